@@ -52,13 +52,12 @@ test: .venv/dev ## run the tests; ARGS="-k name" goes to pytest
 quick: .venv/dev ## run the tests that need no server, process or browser, below 2 minutes; ARGS="-k name"
 	$(BIN)/python -m pytest -m quick $(ARGS)
 
-soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minutes; SEED=2
+soak: .venv/dev ## the long versions of the tests of nodes, on both databases, some 30 minutes; SEED=2
 	RELOADS=50 LISTINGS=2500 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_paper.py
 	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_reload_kills.py
-	LISTINGS=5000 $(BIN)/python -m pytest -n0 tests/process/test_demo_crawl.py tests/process/test_kills.py
-	$(BIN)/python -m pytest -n0 -m long tests/process/test_rollout.py
-	$(BIN)/python -m pytest -n0 -s -m long tests/process/test_scrapy_reload_kills.py
-	HAND_OVERS=20 $(BIN)/python -m pytest -n0 -m long -k hand tests/process
+	KILLS=10 LISTINGS=5000 $(BIN)/python -m pytest -n0 -m process tests/process/test_demo_crawl.py tests/process/test_kills.py
+	HAND_OVERS=20 KILLS=8 $(BIN)/python -m pytest -n0 -m long tests/process \
+		$(foreach name,paper reload_kills demo_crawl kills,--ignore=tests/process/test_$(name).py)
 
 worlds: .venv/dev ## the tests as a background job, in other time zones and locales, on a slow machine; ARGS="slow -x"
 	$(BIN)/python -m tests.worlds $(ARGS)

@@ -257,6 +257,10 @@ class UsageDenied(Excluded):
     reason = "usage"
 
 
+class CacheUnusable(CrawlframeError):
+    """The development cache cannot be read or written."""
+
+
 class RobotsUnread(FetchError):
     """Nothing answered when the robots.txt of the origin was asked for, so nothing of it may be
     fetched. ``reason`` is that of the failure, such as "dns"."""

@@ -162,6 +162,9 @@ class Ledger(Protocol):
         """What is known of the robots.txt of an origin. If it is due and nobody reads it, it is the
         caller's turn for ``lease`` seconds, or until ``save_robots``."""
 
+    def keep_robots(self, origin: str, lease: float) -> None:
+        """Makes the turn to read a robots.txt last for ``lease`` seconds from now."""
+
     def save_robots(self, origin: str, state: RobotsState) -> None:
         """Writes the state of a robots.txt, and ends the turn."""
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from crawlframe.budgets import DEPTH_LIMIT, NOFOLLOW, UNFOLLOWED, ByteBudget, TrapSighting
 from crawlframe.errors import BadRequest, DropItem, SpiderError
 from crawlframe.items import encode_item, is_item, no_item
-from crawlframe.links import host_of
-from crawlframe.record import Hop
+from crawlframe.record import Errand, Hop
 from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import DROPPED, PageStats
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
 MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
+CHALLENGED = "challenge"  # why a request goes back that is to be sent again with credentials
 # Reasons of requests that politeness ended: without a fetch, or before the callback.
 EXCLUDED = frozenset({"robots", "usage"})
 DROPPED_NOINDEX = DROPPED + "noindex"  # counts items of pages that say noindex
@@ -37,7 +37,7 @@ class Verdict(StrEnum):
     DEFER = "defer"  # like RETRY, but without counting an attempt
     PARK = "park"
     RELEASE = "release"
-    REDIRECT = "redirect"  # to the host of the last of its redirects
+    REDIRECT = "redirect"  # to another host, or back to its own
 
     @property
     def final(self) -> bool:
@@ -66,6 +66,9 @@ class Outcome:
     size: int = 0  # bytes of the body
     fetch_ms: int = 0
     redirects: list[Hop] = field(default_factory=list)  # those of earlier claims too
+    target: str = ""  # the host that it goes to
+    errand: Errand | None = None  # why it is at a host that is not its own
+    left: bytes = b""  # the record as it was claimed, if the new one may not be longer
     usage: dict[str, Any] | None = None  # what the page says about its use, as it is recorded
     items: list[bytes] = field(default_factory=list)  # JSON
     follow_ups: list[Admission] = field(default_factory=list)
@@ -76,7 +79,7 @@ class Outcome:
     stats: PageStats | None = None
     closing: str = ""  # why the task is closed here
     # What its fetch says about its host: a Signal of frontier/records.py.
-    signal: tuple[int, int, str] = (0, 0, "")
+    signal: tuple[int, float, str] = (0, 0, "")
     budget: ByteBudget | None = None  # set if its task has a limit of bytes
     beside: dict[str, int] = field(default_factory=dict)  # host -> bytes of its inline fetches
     slot: bool = True  # whether it has a slot of its host: until its fetch is over
@@ -106,11 +109,6 @@ class Outcome:
     def lends(self, host: str) -> bool:
         """Whether it has a slot of this host, which its inline fetches use."""
         return self.slot and self.host == host
-
-    @property
-    def target(self) -> str:
-        """The host that it was redirected to."""
-        return host_of(self.redirects[-1].url)
 
     @property
     def cancelled(self) -> bool:

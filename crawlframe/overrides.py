@@ -24,8 +24,6 @@ OVERRIDABLE = tuple(
     for name in sorted(SpiderSettings.__struct_fields__, key=Budgets.__struct_fields__.__contains__)
     if name not in FIXED
 )
-# Who we are, and what we may do on a site.
-MANNERS = ("robots", "user_agent", "purpose", "obey_nofollow", "obey_noindex")
 MOST = 10**12  # of any number
 MOST_SECONDS = 10**9
 SECONDS = ("delay", "min_delay", "ip_delay", "timeout", "time_limit")

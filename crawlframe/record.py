@@ -14,7 +14,9 @@ PLAIN = 1  # the version of a record with msgpack's own types only
 TYPED = 2  # with the extension types of payload.py; workers that support only 1 refuse it
 OPTIONS = 3  # with options of the request, perhaps typed; older workers refuse it
 HOPS = 4  # with redirects, perhaps typed and with options; older workers refuse it
-_HOPS = bytes([HOPS])  # the second byte, after the mark of a short list
+ERRAND = 5  # with an errand, perhaps with all of these; older workers refuse it
+# The second byte of a record, after the mark of a short list.
+_HOPS, _ERRAND = bytes([HOPS]), bytes([ERRAND])
 UNREADABLE = (
     *(ValueError, TypeError, LookupError, ArithmeticError, RecursionError),
     msgpack.UnpackException,
@@ -35,6 +37,20 @@ class Hop(NamedTuple):
 
     status: int
     url: str
+
+
+class Errand(NamedTuple):
+    """What a request does before its page is fetched: it reads a file that redirects elsewhere,
+    such as the robots.txt of its host. ``file`` is the URL of the file, ``url`` where to read it
+    now, after ``hops`` redirects; ``via`` names the downloader. ``home``: the host in whose lane
+    the request waits otherwise."""
+
+    file: str
+    url: str
+    hops: int
+    user_agent: str
+    via: str
+    home: str
 
 
 def write(url: str, callback: str, depth: int, extra: dict[str, Any]) -> bytes:
@@ -95,7 +111,10 @@ def hops_of(record: bytes) -> list[Hop]:
     if not _has_hops(record):
         return []
     try:
-        hops = [Hop(status, url) for status, url in _fields(record)[4]["hops"]]
+        extra = _fields(record)[4]
+        if record[1:2] == _ERRAND and "hops" not in extra:
+            return []
+        hops = [Hop(status, url) for status, url in extra["hops"]]
     except UNREADABLE as error:
         raise BadRequest(f"a queued request cannot be read: its redirects: {error}") from None
     if not all(type(hop.status) is int and type(hop.url) is str for hop in hops):
@@ -103,13 +122,51 @@ def hops_of(record: bytes) -> list[Hop]:
     return hops
 
 
-def without_hops(record: bytes) -> bytes:
-    """The record of a request that starts over. One that cannot be read is returned as it is."""
-    if not _has_hops(record):
+def with_errand(record: bytes, errand: Errand) -> bytes:
+    """The record of a request on an errand, in place of an earlier one. Nothing else in it changes,
+    and no code of authors runs. Raises MissingCode and BadRequest."""
+    version, *fields = _fields(without_errand(record))
+    extra = fields[3] if len(fields) > 3 else {}
+    packed: bytes = msgpack.packb([ERRAND, *fields[:3], extra | {"errand": [version, *errand]}])
+    return packed
+
+
+def errand_of(record: bytes) -> Errand | None:
+    """The errand that a request is on. Raises BadRequest."""
+    if record[1:2] != _ERRAND:
+        return None
+    try:
+        _, *values = _fields(record)[4]["errand"]
+        errand = Errand(*values)
+    except UNREADABLE as error:
+        raise BadRequest(f"a queued request cannot be read: its errand: {error}") from None
+    if list(map(type, errand)) != [str, str, int, str, str, str]:
+        raise BadRequest("a queued request cannot be read: its errand has the wrong type")
+    return errand
+
+
+def without_errand(record: bytes) -> bytes:
+    """The record as it was before its errand. Raises MissingCode and BadRequest."""
+    if record[1:2] != _ERRAND:
         return record
     try:
         _, url, callback, depth, extra = _fields(record)
-    except (ValueError, BadRequest):
+        version = extra.pop("errand")[0]
+    except UNREADABLE as error:
+        raise BadRequest(f"a queued request cannot be read: its errand: {error}") from None
+    packed: bytes = msgpack.packb([version, url, callback, depth, *([extra] if extra else [])])
+    return packed
+
+
+def without_hops(record: bytes) -> bytes:
+    """The record of a request that starts over, with no errand. One that cannot be read is returned
+    as it is."""
+    try:
+        record = without_errand(record)
+        if not _has_hops(record):
+            return record
+        _, url, callback, depth, extra = _fields(record)
+    except (ValueError, BadRequest, MissingCode):
         return record
     # OPTIONS says no less than TYPED: what reads the one reads the other.
     rest = {name: value for name, value in extra.items() if name != "hops"}
@@ -118,7 +175,7 @@ def without_hops(record: bytes) -> bytes:
 
 
 def _has_hops(record: bytes) -> bool:
-    return record[1:2] == _HOPS
+    return record[1:2] in (_HOPS, _ERRAND)
 
 
 def _fields(record: bytes) -> list[Any]:
@@ -128,9 +185,9 @@ def _fields(record: bytes) -> list[Any]:
         version, url, callback, depth, *extra = fields
     except UNREADABLE as error:
         raise BadRequest(f"a queued request cannot be read: {error}") from None
-    if version not in (PLAIN, TYPED, OPTIONS, HOPS):
+    if version not in (PLAIN, TYPED, OPTIONS, HOPS, ERRAND):
         raise MissingCode(
-            f"a queued request has record version {version}; this code reads {PLAIN} to {HOPS}"
+            f"a queued request has record version {version}; this code reads {PLAIN} to {ERRAND}"
         )
     if not (type(url) is type(callback) is str and type(depth) is int and _is_extra(extra)):
         raise BadRequest("a queued request cannot be read: a field has the wrong type")

@@ -19,6 +19,7 @@ from typing import Any
 
 from crawlframe.errors import SpiderError
 from crawlframe.program import command
+from crawlframe.prompt import completer_of, open_distant, open_prompt
 from crawlframe.response import Response
 from crawlframe.spider import Spider
 
@@ -63,9 +64,11 @@ def inspect(response: Response | None = None) -> None:
     if path := os.environ.get(SOCKET):
         with socket.socket(socket.AF_UNIX) as line:
             line.connect(path)
-            _interact(_Distant(names, line), banner)
+            if not open_distant(names, banner, line):
+                with contextlib.suppress(SystemExit):  # exit() leaves the prompt, not the crawl
+                    _Distant(names, line).interact(banner, exitmsg="")
     elif _here:
-        _interact(code.InteractiveConsole(names), banner)
+        open_prompt(names, banner)
     else:
         raise SpiderError(
             f"inspect opens a prompt, and nobody could answer it here; run `{command('crawl')}` or "
@@ -79,28 +82,29 @@ def allow_here() -> None:
     _here = True
 
 
-def _interact(console: code.InteractiveConsole, banner: str) -> None:
-    with contextlib.suppress(SystemExit):  # exit() leaves the prompt, not the crawl
-        console.interact(banner, exitmsg="")
-
-
 class _Distant(code.InteractiveConsole):
-    """A prompt whose terminal is that of another process. Lines of JSON go both ways: ``write`` and
-    ``ask`` from here, ``line``, ``interrupt`` and ``end`` from there."""
+    """A prompt whose terminal is that of another process. Lines of JSON go both ways: ``write``,
+    ``ask`` and ``found`` from here, ``line``, ``interrupt``, ``end`` and ``complete`` from
+    there."""
 
     def __init__(self, names: dict[str, Any], line: socket.socket) -> None:
         super().__init__(names)
         self._line = line
         self._heard = line.makefile("r", encoding="utf-8", errors="surrogatepass")
+        self._complete = completer_of(names)
 
     def raw_input(self, prompt: str = "") -> str:
         self._send(ask=prompt)
-        match json.loads(self._heard.readline() or '{"end": true}'):
-            case {"line": str(text)}:
-                return text
-            case {"interrupt": True}:
-                raise KeyboardInterrupt
-        raise EOFError
+        while True:
+            match json.loads(self._heard.readline() or '{"end": true}'):
+                case {"line": str(text)}:
+                    return text
+                case {"interrupt": True}:
+                    raise KeyboardInterrupt
+                case {"complete": str(text), "state": int(state)}:
+                    self._send(found=self._complete(text, state))
+                case _:
+                    raise EOFError
 
     def write(self, data: str) -> None:
         self._send(write=data)
@@ -109,7 +113,7 @@ class _Distant(code.InteractiveConsole):
         with contextlib.redirect_stdout(_Writer(self)), contextlib.redirect_stderr(_Writer(self)):
             super().runcode(what)
 
-    def _send(self, **message: str) -> None:
+    def _send(self, **message: str | None) -> None:
         with contextlib.suppress(OSError):  # the command has ended: no answer will come
             self._line.sendall(f"{json.dumps(message)}\n".encode())
 

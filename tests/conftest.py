@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
-from zlib import crc32
 
 import django
 import psutil
@@ -34,13 +33,12 @@ from redis import Redis
 from crawlframe.embedded.server import ensure_redis
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.connections.database_url import database_config
-from tests import quick, second_try
+from tests import quick, scheduling, second_try
 from tests.servers import PostgresServer, RedisServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 EXTERNAL_POSTGRES = os.environ.get("TEST_DATABASE_URL") or os.environ.get("DATABASE_URL", "")
-NODES = {"benchmarks", "faults", "process", "worlds"}  # folders
-NODE_GROUPS = 2
+LONGEST_WAIT = 90  # seconds; only a test that fails waits for so long, on the busiest machine
 OURS = ("DATABASE_URL", "TEST_DATABASE_URL", "REDIS_URL")
 
 COPY = " STRATEGY FILE_COPY"  # cheaper for our small databases, from PostgreSQL 15 on
@@ -51,7 +49,7 @@ _numbers = count(1)
 
 
 class NewDatabase(Protocol):
-    def __call__(self, kind: str, *, empty: bool = False) -> str: ...
+    def __call__(self, kind: str, *, empty: bool = False, like: str = "") -> str: ...
 
 
 def _keep_files_in_memory() -> None:
@@ -93,18 +91,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Groups tests for parallel runs: those that start or measure nodes in two groups of about the
-    same length, each file in one of them; those with a browser or other processes in another; the
-    rest in parallel, file by file."""
     quick.mark(items)
     quick.guard(config)
-    for item in items:
-        group = item.path.name
-        if not NODES.isdisjoint(item.path.parts):
-            group = f"nodes{crc32(item.path.name.encode()) % NODE_GROUPS}"
-        elif item.get_closest_marker("process"):
-            group = "processes"
-        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.Scheduler:
+    return scheduling.Scheduler(config, log)
 
 
 def pytest_unconfigure() -> None:
@@ -172,20 +164,33 @@ def postgres_template(postgres_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewDatabase]:
-    """Makes fresh databases: ``new_database("sqlite" or "postgres")`` -> URL. They have all tables,
-    or none with ``empty=True``."""
+    """``new_databases`` of one test."""
+    with new_databases(request, tmp_path) as make:
+        yield make
+
+
+@contextmanager
+def new_databases(request: pytest.FixtureRequest, directory: Path) -> Iterator[NewDatabase]:
+    """Makes fresh databases: ``make("sqlite" or "postgres")`` -> URL. They have all tables, or none
+    with ``empty=True``, or those and the rows of the database with the URL ``like``, which nothing
+    may be connected to."""
     made: list[tuple[str, str]] = []
 
-    def make(kind: str, *, empty: bool = False) -> str:
+    def make(kind: str, *, empty: bool = False, like: str = "") -> str:
         number = next(_numbers)
         if kind == "sqlite":
-            path = tmp_path / f"test{number}.sqlite3"
-            if not empty:
+            path = directory / f"test{number}.sqlite3"
+            if like:
+                shutil.copyfile(like.removeprefix("sqlite:///"), path)
+            elif not empty:
                 shutil.copyfile(request.getfixturevalue("sqlite_template"), path)
             return f"sqlite:///{path}"
         server: str = request.getfixturevalue("postgres_url")
         name = f"crawlframe_test_{os.getpid()}_{number}"
-        template = "template0" if empty else request.getfixturevalue("postgres_template")
+        if like:
+            template = urlsplit(like).path.removeprefix("/")
+        else:
+            template = "template0" if empty else request.getfixturevalue("postgres_template")
         _postgres(server, f"CREATE DATABASE {name} TEMPLATE {template}", COPY)
         made.append((server, name))
         return _named(server, name)
@@ -259,7 +264,7 @@ class Running:
         """Standard output and error so far."""
         return self.log.read_text(errors="replace")
 
-    def wait_for(self, text: str, timeout: float = 30) -> None:
+    def wait_for(self, text: str, timeout: float = LONGEST_WAIT) -> None:
         """Returns when the output contains ``text``; fails if it no longer can."""
         deadline = time.monotonic() + timeout
         while text not in self.output:
@@ -268,7 +273,7 @@ class Running:
                 pytest.fail(f"no {text!r} in the output of {self.process.args!r}:\n{self.output}")
             time.sleep(0.02)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM, timeout: float = 30) -> int:
+    def stop(self, how: signal.Signals = signal.SIGTERM, timeout: float = LONGEST_WAIT) -> int:
         """Signals the command itself and returns its exit status."""
         self.process.send_signal(how)
         return self.process.wait(timeout)
@@ -278,6 +283,13 @@ class Running:
 def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Running]]:
     """Starts ``manage.py``, or ``program``, in the background; at the end it is killed with all
     that it started."""
+    with programs(manage_env, tmp_path) as start:
+        yield start
+
+
+@contextmanager
+def programs(usual_env: dict[str, str], directory: Path) -> Iterator[Callable[..., Running]]:
+    """What ``start_manage`` is for one test, for as long as the block lasts."""
     started: list[Running] = []
     family = uuid4().hex
 
@@ -288,12 +300,12 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
         cwd: Path | None = None,
     ) -> Running:
         command = [str(program), *map(str, arguments)] if program else _command(arguments)
-        log = tmp_path / f"manage{len(started)}.log"
+        log = directory / f"manage{len(started)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
-                env={**(manage_env if env is None else env), "TEST_FAMILY": family},
+                env={**(usual_env if env is None else env), "TEST_FAMILY": family},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -307,7 +319,7 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
     for running in started:
         running.process.kill()
         running.process.wait()
-    _kill_family(family, tmp_path)
+    _kill_family(family, directory)
 
 
 def _kill_family(name: str, place: Path) -> None:

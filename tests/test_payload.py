@@ -274,8 +274,8 @@ def test_keys_that_an_earlier_version_wrote_are_read() -> None:
 
 
 def test_a_record_of_the_future_waits_for_its_code() -> None:
-    with pytest.raises(MissingCode, match="record version 5; this code reads 1 to 4"):
-        Request.decode(msgpack.packb([5, URL, "", 0]))
+    with pytest.raises(MissingCode, match="record version 6; this code reads 1 to 5"):
+        Request.decode(msgpack.packb([6, URL, "", 0]))
     unknown = msgpack.packb([2, URL, "", 0, {"meta": {"a": msgpack.ExtType(99, b"\xc0")}}])
     with pytest.raises(MissingCode, match="type 99, of a newer Crawlframe"):
         Request.decode(unknown)

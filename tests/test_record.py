@@ -8,7 +8,18 @@ import msgpack
 import pytest
 
 from crawlframe.errors import BadRequest, MissingCode
-from crawlframe.record import Hop, hops_of, read, read_head, with_hops, without_hops
+from crawlframe.record import (
+    Errand,
+    Hop,
+    errand_of,
+    hops_of,
+    read,
+    read_head,
+    with_errand,
+    with_hops,
+    without_errand,
+    without_hops,
+)
 from crawlframe.request import Request
 
 URL = "http://a.example/"
@@ -36,6 +47,36 @@ def test_a_record_with_redirects(request_: Request) -> None:
         assert read_head(one) == read_head(record)
     assert hops_of(without_hops(longest)) == []
     assert without_hops(record) is record
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+@pytest.mark.parametrize("hops", [[], HOPS])
+def test_a_record_with_an_errand(request_: Request, hops: list[Hop]) -> None:
+    record = with_hops(request_.encode(), hops) if hops else request_.encode()
+    errand = Errand(f"{URL}robots.txt", "http://b.example/r", 1, "me/1", "curl", "a.example")
+    away = with_errand(record, errand)
+    further = with_errand(away, errand._replace(url="http://c", hops=2))
+    assert (errand_of(record), errand_of(away)) == (None, errand)
+    assert errand_of(further) == errand._replace(url="http://c", hops=2)
+    assert len(away) > len(record)
+    for one in (away, further):
+        assert one[1] == 5, "older workers refuse it"
+        assert without_errand(one) == record
+        assert (hops_of(one), read_head(one)) == (hops, read_head(record))
+        assert Request.decode(one) == request_
+        assert errand_of(without_hops(one)) is None
+        assert hops_of(without_hops(one)) == []
+
+
+@pytest.mark.parametrize(
+    "extra", [[], [{}], [5], [{"errand": 5}], [{"errand": []}], [{"errand": [1, 2, 3]}],
+              [{"errand": [1, "a", "b", "c", "d", "e", "f"]}]]
+)  # fmt: skip
+def test_an_errand_that_cannot_be_read(extra: list[object]) -> None:
+    record = msgpack.packb([5, URL, "", 0, *extra])
+    with pytest.raises(BadRequest, match="cannot be read"):
+        errand_of(record)
+    without_hops(record)
 
 
 def test_no_code_of_authors_is_needed() -> None:

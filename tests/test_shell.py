@@ -112,8 +112,8 @@ def answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *answers: dict[str
         left = [*answers]
         with line, line.makefile("r") as heard:
             for message in map(json.loads, heard):
-                if "ask" in message:
-                    written.append(message["ask"])
+                if "write" not in message:
+                    written.append(message.get("ask") or f"<{message['found']}>")
                     if not left:
                         return
                     line.sendall(f"{json.dumps(left.pop(0))}\n".encode())
@@ -136,11 +136,13 @@ def test_the_variables_of_the_callback_are_at_the_prompt(
         "prices", "response.text", "request.url", "spider.name", "prices.append(100)",
         "for n in [1, 2]:", "    print(n)", "", "1 / 0",
     )  # fmt: skip
-    answers = [{"line": line} for line in lines]
+    answers: list[dict[str, Any]] = [{"line": line} for line in lines]
+    answers[1:1] = [{"complete": "price", "state": 0}, {"complete": "prices.app", "state": 0}]
     said = answered(tmp_path, monkeypatch, *answers, {"interrupt": True}, {"end": True})
     assert "inspect in test_shell.py:" in said
     assert ", parse: <Response 200 http://shop.example/list/a>" in said
     assert "[3, 4]\n" in said
+    assert "<prices><prices.append(>" in said
     assert "'<p>hello'\n" in said
     assert f"'{URL}'\n" in said
     assert "'shop'\n" in said

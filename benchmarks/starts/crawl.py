@@ -76,7 +76,7 @@ def _watch(
                 raise node.run.problem("ended before its task")
             now = time.monotonic()
             memory = redis.client.info("memory")["used_memory"]
-            yield Sample(now - started, counts.na, counts.nr, _worker(names), memory)
+            yield Sample(now - started, counts.na, counts.nr, worker_memory(names), memory)
             if now - told >= TELL:
                 told = now
                 rate = counts.na / (now - started)
@@ -86,7 +86,8 @@ def _watch(
             time.sleep(EVERY)
 
 
-def _worker(names: Names) -> int:
+def worker_memory(names: Names) -> int:
+    """USS of the largest worker in bytes."""
     size = 0
     for process, name in names.of_all():
         if name.startswith("worker"):

@@ -69,7 +69,7 @@ class Downloader:
         until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
         redirects too. ``trail``: ``request`` is for the target of its last redirect. ``leaves`` is
         called in the event loop whenever a request is sent. Raises FetchError, what ``check``
-        raises, and with a trail Redirected instead of following a redirect."""
+        raises, and with a trail Redirected instead of following a redirect, or Challenged."""
         if account is None:
             with self.memory.account() as own:
                 return await self.fetch(

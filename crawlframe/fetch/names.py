@@ -21,7 +21,7 @@ from crawlframe.fetch.set_cookie import is_address
 
 LEAST_TTL = 1.0  # seconds: with a TTL of 0, every request would ask
 LONGEST_TTL = 86400.0
-PATIENCE = 15.0  # seconds that one question may take
+QUESTION_TIMEOUT = 15.0  # seconds that one question may take
 MAX_NAMES = 10_000  # remembered by a worker
 LOOPBACK = ("::1", "127.0.0.1")  # of localhost and the names below it, by RFC 6761
 
@@ -62,7 +62,7 @@ class Names:
         known = self._known.get(host)
         return known if known is not None and known.until > monotonic() else None
 
-    async def resolve(self, host: str, seconds: float = PATIENCE) -> Known:
+    async def resolve(self, host: str, seconds: float = QUESTION_TIMEOUT) -> Known:
         """The addresses of a host. One question serves all who wait for it, and goes on when they
         give up. Raises Unresolved, after ``seconds`` at the latest."""
         known = self.known(host)
@@ -75,7 +75,7 @@ class Names:
         return known
 
     def resolve_in_thread(
-        self, host: str, loop: asyncio.AbstractEventLoop, seconds: float = PATIENCE
+        self, host: str, loop: asyncio.AbstractEventLoop, seconds: float = QUESTION_TIMEOUT
     ) -> tuple[str, ...]:
         """The same, in a thread that may wait; ``loop`` is the one these names belong to. Raises
         OSError."""
@@ -107,14 +107,14 @@ class Names:
 
     async def _look_up(self, host: str) -> Known:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(QUESTION_TIMEOUT):
                 found = await self._by_hook(host) if self._hook is not None else None
                 if found is None:
                     if self._name_servers is None:
                         self._name_servers = NameServers(self._servers)
                     found = await self._name_servers.addresses_of(host)
         except TimeoutError:
-            return self._failed(host, Unresolved(_late(host, PATIENCE)))
+            return self._failed(host, Unresolved(_late(host, QUESTION_TIMEOUT)))
         except Unresolved as error:
             return self._failed(host, error)
         ttl = min(max(found.ttl, LEAST_TTL), LONGEST_TTL)

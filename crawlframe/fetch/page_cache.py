@@ -8,13 +8,15 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from crawlframe.conf import Settings
+from crawlframe.errors import CacheUnusable
 from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -24,7 +26,7 @@ MAX_SIZE = 1 << 30  # bytes of all pages, compressed
 SHRUNK = 0.9  # of it, when it is exceeded
 CHECK_EVERY = 64  # pages stored between two looks at the size
 FAST = 1  # level of zlib
-WAIT = 10.0  # seconds for another process that writes
+WAIT = 1.0  # seconds for another process that writes; the event loop waits
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS page (
@@ -57,21 +59,30 @@ class Extent(NamedTuple):
 
 class PageCache:
     """One file, which several processes may use. Used by all threads of a worker. ``refresh``:
-    nothing is found, so that everything is fetched and kept again."""
+    nothing is found, so that everything is fetched and kept again. All methods raise CacheUnusable
+    if the disk is full, another process holds the file for long, or it is damaged."""
 
     def __init__(self, path: Path, *, refresh: bool = False, max_size: int = MAX_SIZE) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # pages may be those of somebody who is logged in
+        self._path = path
         self._lock = threading.Lock()
-        self._database = sqlite3.connect(
-            path, timeout=WAIT, isolation_level=None, check_same_thread=False
-        )
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = OFF")
-        self._database.executescript(SCHEMA)
+        with self._named_errors():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)  # pages may be those of somebody who is logged in
+            self._database = sqlite3.connect(
+                path, timeout=WAIT, isolation_level=None, check_same_thread=False
+            )
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = OFF")
+            self._database.executescript(SCHEMA)
         self._refresh = refresh
         self._max_size = max_size
         self._stored = 0
+
+    @staticmethod
+    def delete(path: Path) -> None:
+        """Deletes the file, whatever is in it. Raises OSError."""
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(name).unlink(missing_ok=True)
 
     @classmethod
     def of(cls, settings: Settings) -> PageCache:
@@ -87,8 +98,9 @@ class PageCache:
             return None
         url, status, target, headers, body = row
         hop = None if target is None else Hop(status, target)
-        decoded = msgspec.json.decode(headers, type=_Headers)
-        return Kept(url, status, decoded, zlib.decompress(body), hop)
+        with self._named_errors():
+            decoded = msgspec.json.decode(headers, type=_Headers)
+            return Kept(url, status, decoded, zlib.decompress(body), hop)
 
     def has(self, request: Request) -> bool:
         """Whether ``find`` would find it."""
@@ -101,21 +113,22 @@ class PageCache:
         self._store(request, hop.status, hop.url, (), b"")
 
     def extent(self) -> Extent:
-        with self._lock:
+        with self._lock, self._named_errors():
             row = self._database.execute("SELECT count(*), total(size) FROM page").fetchone()
         return Extent(int(row[0]), int(row[1]))
 
     def clear(self) -> None:
         """Deletes everything."""
-        with self._lock:
+        with self._lock, self._named_errors():
             self._database.execute("DELETE FROM page")
             self._database.execute("VACUUM")
 
     def close(self) -> None:
-        self._database.close()
+        with self._named_errors():
+            self._database.close()
 
     def _one(self, query: str, request: Request) -> tuple[Any, ...] | None:
-        with self._lock:
+        with self._lock, self._named_errors():
             found = self._database.execute(f"{query} WHERE key = ?", (_key(request),))
             row: tuple[Any, ...] | None = found.fetchone()
             return row
@@ -133,7 +146,7 @@ class PageCache:
             msgspec.json.encode([(str(n), value) for n, value in headers]),
         )
         size = len(packed) + len(head)
-        with self._lock:
+        with self._lock, self._named_errors():
             self._database.execute(
                 "INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (_key(request), request.url, status, target, head, packed, size, time.time()),
@@ -141,6 +154,16 @@ class PageCache:
             if self._stored % CHECK_EVERY == 0:
                 self._shrink()
             self._stored += 1
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, zlib.error, msgspec.DecodeError) as error:
+            raise CacheUnusable(
+                f"the development cache {self._path} cannot be used: {error}; free some space, end "
+                "what else uses the file, or delete it with `manage.py cache --clear`"
+            ) from None
 
     def _shrink(self) -> None:
         """Deletes the oldest pages if there are too many."""

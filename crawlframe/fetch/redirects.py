@@ -53,6 +53,11 @@ class Redirected(BaseException):
     that a middleware that expects errors lets it pass."""
 
 
+class Challenged(BaseException):
+    """A fetch with a paced trail ended with a challenge that the same request can answer, sent
+    again. It is no Exception, as Redirected."""
+
+
 class Sent(NamedTuple):
     """What is sent for a request, or for one of its redirects."""
 
@@ -77,11 +82,13 @@ class Sent(NamedTuple):
 
 
 class Trail:
-    """The redirects that a request has followed. A fetch adds one to them, if it is redirected."""
+    """The redirects that a request has followed. A fetch adds one to them, if it is redirected.
+    ``paced``: a challenge ends the fetch too, so that the answer waits for the host's delay."""
 
-    def __init__(self, request: Request, hops: Iterable[Hop] = ()) -> None:
+    def __init__(self, request: Request, hops: Iterable[Hop] = (), *, paced: bool = False) -> None:
         self.request = request
         self.hops = [*hops]
+        self.paced = paced
 
     @property
     def passed(self) -> tuple[str, ...]:
@@ -161,7 +168,8 @@ class Journey:
         self.leaves = leaves or _ignore
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
-        """Makes transfers until one is not a redirect. Raises FetchError and Redirected."""
+        """Makes transfers until one is not a redirect. Raises FetchError, Redirected and
+        Challenged."""
         try:
             answer = await self._make(transfer)
             while self._redirected(answer):
@@ -193,6 +201,8 @@ class Journey:
             await self.account.make_room(self.limits.max_body)
         answer = await transfer(self)
         if answer.status == 401 and self._is_challenged(answer):
+            if self._trail is not None and self._trail.paced:
+                raise Challenged
             self.account.settle(0)
             return await transfer(self)
         return answer

@@ -44,7 +44,7 @@ from crawlframe.fetch.checked_adapter import CheckedAdapter, on_duty, resolve_by
 from crawlframe.fetch.cookies import MAX_HEADER, TaskCookies
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.name_servers import Unresolved
-from crawlframe.fetch.names import PATIENCE, Names
+from crawlframe.fetch.names import QUESTION_TIMEOUT, Names
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -168,7 +168,7 @@ class RequestsDownloader:
             self._give_session(kind, session)
 
     def _resolve(self, names: Names, host: str) -> Sequence[str]:
-        seconds = PATIENCE if on_duty.transfer is None else on_duty.transfer.patience()
+        seconds = QUESTION_TIMEOUT if on_duty.transfer is None else on_duty.transfer.patience()
         return names.resolve_in_thread(host, self._loop, seconds)
 
     def _take_session(self, kind: _Kind) -> requests.Session:

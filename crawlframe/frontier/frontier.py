@@ -4,6 +4,7 @@ docs/architecture.md describes the claim and complete protocol; the keys are in 
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -25,6 +26,7 @@ from crawlframe.frontier.records import (
     Claimed,
     Completion,
     Fetched,
+    Redirect,
     Signal,
     TaskView,
     fingerprints,
@@ -155,7 +157,8 @@ class Frontier(Tasks):
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version, pinned == 1)
         kills = self._numbers_of("KILLS", blamed, partition)
         refusals = self._numbers_of("REFUSALS", refused, partition)
-        lost, late, fields = set(homeless), set(spaced), iter(batch)
+        then, lost, fields = time.monotonic(), set(homeless), iter(batch)
+        due = {rid: then + us / 1e6 for rid, us in zip(spaced[::2], spaced[1::2], strict=True)}
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
             attempts, deliveries = 0, 0
@@ -164,7 +167,7 @@ class Frontier(Tasks):
                     "TRIES", rid, tries, _tries, (0, 0), "", partition
                 )
             kept = whole(record, host)
-            more = sequence, kills.get(rid, 0), refusals.get(rid, 0), rid in lost, rid in late
+            more = sequence, kills.get(rid, 0), refusals.get(rid, 0), rid in lost, due.get(rid)
             claim.requests.append(Claimed(rid, int(task), host, attempts, deliveries, kept, *more))
 
     def _numbers_of(self, name: str, flat: list[bytes], partition: int) -> dict[bytes, int]:
@@ -214,8 +217,7 @@ class Frontier(Tasks):
         pipe = self.store.redis.pipeline(transaction=False)
         for rid in rids:
             pipe.hexists(self.store.keys[partition]("REQ"), rid)
-        answers: list[bool] = pipe.execute()
-        return answers
+        return [bool(exists) for exists in pipe.execute()]
 
     def complete(self, completions: list[Completion]) -> set[int]:
         """Removes requests from the frontier and adds their follow-ups; call it after the commit of
@@ -298,18 +300,13 @@ class Frontier(Tasks):
         per partition, so they stay in theirs."""
         return self.store.partition_of(host) == self.store.partition_of(target)
 
-    def redirect(
-        self,
-        generation: int,
-        requests: Sequence[tuple[bytes, str, str, bytes] | tuple[bytes, str, str, bytes, Signal]],
-    ) -> int:
-        """(rid, host, host of the target, record with its redirects, and perhaps the signal of its
-        fetch): held requests go to the head of the target's lane, where they ``may_move``, and keep
+    def redirect(self, generation: int, requests: Sequence[Redirect]) -> int:
+        """Held requests go to the head of the target's lane, where they ``may_move``, and keep
         their tries. Returns as ``retry``, without those that were moved before."""
-        entries = [
-            (rid, host, [target, kept_in(record, target)], *signal)
-            for rid, host, target, record, *signal in requests
-        ]
+        entries = []
+        for rid, host, target, record, signal, left in requests:
+            before = len(kept_in(left, host)) if left else 0
+            entries.append((rid, host, [target, kept_in(record, target), before], signal))
         return self._give("redirect", generation, entries)
 
     def park(

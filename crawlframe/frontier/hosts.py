@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from crawlframe.errors import FrontierError
@@ -13,6 +14,7 @@ from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.rows import Rows
 
 KEYS_PER_SCAN = 1_000  # keys examined by one step of a search for hosts
+MOST_WAITING = 100_000  # requests that are looked at for those of some hosts
 FOREVER = 8_640_000_000_000_000  # ms, as in _shared.lua
 
 
@@ -85,6 +87,34 @@ class Hosts:
             if task.isdigit():
                 found[int(task)] = found.get(int(task), 0) + ready
         return found
+
+    def waiting(self, names: Collection[str], paused: Iterable[int]) -> set[str] | None:
+        """Which of these hosts have requests that are not ready: delayed, parked or in progress, or
+        of the ``paused`` tasks. ``states`` does not count those. None: there are too many to look
+        at."""
+        paused = [*paused]
+        found: set[str] = set()
+        for keys in self._store.keys:
+            pipe = self._store.redis.pipeline(transaction=False)
+            pipe.hlen(keys("OWN"))
+            for task in paused:
+                pipe.scard(keys("PAUSED", str(task)))
+            if sum(pipe.execute()) > MOST_WAITING:
+                return None
+            lanes = (own.partition(b"|")[2] for _, own in self._scan(keys("OWN")))
+            hidden = (
+                lane
+                for task in paused
+                for lane in self._store.redis.sscan_iter(keys("PAUSED", str(task)))
+            )
+            for lane in chain(lanes, hidden):
+                host = lane.decode(errors="replace").split(":", 2)[-1]
+                if host in names:
+                    found.add(host)
+        return found
+
+    def _scan(self, key: str) -> Iterator[tuple[bytes, bytes]]:
+        yield from self._store.redis.hscan_iter(key, count=KEYS_PER_SCAN)
 
     def active(self) -> Iterator[str]:
         """The names of the hosts of which Redis knows something."""
@@ -218,10 +248,25 @@ class Hosts:
             until = int(now) + _ms(wait)
         self._run("robots", host, _ms(known_until), _ms(delay), until)
 
-    def hold_robots(self, host: str, wait: float) -> None:
+    def open_robots(self, host: str, known_until: float, delay: float, now: float) -> bool:
+        """As ``robots``, for a robots.txt that was read; the first request goes after ``delay``. Of
+        several ones of the host, those of http and https or for several crawlers, the strictest
+        delay holds. ``now``: seconds since the epoch. Returns whether that is new."""
+        state = self.states([host])[host]
+        if state.robots_until > now or not state.robots_until:  # or another one cannot be read
+            delay = max(delay, state.robots_delay)
+            known_until = max(known_until, state.robots_until)
+            if delay <= state.robots_delay and known_until - state.robots_until < 1:
+                return False
+        self.robots(host, known_until, delay, wait=delay)
+        return True
+
+    def hold_robots(self, host: str, wait: float, *, known: bool = False) -> None:
         """As ``robots``, for a robots.txt that cannot be read for ``wait`` seconds. A delay stays
-        that another one of the host asks for, that of http or https."""
-        self.robots(host, delay=self.states([host])[host].robots_delay, wait=wait)
+        that another one of the host asks for, that of http or https; with ``known`` everything
+        does."""
+        state = self.states([host])[host]
+        self.robots(host, state.robots_until if known else 0.0, state.robots_delay, wait)
 
     def forget_robots(self, hosts: Sequence[str]) -> None:
         """The robots.txt of these hosts is asked for again, and workers look again at what the

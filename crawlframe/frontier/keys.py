@@ -31,7 +31,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "LANE": ("q:.", "list of a lane: rids that are ready"),
     "HOST": (
         "h:.",
-        "hash of a host: a fetches in progress, n next time (ms), t turn. Kept while they matter: "
+        "hash of a host: a fetches in progress, n next time (ms), t turn, d delay of its last "
+        "request (ms), and its rid until it was sent. Kept while they matter: "
         "x 1 if any of r, op, od, oc, p, rd and rw is set; r rest until (ms), why (its reason), "
         "f rests in a row, since s (ms), u requests in a row that did not reach it, p probation "
         "(1 the next request is a trial, 2 it was sent), b the last pages (each 0, or 1 a "
@@ -49,7 +50,7 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "ADDRESS": (
         "ip:.",
-        "hash of an IP address: a fetches in progress of its hosts, n next time (ms)",
+        "hash of an IP address: a fetches in progress of its hosts, n next time (ms), d as of HOST",
     ),
     "WAITING": (
         "iw:.",

@@ -16,14 +16,26 @@ class Pins:
 
     def take(self, task: int, generation: int) -> bool:
         """Gives a task to a generation if no living one serves it. Returns whether it does."""
-        holder = b""
-        for partition in range(self._store.partitions):
-            holder = self._store.run("pin", partition, task, generation, holder) or b""
+        holder = self._store.run("pin", 0, task, generation, b"") or b""
+        for partition in range(1, self._store.partitions) if holder else ():
+            self._store.run("pin", partition, task, generation, holder)
         return holder == b"%d" % generation
 
     def leave(self, tasks: Iterable[int], generation: int) -> None:
         """Lets others serve those of the tasks that the generation serves and holds nothing of: it
         lacks their code."""
         for task in tasks:
-            for partition in range(self._store.partitions):
-                self._store.run("unpin", partition, task, generation)
+            self._leave(task, generation)
+
+    def _leave(self, task: int, generation: int) -> None:
+        """The first partition is left first and given up last: meanwhile nobody is given the task,
+        so what another partition was found not to hold cannot come back."""
+        mine, leaving, nobody = b"%d" % generation, b"-%d" % generation, b"0"
+        if self._unpin(0, task, generation, mine, leaving) != 1:
+            return
+        others = range(1, self._store.partitions)
+        left = all(self._unpin(one, task, generation, mine, nobody) for one in others)
+        self._unpin(0, task, generation, leaving, nobody if left else mine)
+
+    def _unpin(self, partition: int, task: int, generation: int, old: bytes, new: bytes) -> int:
+        return int(self._store.run("unpin", partition, task, generation, old, new))

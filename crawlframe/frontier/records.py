@@ -56,7 +56,9 @@ class Claimed(NamedTuple):
     # The task limits what goes to one IP address, and that of the host is not known: to be released
     # with a signal that tells it, and not fetched.
     homeless: bool = False
-    spaced: bool = False  # its host or address has a delay, which counts from when it is sent
+    # Its host or address has a delay, which counts from when it is sent: it must not be before this
+    # time.monotonic(). None: there is no delay.
+    due: float | None = None
 
     @property
     def alone(self) -> bool:
@@ -83,7 +85,7 @@ class Signal(NamedTuple):
 
     kind: int = NOTHING
     # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: its age
-    ms: int = 0
+    ms: float = 0
     address: str = ""  # the IP address that it went to, if the frontier should know of it
 
 
@@ -98,6 +100,19 @@ class Fetched(NamedTuple):
     host: str
     claim: int  # as in Claimed: another claim fetches the same request again
     signal: Signal = NO_SIGNAL
+
+
+class Redirect(NamedTuple):
+    """A request held by this generation that goes on at another host, with another record.
+    ``signal``: of its fetch. ``left``: the record as it was claimed, if the new one may not be
+    longer; by it a repetition differs from a move that is still to be made."""
+
+    rid: bytes
+    host: str
+    target: str
+    record: bytes
+    signal: Signal = NO_SIGNAL
+    left: bytes = b""
 
 
 class TaskView(NamedTuple):

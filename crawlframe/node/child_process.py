@@ -83,6 +83,11 @@ class Child:
         return self._marks.in_loop(self._place) if self._marks else None
 
     @property
+    def steps(self) -> bytes:
+        """A value that changes with each step of an async callback in its event loop."""
+        return self._marks.steps(self._place) if self._marks else b""
+
+    @property
     def running(self) -> frozenset[bytes]:
         """The requests whose callbacks are running in it, or were when it ended."""
         return self._marks.running(self._place) if self._marks else frozenset()

@@ -6,7 +6,9 @@ import mmap
 
 SIZE = 16  # bytes of a rid
 NONE = bytes(SIZE)
-LOOP = 0  # the slot of the callback that holds the event loop; the others are for threads
+LOOP = 0  # the slot of the callback that holds the event loop
+STEPS = 1  # a number that changes when that leaves the loop to others and comes back
+THREADS = 2  # the first of the slots for threads
 
 
 class RunningMarks:
@@ -14,15 +16,16 @@ class RunningMarks:
     written costs nothing."""
 
     def __init__(self, places: int, threads: int) -> None:
-        self._slots = 1 + threads
+        self._slots = THREADS + threads
         self._memory = mmap.mmap(-1, SIZE * self._slots * places)
         self._free = list(range(places))
 
     def take(self) -> int:
         """A free place, unmarked. Raises IndexError when all are taken."""
         place = self._free.pop()
-        for slot in self._used(place):
-            self.write(place, slot, b"")
+        for slot, mark in enumerate(self._of(place)):
+            if mark != NONE:
+                self.write(place, slot, b"")
         return place
 
     def give_back(self, place: int) -> None:
@@ -39,12 +42,14 @@ class RunningMarks:
         mark = self._memory[start : start + SIZE]
         return None if mark == NONE else mark
 
+    def steps(self, place: int) -> bytes:
+        """A value that changes with each step of an async callback in the event loop."""
+        return self._of(place)[STEPS]
+
     def running(self, place: int) -> frozenset[bytes]:
         """The requests whose callbacks began and have not ended."""
-        return frozenset(self._of(place)) - {NONE}
-
-    def _used(self, place: int) -> list[int]:
-        return [slot for slot, mark in enumerate(self._of(place)) if mark != NONE]
+        loop, _, *threads = self._of(place)
+        return frozenset((loop, *threads)) - {NONE}
 
     def _of(self, place: int) -> list[bytes]:
         size = SIZE * self._slots

@@ -18,6 +18,7 @@ DATES = (
     "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y",
 )  # fmt: skip
 YES = frozenset({"true", "yes", "1", "on", "y"})
+MAX_TEXT = 32 << 20  # characters of all values after a step; a page has no more bytes by default
 LARGEST = 2**63 - 1  # what can be stored
 NO = frozenset({"false", "no", "0", "off", "n", ""})
 
@@ -69,7 +70,8 @@ def read(names: Iterable[str]) -> list[Step]:
 
 def convert(steps: list[Step], values: list[Any], url: str) -> tuple[Any, str]:
     """The value of a field, and what could not be converted, "" if nothing. Values that cannot be
-    are left out. Unless a converter gathers all values, the first one counts."""
+    are left out, and so are those beyond MAX_TEXT. Unless a converter gathers all values, the first
+    one counts."""
     problem = ""
     gathered = False
     result: Any = None
@@ -78,9 +80,14 @@ def convert(steps: list[Step], values: list[Any], url: str) -> tuple[Any, str]:
         if step.converter.gathers:
             if not gathered:
                 result, gathered = values, True
-            result = function(result if isinstance(result, list) else [result], parameter, url)
+            several = result if isinstance(result, list) else [result]
+            try:
+                result = function(several, parameter, url)
+            except ValueError:
+                result, problem = None, f"not {step.name}"
             continue
         kept: list[Any] = []
+        size = 0
         several = result if isinstance(result, list) else [result]
         for value in several if gathered else values:
             try:
@@ -88,6 +95,10 @@ def convert(steps: list[Step], values: list[Any], url: str) -> tuple[Any, str]:
             except (ValueError, TypeError, OverflowError, RecursionError):
                 problem = f"not {step.name}"
                 continue
+            size += len(made) if isinstance(made, str) else 0
+            if size > MAX_TEXT:
+                problem = f"not {step.name}"
+                break
             kept += made if step.name == "split" else [made]
         if not gathered:
             values = kept
@@ -212,8 +223,11 @@ def to_url(value: Any, base: str) -> str:
 
 
 def _replace(value: Any, parameter: str, url: str) -> str:
-    old, _, new = parameter.partition("=>")
-    return str(value).replace(old.strip(" "), new.strip(" "))
+    text = str(value)
+    old, new = (part.strip(" ") for part in parameter.partition("=>")[::2])
+    if len(text) + text.count(old) * (len(new) - len(old)) > MAX_TEXT:
+        raise ValueError(f"the text would have more than {MAX_TEXT} characters")
+    return text.replace(old, new)
 
 
 def _parsed(value: Any, parameter: str, url: str) -> Any:
@@ -223,7 +237,10 @@ def _parsed(value: Any, parameter: str, url: str) -> Any:
 
 
 def _text_list(values: list[Any], parameter: str, url: str) -> str:
-    return parameter.join(str(value) for value in values)
+    texts = [str(value) for value in values]
+    if sum(map(len, texts)) + len(parameter) * len(texts) > MAX_TEXT:
+        raise ValueError(f"the text would have more than {MAX_TEXT} characters")
+    return parameter.join(texts)
 
 
 def _unique(values: list[Any], parameter: str, url: str) -> list[Any]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MARKUP = ("html", "xml")
 UNSEEN = frozenset({"script", "style", "template", "noscript"})
+# Texts of links from a heading to itself, which generators of manuals show under the mouse only.
+PERMALINKS = frozenset({"\N{PILCROW SIGN}", "\N{SECTION SIGN}", "#"})
 BLOCKS = frozenset(
     {
         "address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "details",
@@ -110,7 +112,7 @@ def text_of(node: Selector) -> str:
     for event, element in walk:
         block = element.tag in BLOCKS
         if event == "start":
-            if element.tag in UNSEEN and element is not root:
+            if element is not root and (element.tag in UNSEEN or _is_permalink(element)):
                 walk.skip_subtree()
             else:
                 parts += [" "] if block else []
@@ -120,6 +122,14 @@ def text_of(node: Selector) -> str:
         if element is not root:
             parts.append(element.tail or "")
     return " ".join("".join(parts).split())
+
+
+def _is_permalink(element: Any) -> bool:
+    return (
+        element.tag == "a"
+        and (element.text or "").strip() in PERMALINKS
+        and str(element.get("href", "")).startswith("#")
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ HOUR, DAY = 3600.0, 86_400.0  # seconds
 MIN_AGE, MAX_AGE = HOUR, DAY  # for which a file counts; the server's max-age within these
 FIRST_WAIT, LONGEST_WAIT = 60.0, HOUR  # between two attempts to read one that is unreachable
 RETRY_WAIT = 2.0  # the same, where nothing answered: requests fail of that, and use up their tries
-PATIENCE = 30 * DAY  # after which one that was unreachable all the time counts as missing
+MAX_OUTAGE = 30 * DAY  # after which one that was unreachable all the time counts as missing
 READ = (Status.RULES, Status.NO_RULES, Status.NOT_TEXT)
 TOO_MANY = 429
 
@@ -50,7 +50,7 @@ def _read(
 
 def _unreachable(before: RobotsState, got: Fetched, now: float) -> RobotsState:
     """A copy that was read before goes on counting, however old. Without one, nothing may be
-    fetched until it can be read, or PATIENCE is over."""
+    fetched until it can be read, or MAX_OUTAGE is over."""
     since = before.unreachable_since or now
     first = RETRY_WAIT if got.status is None and got.reason in SILENT else FIRST_WAIT
     wait = min(LONGEST_WAIT, now - since + first)  # doubles: 60 s, 120 s, 240 s
@@ -70,10 +70,10 @@ def _unreachable(before: RobotsState, got: Fetched, now: float) -> RobotsState:
         return failed._replace(
             known_until=now + wait, note=f"{why}; what was read before goes on counting"
         )
-    if now - since >= PATIENCE:
+    if now - since >= MAX_OUTAGE:
         return failed._replace(
             status=Status.GIVEN_UP,
             known_until=now + wait,
-            note=f"{why}; unreachable for {PATIENCE / DAY:.0f} days: everything is allowed",
+            note=f"{why}; unreachable for {MAX_OUTAGE / DAY:.0f} days: everything is allowed",
         )
     return failed._replace(status=Status.UNREACHABLE, known_until=0.0)

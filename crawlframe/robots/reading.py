@@ -31,6 +31,9 @@ class Answer(Protocol):
     body: bytes
 
 
+Transfer = Callable[[str], Awaitable[Answer]]
+
+
 class Fetched(NamedTuple):
     """The result of reading a robots.txt. ``status`` is None if no server answered; ``reason``, a
     word, and ``detail`` say then why, and also if the answer cannot be used. ``lost``: the
@@ -47,32 +50,43 @@ class Fetched(NamedTuple):
     detail: str = ""
 
 
-async def read(
-    origin: str, transfer: Callable[[str], Awaitable[Answer]], path: str = PATH
-) -> Fetched:
-    """Reads the robots.txt of an origin, or the file of another path. ``transfer`` fetches one URL
-    without following redirects.
+class Moved(NamedTuple):
+    """The file is at another URL."""
 
-    Raises PrivateAddress and BadUrl for the origin itself: no request of it can be sent, whatever
-    its robots.txt says."""
+    status: int | None
+    url: str
+
+
+async def read(origin: str, transfer: Transfer, path: str = PATH) -> Fetched:
+    """Reads the robots.txt of an origin, or the file of another path. Raises as ``ask`` does."""
     url, hops = origin + path, 0
-    while True:
-        try:
-            response = await transfer(url)
-        except (PrivateAddress, BadUrl) as error:
-            if not hops:
-                raise
-            return Fetched(hops=hops, lost=True, detail=f"it redirects to {url}: {error}")
-        except FetchError as error:
-            return Fetched(hops=hops, reason=error.reason, detail=str(error))
-        if response.status not in REDIRECTS:
-            return _answered(response, hops)
-        location = response.headers.get("Location", "").strip()
-        target = join(url, location) if location else None
-        if target is None or hops == MAX_HOPS:
-            why = f"more than {MAX_HOPS} redirects" if target else "it redirects nowhere"
-            return Fetched(response.status, hops=hops, lost=True, detail=f"{why}, at {url}")
-        url, hops = target, hops + 1
+    while isinstance(got := await ask(url, hops, transfer), Moved):
+        url, hops = got.url, hops + 1
+    return got
+
+
+async def ask(url: str, hops: int, transfer: Transfer) -> Fetched | Moved:
+    """One transfer of a file, after so many redirects. ``transfer`` fetches one URL without
+    following redirects.
+
+    Raises PrivateAddress and BadUrl for the first URL: no request of its origin can be sent,
+    whatever its robots.txt says."""
+    try:
+        response = await transfer(url)
+    except (PrivateAddress, BadUrl) as error:
+        if not hops:
+            raise
+        return Fetched(hops=hops, lost=True, detail=f"it redirects to {url}: {error}")
+    except FetchError as error:
+        return Fetched(hops=hops, reason=error.reason, detail=str(error))
+    if response.status not in REDIRECTS:
+        return _answered(response, hops)
+    location = response.headers.get("Location", "").strip()
+    target = join(url, location) if location else None
+    if target is None or hops == MAX_HOPS:
+        why = f"more than {MAX_HOPS} redirects" if target else "it redirects nowhere"
+        return Fetched(response.status, hops=hops, lost=True, detail=f"{why}, at {url}")
+    return Moved(response.status, target)
 
 
 def _answered(response: Answer, hops: int) -> Fetched:

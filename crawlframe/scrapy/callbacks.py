@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from crawlframe.errors import CloseTask, SpiderError
 from crawlframe.scrapy import components
-from crawlframe.scrapy.crawler import PortedCrawler
+from crawlframe.scrapy.crawler import SCHEDULED, PortedCrawler
 from crawlframe.scrapy.requests import Translator
 
 OUTPUT, OUTPUT_ASYNC = "process_spider_output", "process_spider_output_async"
@@ -28,6 +28,7 @@ class ScrapyCallbacks:
     def __init__(self, crawler: PortedCrawler, translator: Translator) -> None:
         self._crawler = crawler
         self._spider: Any = crawler.spider
+        self._engine: Any = crawler.engine
         self._translator = translator
         middlewares = components.made(crawler, components.SPIDER)
         self._inputs = [*self._methods(middlewares, "process_spider_input")]
@@ -63,6 +64,7 @@ class ScrapyCallbacks:
 
     def call(self, function: Callable[..., Any], response: Any, named: dict[str, Any]) -> Any:
         """What a callback leads to for a response of Scrapy."""
+        self._check_closing()
         try:
             for check in self._inputs:
                 check(response=response)
@@ -73,6 +75,7 @@ class ScrapyCallbacks:
 
     def fail(self, function: Callable[..., Any], failure: Failure, response: Any) -> Any:
         """What an errback leads to."""
+        self._check_closing()
         try:
             result = function(failure)
         except Exception as error:
@@ -130,6 +133,10 @@ class ScrapyCallbacks:
         except Exception as error:
             for thing in self._recovered(error, response, 0):
                 yield thing
+            return
+        for request in self._asked():
+            yield self._ours(request, response)
+        self._check_closing()
 
     def _passed(self, result: Iterable[Any], response: Any) -> Iterator[Any]:
         try:
@@ -137,6 +144,9 @@ class ScrapyCallbacks:
                 yield self._ours(thing, response)
         except CloseSpider as close:
             raise CloseTask(close.reason) from close
+        for request in self._asked():
+            yield self._ours(request, response)
+        self._check_closing()
 
     async def _passed_async(self, result: Any, response: Any) -> AsyncIterator[Any]:
         try:
@@ -146,10 +156,25 @@ class ScrapyCallbacks:
                 yield self._ours(thing, response)
         except Exception as error:
             raise self._ended(error, response) from error
+        for request in self._asked():
+            yield self._ours(request, response)
+        self._check_closing()
+
+    def _asked(self) -> list[ScrapyRequest]:
+        """The requests that were queued by ``crawler.engine.crawl``."""
+        asked: list[ScrapyRequest] = self._engine.asked
+        self._engine.asked = []
+        return asked
+
+    def _check_closing(self) -> None:
+        """Raises CloseTask if ``crawler.engine.close_spider`` was called."""
+        if self._engine.closing:
+            raise CloseTask(self._engine.closing)
 
     def _ours(self, thing: Any, response: Any) -> Any:
         if not isinstance(thing, ScrapyRequest):
             return thing
+        self._crawler.note(SCHEDULED)
         if self._crawler.listens(signals.request_scheduled):
             self._crawler.send(signals.request_scheduled, request=thing, spider=self._spider)
         return self._translator.ours(thing)

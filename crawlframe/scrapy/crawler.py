@@ -12,12 +12,15 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.settings import Settings
+from scrapy.utils.reactor import is_reactor_installed
+from twisted.internet.defer import Deferred, succeed
 
 from crawlframe.scrapy.stats import PortedStats
+from crawlframe.stats import RUNNING
 
 # Scrapy's own parts that are replaced by ours.
-OURS = {
-    "TWISTED_REACTOR_ENABLED": False,
+OURS: dict[str, Any] = {
+    "TWISTED_REACTOR": None,
     "TELNETCONSOLE_ENABLED": False,
     "EXTENSIONS_BASE": {},
     "STATS_CLASS": PortedStats,
@@ -41,10 +44,20 @@ class PortedCrawler(Crawler):
         """Makes the spider with these arguments. Raises what the author's code raises."""
         for name, value in OURS.items():
             self.settings.set(name, value, priority="cmdline")
+        # Scrapy checks it; a module of the project may import the reactor, which installs one.
+        self.settings.set("TWISTED_REACTOR_ENABLED", is_reactor_installed(), priority="cmdline")
         self.spider = self._create_spider(**arguments)
         self.engine = Engine(self, download)  # type: ignore[assignment]
         self._apply_settings()
         self.crawling = True
+
+    def note(self, *names: str) -> None:
+        """Counts in this worker, for code that reads stats while it runs, what Scrapy's own parts
+        would count."""
+        stats = self.stats
+        if isinstance(stats, PortedStats):
+            for name in names:
+                stats.note(name)
 
     def listens(self, signal: object) -> bool:
         """Whether anything is connected to a signal."""
@@ -62,7 +75,8 @@ class PortedCrawler(Crawler):
 
 
 class Engine:
-    """``crawler.engine``: what spiders and components use of it."""
+    """``crawler.engine``: what spiders and components use of it. ``closing``: the reason to end the
+    task when the callback that runs is done. ``asked``: requests that it has to yield before."""
 
     def __init__(self, crawler: PortedCrawler, download: Download) -> None:
         self.crawler = crawler
@@ -71,6 +85,8 @@ class Engine:
         self.signals = crawler.signals
         self.running = True
         self.paused = False
+        self.closing = ""
+        self.asked: list[Request] = []
         self._download = download
 
     async def download(self, request: Request) -> Response:
@@ -82,11 +98,34 @@ class Engine:
         """As ``download``."""
         return await self._download(request)
 
+    def crawl(self, request: Request) -> None:
+        """Queues a request, as if the callback that runs had yielded it. Raises RuntimeError if
+        none runs."""
+        if RUNNING.get(None) is None:
+            raise RuntimeError(
+                f"crawler.engine.crawl({request}) works only while a callback runs; yield first "
+                "requests in start"
+            )
+        self.asked.append(request)
+
+    def close_spider(self, spider: Any, reason: str = "cancelled") -> Deferred[None]:
+        """Ends the task when the callback that runs is done, with what it yields. The Deferred
+        has fired: nothing can be waited for inside of a callback."""
+        self.closing = self.closing or reason
+        return succeed(None)
+
+    async def close_spider_async(self, *, reason: str = "cancelled") -> None:
+        """As ``close_spider``."""
+        self.closing = self.closing or reason
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"crawler.engine.{name} does not exist in Crawlframe: requests are queued by yielding "
-            "them, and raise CloseSpider to end the crawl"
+            f"crawler.engine.{name} does not exist in Crawlframe; it has crawl, download and "
+            "close_spider"
         )
 
 
 RESPONSE_SIGNALS = (signals.response_downloaded, signals.response_received)
+REQUESTED = "downloader/request_count"
+RECEIVED = (REQUESTED, "downloader/response_count", "response_received_count")
+SCHEDULED = "scheduler/enqueued"

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from itemadapter import ItemAdapter
 from scrapy import exceptions, signals
 from scrapy.utils.defer import ensure_awaitable
 from twisted.internet.defer import Deferred
@@ -86,13 +87,15 @@ class Items:
     def _scraped(self, item: Any, name: str, response: Response | None) -> Any:
         if item is None:
             raise DropItem(f"{name} returned None")
+        self._crawler.note("item_scraped_count")
         self._signal(signals.item_scraped, item, response)
-        return item
+        return with_text(item)
 
     def _ended(self, error: Exception, item: Any, name: str, response: Any) -> Exception:
         if isinstance(error, exceptions.DropItem):
             level = error.log_level or self._crawler.settings.get("DEFAULT_DROPITEM_LOG_LEVEL")
             log.log(logging.getLevelName(level), "dropped by %s: %s", name, error)
+            self._crawler.note("item_dropped_count")
             self._signal(signals.item_dropped, item, response, exception=error)
             return DropItem(name)  # the message may be another one for each item
         if isinstance(error, exceptions.CloseSpider):
@@ -105,6 +108,24 @@ class Items:
         if self._crawler.listens(signal):
             theirs = getattr(response, "scrapy", None)
             self._crawler.send(signal, item=item, response=theirs, spider=self._spider, **more)
+
+
+def with_text(item: Any) -> Any:
+    """The item with fields of bytes as text, for it is stored as JSON; Scrapy's exporters decode
+    them. Bytes that are no UTF-8 stay, and are refused where the item is stored."""
+    if not ItemAdapter.is_item(item):
+        return item
+    adapter = ItemAdapter(item)
+    if not any(isinstance(value, bytes) for value in adapter.values()):
+        return item
+    return {name: _decoded(value) for name, value in adapter.items()}
+
+
+def _decoded(value: Any) -> Any:
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return value
 
 
 def _result(deferred: Deferred[Any]) -> Any:

@@ -6,6 +6,7 @@ import functools
 import logging
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from scrapy import Request as ScrapyRequest
@@ -18,7 +19,13 @@ from crawlframe.errors import FetchError
 from crawlframe.response import Response
 from crawlframe.scrapy import responses
 from crawlframe.scrapy.callbacks import ScrapyCallbacks
-from crawlframe.scrapy.crawler import RESPONSE_SIGNALS, PortedCrawler
+from crawlframe.scrapy.crawler import (
+    RECEIVED,
+    REQUESTED,
+    RESPONSE_SIGNALS,
+    SCHEDULED,
+    PortedCrawler,
+)
 from crawlframe.scrapy.downloads import Downloads
 from crawlframe.scrapy.failures import exception_of, failure_of, fetch_error_of
 from crawlframe.scrapy.items import Items
@@ -72,6 +79,7 @@ class Port:
 
     async def open(self) -> None:
         """Opens pipelines and tells what listens."""
+        self.crawler.stats.set_value("start_time", datetime.now(UTC))
         await self.crawler.send_async(signals.engine_started)
         await self.items.open_all()
         await self.crawler.send_async(signals.spider_opened, spider=self.spider)
@@ -85,8 +93,11 @@ class Port:
             {
                 **self.crawler.stats.get_stats(),
                 **stats,
+                REQUESTED: summary.done + summary.errors,
+                "downloader/response_count": summary.done,
                 "item_scraped_count": summary.items,
                 "response_received_count": summary.done,
+                SCHEDULED: summary.requests,
                 "start_time": summary.started_at,
                 "finish_time": summary.finished_at,
                 "elapsed_time_seconds": took.total_seconds(),
@@ -136,6 +147,7 @@ class Port:
         if response is None:
             response = responses.theirs(got, self.translator.theirs(got.request))
         vars(got)["scrapy"] = response
+        self.crawler.note(*RECEIVED, f"downloader/response_status_count/{got.status}")
         attempts = getattr(RUNNING.get(None), "attempts", 0)
         if attempts:
             response.request.meta["retry_times"] = attempts
@@ -155,6 +167,7 @@ class Port:
 
     def _fail(self, function: Callable[..., Any], error: FetchError) -> Any:
         response = None
+        self.crawler.note(REQUESTED)
         request = self.translator.theirs(error.request)
         if error.response is not None:
             known = vars(error.response).pop("scrapy", None)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
+from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from crawlframe.porting import META
 from crawlframe.scrapy import components
+from crawlframe.scrapy.reading import ClassSource, Need
 from crawlframe.scrapy.settings import merged
 from crawlframe.scrapy.spider import PortedSpider
 
@@ -48,8 +50,18 @@ _NEVER_SENT = {
     "feed_slot_closed": "items are stored; the command export writes files",
     "feed_exporter_closed": "items are stored; the command export writes files",
 }
-_DOWNLOADS = frozenset({"download", "download_async", "spider", "settings", "signals"})
-_OTHERS = {"scrapy_redis": "requests of scrapy-redis come from a Redis of its own"}
+_ENGINE = frozenset(
+    {
+        "close_spider", "close_spider_async", "crawl", "download", "download_async", "paused",
+        "running", "settings", "signals", "spider",
+    }
+)  # fmt: skip
+_OTHERS = {
+    "scrapy_redis": "requests of scrapy-redis come from a Redis of its own",
+    "scrapy_poet": "its page objects are not passed to callbacks; native spiders have page objects",
+    "rotating_proxies": META["proxy"],
+    "rotating_free_proxies": META["proxy"],
+}
 
 
 @dataclass
@@ -79,29 +91,44 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
     settings = merged(kind, spider.scrapy_settings)
     for setting in (components.DOWNLOADER, components.SPIDER, components.PIPELINES, "EXTENSIONS"):
         if settings.getdict(setting):
-            for sentence in _components(settings, setting):
-                verdict.cannot.append(f"{setting}: {sentence}")
+            for one in components.named(settings, setting):
+                _judge_component(one, setting, verdict)
     for key, (file, line) in source.meta_keys.items():
         place = f"{file}:{line}: meta[{key!r}]"
         if key == "proxy" or key.startswith(_BROWSERS):
             verdict.cannot.append(f"{place}: {META.get(key, META['playwright'])}")
         elif key in _IGNORED:
             verdict.but.append(f"{place} is ignored: {_IGNORED[key]}")
-    for need in source.needs:
-        place = f"{need.file}:{need.line}"
-        if need.kind == "lambda":
-            verdict.cannot.append(f"{place}: a callback must be a method of the spider")
-        elif need.kind == "engine" and need.name not in _DOWNLOADS:
-            verdict.cannot.append(f"{place}: there is no crawler.engine.{need.name}")
-        elif need.kind == "signal" and need.name in _NEVER_SENT:
-            verdict.but.append(f"{place}: {need.name} is never sent: {_NEVER_SENT[need.name]}")
+    _judge_needs(source.needs, verdict)
     verdict.but += map(str, source.state)
     return verdict
 
 
-def _components(settings: Any, setting: str) -> Iterator[str]:
-    """What is wrong with the components that a setting lists."""
-    for one in components.named(settings, setting):
-        name = one if isinstance(one, str) else global_object_name(one)
-        if any(word in name.lower() for word in _BROWSERS):
-            yield f"{name}: {META['playwright']}"
+def _judge_component(one: Any, setting: str, verdict: Verdict) -> None:
+    """Adds what is wrong with a component that a setting lists, a class or its path."""
+    name = one if isinstance(one, str) else global_object_name(one)
+    if why := _OTHERS.get(name.partition(".")[0]):
+        verdict.cannot.append(f"{setting}: {name}: {why}")
+        return
+    if any(word in name.lower() for word in _BROWSERS):
+        verdict.cannot.append(f"{setting}: {name}: {META['playwright']}")
+        return
+    kind = load_object(one)
+    if isinstance(kind, type):
+        _judge_needs(_needs_of(kind), verdict)
+
+
+@lru_cache(maxsize=1024)
+def _needs_of(component: type) -> list[Need]:
+    return ClassSource(component).needs
+
+
+def _judge_needs(needs: list[Need], verdict: Verdict) -> None:
+    for need in needs:
+        place = f"{need.file}:{need.line}"
+        if need.kind == "lambda":
+            verdict.cannot.append(f"{place}: a callback must be a method of the spider")
+        elif need.kind == "engine" and need.name not in _ENGINE:
+            verdict.cannot.append(f"{place}: there is no crawler.engine.{need.name}")
+        elif need.kind == "signal" and need.name in _NEVER_SENT:
+            verdict.but.append(f"{place}: {need.name} is never sent: {_NEVER_SENT[need.name]}")

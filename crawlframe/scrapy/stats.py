@@ -36,6 +36,10 @@ class PortedStats(StatsCollector):
         if type(value) in (int, float) and math.isfinite(value):
             self._pass(key, "max", value)
 
+    def note(self, key: str) -> None:
+        """Counts in this worker what the task has in a column of its own."""
+        super().inc_value(key)
+
     def _pass(self, key: str, verb: str, value: Any) -> None:
         if self.task is None or key in self._refused or RUNNING.get(None) is None:
             return

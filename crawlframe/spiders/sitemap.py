@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import islice
 from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ from crawlframe.robots.rules import Rules, origin_of, read_text
 from crawlframe.spider import Spider, SpiderSettings, read_settings
 from crawlframe.spiders.sitemap_file import (
     MAX_BYTES,
+    MAX_LENGTH,
     MAX_URLS,
     SINCE,
     Entry,
@@ -29,9 +31,8 @@ from crawlframe.spiders.sitemap_file import (
     since_when,
 )
 
-STEP = 1000  # entries in one step of the event loop: some 20 ms
-SKIPPED = 10_000  # the same of entries that are passed over
-PATIENCE = 45.0  # seconds that a sitemap waits for its turn; callbacks have 120 in all
+STEP = 0.005  # seconds after which the other requests of the worker have their turn
+TURN_TIMEOUT = 45.0  # seconds that a sitemap waits for its turn; callbacks have 120 in all
 
 
 class SitemapSpider(Spider):
@@ -52,7 +53,9 @@ class SitemapSpider(Spider):
     sitemap_rules: ClassVar[Any] = (("", "parse"),)
     sitemap_follow: ClassVar[Any] = ("",)
     sitemap_alternate_links: ClassVar[bool] = False
-    since: Annotated[str, Meta(pattern=SINCE)] = ""
+    since: Annotated[
+        str, Meta(pattern=SINCE, description="a date such as 2026-11-20, or an age such as 7d")
+    ] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -97,9 +100,9 @@ class SitemapSpider(Spider):
             return
         # What one leads to is in memory until it is recorded, so they take turns.
         try:
-            await asyncio.wait_for(self._turn.acquire(), PATIENCE)
+            await asyncio.wait_for(self._turn.acquire(), TURN_TIMEOUT)
         except TimeoutError:
-            yield response.request.replace(dont_filter=True, delay=PATIENCE)
+            yield response.request.replace(dont_filter=True, delay=TURN_TIMEOUT)
             return
         try:
             async for request in self._read(response, skip):
@@ -108,26 +111,34 @@ class SitemapSpider(Spider):
             self._turn.release()
 
     async def _read(self, response: Response, skip: int) -> AsyncIterator[Request]:
+        steps = _Steps()
         file = SitemapFile(response)
-        for number, _ in enumerate(file.skip(skip)):
-            if number % SKIPPED == 0:
-                await asyncio.sleep(0)
-        left = iter(file)
-        part = islice(left, MAX_URLS)
+        for _ in file.skip(skip):
+            if steps.is_over():
+                await steps.next()
         since = since_when(self.since, datetime.now(UTC))
-        changed = (
-            entry
-            for entry in part
-            if since is None or not entry.lastmod or changed_since(entry.lastmod, since)
-        )
-        for number, entry in enumerate(self.sitemap_filter(changed)):
-            if number % STEP == 0:
-                await asyncio.sleep(0)
+        # Read before they are filtered, because nothing can interrupt the author's filter.
+        entries: deque[Entry] = deque()
+        left = iter(file)
+        read = length = 0
+        for entry in left:
+            read += 1
+            length += len(entry.loc)
+            if since is None or not entry.lastmod or changed_since(entry.lastmod, since):
+                entries.append(entry)
+            if read == MAX_URLS or length > MAX_LENGTH:
+                break
+            if steps.is_over():
+                await steps.next()
+        more = next(left, None) is not None
+        for entry in self.sitemap_filter(_drain(entries)):
             for request in self._requests(entry, response.url):
                 yield request
-        if next(part, None) is None and next(left, None) is not None:
-            yield response.request.replace(cb_kwargs={"skip": skip + MAX_URLS}, dont_filter=True)
-        elif file.problem:
+            if steps.is_over():
+                await steps.next()
+        if more and not entries:  # the filter has taken all
+            yield response.request.replace(cb_kwargs={"skip": skip + read}, dont_filter=True)
+        elif file.problem and not more:
             self.stats.inc("broken_sitemaps")
             self.log.warning("%s: %s; what could be read is followed", response.url, file.problem)
 
@@ -135,7 +146,9 @@ class SitemapSpider(Spider):
         if entry.is_sitemap:
             url = join(base, entry.loc)
             if url is not None and any(one.search(url) for one in self._follow):
-                yield self.sitemap_request(url)
+                request = self.sitemap_request(url)
+                request.priority -= 1  # behind the pages of those before it, which wait in Redis
+                yield request
             return
         links = (entry.loc, *entry.alternates) if self.sitemap_alternate_links else (entry.loc,)
         for link in links:
@@ -162,6 +175,25 @@ class SitemapSpider(Spider):
     def _max_body(self) -> int | None:
         own = read_settings(type(self)).max_body
         return MAX_BYTES if own == SpiderSettings().max_body else None
+
+
+class _Steps:
+    """Divides long work in the event loop by time."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + STEP
+
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._end
+
+    async def next(self) -> None:
+        await asyncio.sleep(0)
+        self._end = time.monotonic() + STEP
+
+
+def _drain(entries: deque[Entry]) -> Iterator[Entry]:
+    while entries:
+        yield entries.popleft()
 
 
 def _rules_of(spider: SitemapSpider | type[SitemapSpider]) -> list[Any]:

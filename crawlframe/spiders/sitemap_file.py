@@ -16,6 +16,7 @@ from crawlframe.spiders.xml_elements import XmlElements
 
 MAX_URLS = 50_000  # of one file, by the protocol
 MAX_BYTES = 50 << 20  # of one file, unpacked, by the protocol
+MAX_LENGTH = 16 << 20  # characters of the URLs that are read at a time
 MAX_LOCATION = 1 << 16  # characters; no server takes longer ones
 
 # A date and time by https://www.w3.org/TR/NOTE-datetime, or an age.

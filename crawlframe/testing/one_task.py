@@ -60,12 +60,13 @@ class OneTask(TaskSource):
         deliveries: int = 0,
         kills: int = 0,
         refusals: int = 0,
+        due: float | None = None,
     ) -> Outcome:
         """Returns the outcome of a request, which is encoded and decoded first. Raises BadRequest
         if it cannot be encoded."""
         rid, record = make_rid(self.task, request.fingerprint()), request.encode()
         before = attempts, deliveries, record, 0, kills, refusals
-        return await self.take(Claimed(rid, self.task, request.host, *before), view)
+        return await self.take(Claimed(rid, self.task, request.host, *before, due=due), view)
 
     async def start(self) -> Outcome:
         """Returns the outcome of the root request, which runs ``start``."""

@@ -28,9 +28,11 @@ from crawlservice.admin.keyset import row_number
 from crawlservice.admin.owner import Owner
 from crawlservice.admin.recipeform import converters, initial_of
 from crawlservice.admin.recipeinput import Forms
+from crawlservice.admin.submit_page import submit_at_once
 from crawlservice.display import moment
 from crawlservice.models import Recipe, RecipeVersion
 from crawlservice.recipes import versions
+from crawlservice.recipes.masking import masked_text
 from crawlservice.recipes.trial import try_out
 
 PAGE = "admin/crawlservice/recipe/page.html"
@@ -107,10 +109,15 @@ class RecipeAdmin(Owner):
         initial: dict[str, Any] = {"name": request.GET.get("name", "")}
         if recipe is not None:
             try:
-                initial = initial_of(recipe_of_stored(recipe.text))
+                text = self._shown(request, recipe, recipe.text)
+                initial = initial_of(recipe_of_stored(text))
             except SpiderError as error:
                 messages.error(request, str(error))
         return self._page(request, recipe, Forms.of(initial=initial))
+
+    def _shown(self, request: HttpRequest, recipe: Recipe, text: str) -> str:
+        """The text of a version, as this user may see it."""
+        return text if self.has_change_permission(request, recipe) else masked_text(text)
 
     def _may_look(self, request: HttpRequest, recipe: Recipe | None) -> bool:
         if recipe is None:
@@ -143,7 +150,7 @@ class RecipeAdmin(Owner):
         text = _("Version {n} of {recipe} is saved; new tasks and running ones use it.")
         messages.success(request, text.format(n=saved.number, recipe=saved.name))
         if "_run" in posted and may_submit(request.user):
-            return HttpResponseRedirect(f"{reverse('admin:submit')}?spider={saved.name}")
+            return submit_at_once(request, saved.name)
         return HttpResponseRedirect(_place(saved))
 
     def _page(self, request: HttpRequest, recipe: Recipe | None, forms: Forms) -> HttpResponse:
@@ -196,6 +203,8 @@ class RecipeAdmin(Owner):
         if request.method == "POST":
             return self._restore(request, recipe, number)
         before = recipe.versions.filter(number__lt=number).first()
+        text, newest = (self._shown(request, recipe, one.text) for one in (version, recipe))
+        old = self._shown(request, recipe, before.text) if before else ""
         context = {
             **self.admin_site.each_context(request),
             "title": _("{recipe}, version {n}").format(recipe=recipe.name, n=number),
@@ -203,8 +212,9 @@ class RecipeAdmin(Owner):
             "recipe": recipe,
             "version": version,
             "before": before,
-            "changes": versions.difference(before.text, version.text) if before else [],
-            "since": versions.difference(version.text, recipe.text),
+            "text": text,
+            "changes": versions.difference(old, text) if before else [],
+            "since": versions.difference(text, newest),
             "may_change": self.has_change_permission(request, recipe),
         }
         return TemplateResponse(request, VERSION, context)
@@ -230,7 +240,9 @@ class RecipeAdmin(Owner):
             raise PermissionDenied
         name = f'attachment; filename="{recipe.name}.json"'
         return HttpResponse(
-            recipe.text, content_type="application/json", headers={"Content-Disposition": name}
+            self._shown(request, recipe, recipe.text),
+            content_type="application/json",
+            headers={"Content-Disposition": name},
         )
 
     # -- deleting ---------------------------------------------------------------------------------

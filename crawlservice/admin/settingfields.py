@@ -11,7 +11,7 @@ from django.utils.html import escape
 from django.utils.translation import gettext as _
 
 from crawlframe.errors import ArgumentError
-from crawlframe.overrides import MANNERS
+from crawlframe.manners import bounds
 from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.roles import User
 from crawlservice.admin.argumentform import input_field, show, text_of
@@ -27,9 +27,11 @@ def setting_fields(
     """A field for each setting that the user may change; an empty one leaves the spider's.
     ``given`` are initial values."""
     known, own = overrides.schema(), msgspec.structs.asdict(info.settings)
+    limits = {} if overrides.may_be_rough(user) else bounds(info.settings)
     fields: dict[str, forms.Field] = {}
     for name, kind in known["properties"].items():
-        if name in MANNERS and not (user is None or user.has_perm("crawlservice.steer_task")):
+        bound = limits.get(name)
+        if bound is not None and bound.kind == "stays":
             continue
         field = input_field(kind, known, False)
         what = accepted(kind, known)
@@ -37,6 +39,8 @@ def setting_fields(
         if value is not msgspec.UNSET and value is not None:
             value = int(value) if isinstance(value, float) and value.is_integer() else value
             what += _("; the spider: {value}").format(value=text_of(msgspec.to_builtins(value)))
+        if bound is not None and bound.value != ():
+            what += "; " + overrides.words_of(bound)
         field.label, field.help_text = name, escape(what)
         if name in given:
             show(field, given[name])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib import messages
@@ -59,7 +61,7 @@ def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
         messages.error(request, str(error))
         return HttpResponseRedirect(reverse("admin:submit"))
     form = SubmitForm(info, request.user, request.POST or None, *_cloned(request, info))
-    if request.method == "POST" and form.is_valid() and (answer := _submit(request, form)):
+    if request.method == "POST" and form.is_valid() and (answer := _submit_form(request, form)):
         return answer
     context: dict[str, Any] = {
         **site.each_context(request),
@@ -70,26 +72,51 @@ def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     return TemplateResponse(request, "admin/crawlservice/submit_form.html", context)
 
 
-def _submit(request: HttpRequest, form: SubmitForm) -> HttpResponse | None:
+def submit_at_once(request: HttpRequest, name: str) -> HttpResponse:
+    """Submits a task of a spider and shows it. If the spider has arguments, its form comes
+    first."""
     try:
-        with transaction.atomic():  # recorded even if Redis could not be updated
-            task = submit.submit(
-                form.info.name,
-                form.given,
-                priority=form.cleaned_data["priority"],
-                from_text=True,
-                info=form.info,
-                user=request.user,
-                settings=form.settings,
-            )
-            arguments = shortened(task.arguments)
-            note(request, "submit", task, spider=task.spider, arguments=arguments, **detail(task))
-    except FrontierError as error:  # the message says whether the task was recorded anyway
+        info = submit.published(name)
+        if not info.arguments.get("properties"):
+            return _submit(request, info)
+    except CrawlframeError as error:
         messages.error(request, str(error))
-        return HttpResponseRedirect(reverse("admin:crawlservice_task_changelist"))
+    return HttpResponseRedirect(f"{reverse('admin:submit')}?spider={name}")
+
+
+def _submit_form(request: HttpRequest, form: SubmitForm) -> HttpResponse | None:
+    try:
+        priority = form.cleaned_data["priority"]
+        return _submit(request, form.info, form.given, priority, form.settings)
     except CrawlframeError as error:
         form.add_error(None, str(error))
         return None
+
+
+def _submit(
+    request: HttpRequest,
+    info: SpiderInfo,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+    priority: int = 0,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> HttpResponse:
+    """Raises CrawlframeError."""
+    try:
+        with transaction.atomic():  # recorded even if Redis could not be updated
+            task = submit.submit(
+                info.name,
+                dict(arguments),
+                priority=priority,
+                from_text=True,
+                info=info,
+                user=request.user,
+                settings=settings,
+            )
+            told = {"spider": task.spider, "arguments": shortened(task.arguments), **detail(task)}
+            note(request, "submit", task, **told)
+    except FrontierError as error:  # the message says whether the task was recorded anyway
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:crawlservice_task_changelist"))
     messages.success(request, _("Submitted: {task}").format(task=task))
     return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[task.pk]))
 

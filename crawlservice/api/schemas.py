@@ -32,7 +32,10 @@ class TaskIn(Given):
     arguments: dict[str, Any] = {}
     priority: Priority = 0
     settings: dict[str, Any] = Field(
-        {}, description="what this task has instead of the settings of its spider, such as `delay`"
+        {},
+        description="what this task has instead of the settings of its spider, such as `delay`. "
+        "Without the right to operate, it may be gentler to hosts than the spider, not rougher: a "
+        "longer delay, fewer requests at a time, the same `user_agent`, and so on.",
     )
 
 

@@ -12,6 +12,7 @@ from crawlservice.api.errors import READING, ApiError
 from crawlservice.api.schemas import SpiderOut, SpidersOut
 from crawlservice.connections.frontier import frontier
 from crawlservice.recipes.current import infos
+from crawlservice.recipes.masking import masked_headers
 
 router = Router(tags=["spiders"])
 
@@ -41,7 +42,7 @@ def _out(info: SpiderInfo) -> SpiderOut:
         arguments=info.arguments,
         settings={
             name: value
-            for name, value in msgspec.structs.asdict(info.settings).items()
+            for name, value in masked_headers(msgspec.structs.asdict(info.settings)).items()
             if value is not msgspec.UNSET
         },
     )

@@ -24,6 +24,7 @@ from crawlframe.program import command
 from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
 from crawlservice.cli.local_node import LocalNode, NodeEnded
+from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.cli.prompt import PromptServer, wants_prompts
 from crawlservice.cli.report import report
 from crawlservice.cli.secret_input import ASKED, with_secrets
@@ -92,7 +93,10 @@ class Crawl:
         if self.output is not None:
             check_target(self.output, self.format)
         registry = load_spiders(settings.CRAWLFRAME)
-        info = registry.info(self.spider)
+        named = NamedSpiders(registry).get(self.spider)
+        info = named.info
+        if named.note:
+            self._print(f"note: {named.note}")
         for problem in registry.broken.values():
             self._print(f"warning: not loaded: {problem.partition(chr(10))[0]}")
         typed, self.arguments = self.arguments, with_secrets(info, self.arguments)
@@ -107,14 +111,15 @@ class Crawl:
         )
         if self._prompts:
             self._print("note: spiders may call inspect, so one page is crawled at a time")
-        self._check_nodes(info)
+        self._check_nodes(info, is_recipe=bool(named.recipe))
         server = self._demo_server()
         try:
             with server or nullcontext():
                 if server is not None:
                     self._print(f"demo site with {server.site.listings:,} listings on {server.url}")
                     self.arguments["site"] = server.url
-                frontier().spiders.publish([info])
+                if not named.recipe:
+                    frontier().spiders.publish([info])
                 with transaction.atomic():  # both, even if Redis could not be updated
                     task = submit(
                         *(self.spider, self.arguments),
@@ -129,7 +134,7 @@ class Crawl:
         except DemoSiteError as error:
             raise CrawlFailed(f"demo site: {error}") from None
 
-    def _check_nodes(self, info: SpiderInfo) -> None:
+    def _check_nodes(self, info: SpiderInfo, *, is_recipe: bool = False) -> None:
         """Refuses nodes that would run the task wrongly: any node may take its requests."""
         nodes = [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
         here = _code_here() if nodes else ""
@@ -141,7 +146,8 @@ class Crawl:
                     "first"
                 )
             code = f"code {node.code.version}" if node.code.version else "code of its own"
-            if (node.spiders or node.code.version) and info.name not in node.spiders:
+            loaded = bool(node.spiders or node.code.version) and not is_recipe
+            if loaded and info.name not in node.spiders:
                 raise CrawlFailed(
                     f"{who} has no spider {info.name!r} in its {code}, and would take part; "
                     "update or stop it first"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import code
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.identity.identity import Identity
 from crawlframe.links import is_within
+from crawlframe.prompt import open_prompt
 from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -108,7 +108,7 @@ def names_of(fetcher: PageFetcher, response: Response | None) -> dict[str, Any]:
 
 
 def shell(fetcher: PageFetcher, response: Response | None) -> None:
-    """A prompt with these names: IPython if there is one, else Python's own."""
+    """Opens a prompt with these names."""
     names = names_of(fetcher, response)
     banner = ""
     if response is not None:
@@ -119,12 +119,4 @@ def shell(fetcher: PageFetcher, response: Response | None) -> None:
         "settings\nfetch(url or Request) fetches another one; view(response) opens a browser. "
         "Ctrl-D leaves."
     )
-    try:
-        from IPython import start_ipython
-    except ImportError:
-        pass  # the prompt opens below: in here, every traceback would name this error
-    else:
-        print(banner)
-        start_ipython(argv=["--no-banner"], user_ns=names)
-        return
-    code.interact(banner, local=names, exitmsg="")
+    open_prompt(names, banner)

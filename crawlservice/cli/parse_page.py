@@ -24,6 +24,7 @@ from crawlframe.response import Response
 from crawlframe.spider import Spider, read_settings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
+from crawlservice.cli.named_spider import NamedSpider
 from crawlservice.cli.robots_check import PageRobots
 from crawlservice.cli.secret_input import with_secrets
 from crawlservice.tasks import arguments as spider_arguments
@@ -46,8 +47,7 @@ class PageParser:
     """``arguments`` are text, as typed; those that the callback does not use may be missing."""
 
     settings: Settings
-    registry: Registry
-    spider: type[Spider]
+    named: NamedSpider
     arguments: dict[str, str] = field(default_factory=dict)
     middlewares: bool = True
     pipelines: bool = True
@@ -59,7 +59,7 @@ class PageParser:
         """Returns what one try of a request leads to. Raises NotParsed, ArgumentError, and
         SpiderError if the request does not fit the spider."""
         trial = Trial(
-            self.spider,
+            self.named.kind,
             _Remembering(self),
             self._checked_arguments(),
             middlewares=self.middlewares,
@@ -80,7 +80,7 @@ class PageParser:
         return result
 
     def _checked_arguments(self) -> dict[str, Any]:
-        info = self.registry.info(self.spider.name)
+        info = self.named.info
         lenient = replace(info, arguments={**info.arguments, "required": []})
         given = with_secrets(info, self.arguments)
         return spider_arguments.check(lenient, given, from_text=True)
@@ -97,7 +97,7 @@ class _Remembering(Downloader):
         if not self._owner.robots:
             response = await super().fetch(request, *given, **more)
         else:
-            own = read_settings(self._owner.spider).user_agent or ""
+            own = read_settings(self._owner.named.kind).user_agent or ""
             check = PageRobots(self._owner.settings, super().fetch, own)
             response = await super().fetch(request, *given, **more | {"check": check})
             response.robots = check.rules

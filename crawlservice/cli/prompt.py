@@ -8,13 +8,15 @@ import shutil
 import socket
 import sys
 import tempfile
+import termios
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 from crawlframe.code.registry import Registry, find_package
+from crawlframe.prompt import completion, lend
 from crawlframe.shell import SOCKET
 from crawlservice.cli.terminal import plain
 
@@ -24,15 +26,18 @@ DAY = 86_400  # seconds: nobody is in a hurry at a prompt
 
 class PromptServer:
     """Listens on a socket in a directory that only this user can enter. ``ask`` reads a line from
-    the terminal, ``write`` writes to it."""
+    the terminal, ``write`` writes to it; ``terminal`` are the descriptors of its input and output,
+    for a worker that has a better prompt."""
 
     def __init__(
         self,
         ask: Callable[[str], str] = input,
         write: Callable[[str], object] = sys.stdout.write,
+        terminal: tuple[int, int] = (0, 1),
     ) -> None:
         self._ask = ask
         self._write = write
+        self._terminal = terminal
         self._place = Path(tempfile.mkdtemp(prefix="crawlframe-"))
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(self._place / "prompt"))
@@ -44,8 +49,6 @@ class PromptServer:
         return {SOCKET: str(self._place / "prompt"), "CRAWLFRAME_DEADLINE": str(DAY)}
 
     def __enter__(self) -> PromptServer:
-        with suppress(ImportError):
-            import readline  # noqa: F401  # lets `input` edit lines and remember them
         return self
 
     def __exit__(
@@ -68,12 +71,30 @@ class PromptServer:
         line, _ = self._socket.accept()
         coding: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogatepass"}
         with line, line.makefile("r", **coding) as heard, suppress(OSError):
-            for message in heard:
+
+            def completed(text: str, state: int) -> str | None:
+                _send(line, {"complete": text, "state": state})
+                found = json.loads(heard.readline() or "{}").get("found")
+                return found and plain(found)
+
+            for message in iter(heard.readline, ""):
                 match json.loads(message):
                     case {"write": str(text)}:
                         self._write(plain(text))
                     case {"ask": str(prompt)}:
-                        line.sendall(f"{json.dumps(self._answer(prompt))}\n".encode())
+                        with completion(completed):
+                            _send(line, self._answer(prompt))
+                    case {"lend": True}:
+                        self._lend(line, heard)
+
+    def _lend(self, line: socket.socket, heard: TextIO) -> None:
+        """Waits while a prompt in the worker has the terminal, and leaves that as it was."""
+        before = termios.tcgetattr(self._terminal[0])
+        try:
+            lend(line, self._terminal)
+            heard.read()
+        finally:
+            termios.tcsetattr(self._terminal[0], termios.TCSADRAIN, before)
 
     def _answer(self, prompt: str) -> dict[str, object]:
         try:
@@ -83,6 +104,10 @@ class PromptServer:
             return {"end": True}
         except KeyboardInterrupt:
             return {"interrupt": True}
+
+
+def _send(line: socket.socket, message: dict[str, object]) -> None:
+    line.sendall(f"{json.dumps(message)}\n".encode())
 
 
 def wants_prompts(registry: Registry, package: str) -> bool:

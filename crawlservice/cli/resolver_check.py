@@ -7,7 +7,6 @@ from multiprocessing.connection import Connection
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlframe.fetch.names import load_hook
 
 
 def check_resolver(settings: Settings) -> None:
@@ -40,6 +39,8 @@ def check_resolver(settings: Settings) -> None:
 
 
 def _try(resolver: str, line: Connection) -> None:
+    from crawlframe.fetch.names import load_hook  # here, as few nodes have a resolver of their own
+
     try:
         load_hook(resolver)
     except ConfigError as error:

@@ -1,125 +1,29 @@
-"""What commands share: errors in plain words, tables, and the live view of a task."""
+"""What commands show: tables, and the live view of a task."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
 
-from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.db import DatabaseError, connection
-from redis import RedisError
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawlframe.errors import CrawlframeError, TablesMissing
-from crawlframe.frontier.wording import error_text
-from crawlservice import environment
-from crawlservice.connections.checks import missing_right
-from crawlservice.connections.database import hint, prepare
 from crawlservice.display import state_label
 from crawlservice.models import Task
 from crawlservice.tasks.export import FORMATS
 from crawlservice.tasks.forecast import Forecast, forecast
-from crawlservice.tasks.outcomes import Unsuccessful
 from crawlservice.tasks.progress import Progress, RateMeter, read
 from crawlservice.tasks.submit import get_task
 
-PIPE_WIDTH = 4096  # columns where no terminal sets a limit: nothing is folded there
 PLAIN_EVERY = 2.0  # seconds between two lines where no live view is possible
 LIVE_EVERY = 0.25
 STYLES = {"primary": "cyan", "good": "green", "warn": "yellow", "bad": "red", "muted": "dim"}
-
-
-class Command(BaseCommand):
-    """A command of this project: reports bad input and missing servers in plain words, and makes
-    sure that the database has its tables (unless ``needs_database`` is off)."""
-
-    needs_database: bool = True
-    requires_system_checks = ()
-
-    def execute(self, *args: Any, **options: Any) -> str | None:
-        for warning in environment.warnings(os.environ):
-            self.stderr.write(f"warning: {warning}")
-        try:
-            if self.needs_database:
-                for warning in prepare():
-                    self.stderr.write(f"warning: {warning}")
-            told = super().execute(*args, **options)
-            self._flush()
-            return told
-        except TablesMissing as error:
-            _close_broken()
-            raise CommandError(str(error), returncode=error.exit_code) from None
-        except CrawlframeError as error:
-            _close_broken()
-            code = error.exit_code if isinstance(error, Unsuccessful) else 1
-            raise CommandError(str(error), returncode=code) from None
-        except RedisError as error:
-            away = f"{error_text(error)}; try again when it is back"
-            raise CommandError(missing_right(error) or away) from None
-        except DatabaseError as error:
-            reason = " ".join(str(error).split())
-            raise CommandError(f"the database failed: {reason}{hint(reason)}") from None
-        except BrokenPipeError:  # the reader, such as head, has seen enough
-            _close_broken()
-            return None
-        except OSError:
-            self._flush()  # reports it if the output failed
-            raise
-
-    def _flush(self) -> None:
-        """Flushes now: a flush that fails when Python ends prints a traceback."""
-        try:
-            for out in (self.stdout, self.stderr):
-                out.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            _close_broken()
-            raise CommandError(f"standard output cannot be written: {error.strerror}") from None
-
-    @cached_property
-    def console(self) -> Console:
-        """Standard output for tables."""
-        return _console(self.stdout)
-
-    @cached_property
-    def error_console(self) -> Console:
-        """Standard error, where the standard output is for data."""
-        return _console(self.stderr)
-
-
-class PipeConsole(Console):
-    """Raises BrokenPipeError, where rich would exit."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        raise BrokenPipeError
-
-
-def _console(wrapper: OutputWrapper) -> Console:
-    """Does not read text as markup: URLs have brackets."""
-    out: TextIO = wrapper._out  # type: ignore[assignment]
-    width = None if out.isatty() else PIPE_WIDTH
-    return PipeConsole(file=out, width=width, markup=False, emoji=False, highlight=False)
-
-
-def _close_broken() -> None:
-    """Keeps Python's own flush of both streams, when it ends, from failing."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def add_output(parser: ArgumentParser, *, required: bool = False) -> None:

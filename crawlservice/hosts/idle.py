@@ -1,20 +1,22 @@
-"""Idle hosts: rows that only say what was fetched long ago. They are looked for a part of the table
-at a time, in the order of their numbers: an index on the last fetch would make every batch of
-statistics dearer."""
+"""Idle rows: hosts and robots.txt that nobody has asked for in a long time. They are looked for a
+part of the table at a time, in the order of their numbers: an index on the time would make every
+batch of statistics dearer."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.hosts import HostState
-from crawlservice.models import HELD, ORDERED, UNSENT, Host
+from crawlservice.models import HELD, ORDERED, UNSENT, Host, RobotsFile, Task
 
 ROWS = 5_000  # looked at in one call
+TIMES = ("read_at", "known_until", "next_try", "lease_until")  # of a robots.txt
 
 
 class IdleHosts:
@@ -23,26 +25,61 @@ class IdleHosts:
 
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
-        self._after = 0
+        self._walk = Walk(Host)
 
     def __call__(self) -> QuerySet[Host]:
         """Hosts that were not fetched for CRAWLFRAME_KEEP_HOSTS days, have no order, are not held,
-        and of which the frontier knows nothing."""
+        and of which the frontier knows nothing. While very many requests wait, there are none."""
         if not settings.KEEP_HOSTS:
             return Host.objects.none()
-        part = Host.objects.filter(pk__gt=self._after).order_by("pk")
-        numbers = [*part.values_list("pk", flat=True)[:ROWS]]
-        self._after = numbers[-1] if len(numbers) == ROWS else 0
-        idle = _idle().filter(pk__in=numbers)
+        idle = _idle().filter(pk__in=self._walk.next())
         names = {name: pk for pk, name in idle.values_list("pk", "name")}
         known = self._frontier.hosts.states([*names])
-        unknown = [pk for name, pk in names.items() if known[name] == HostState()]
-        return _idle().filter(pk__in=unknown).order_by("pk")
+        unknown = {name for name in names if known[name] == HostState()}
+        if unknown:
+            paused = Task.objects.filter(state=Task.State.PAUSED).values_list("pk", flat=True)
+            waiting = self._frontier.hosts.waiting(unknown, paused)
+            unknown = set() if waiting is None else unknown - waiting
+        return _idle().filter(pk__in=[names[name] for name in unknown]).order_by("pk")
+
+
+class IdleRobots:
+    """The same for robots.txt. Raises django.db.Error."""
+
+    def __init__(self) -> None:
+        self._walk = Walk(RobotsFile)
+
+    def __call__(self) -> QuerySet[RobotsFile]:
+        """Files that nobody has needed for CRAWLFRAME_KEEP_HOSTS days: they would have been read
+        again."""
+        if not settings.KEEP_HOSTS:
+            return RobotsFile.objects.none()
+        rows = RobotsFile.objects.filter(pk__in=self._walk.next())
+        for name in TIMES:
+            rows = rows.filter(Q(**{name: None}) | Q(**{f"{name}__lt": _long_ago()}))
+        return rows.order_by("pk")
+
+
+class Walk:
+    """The numbers of the rows of a table, a part at a time; after the last part it begins anew."""
+
+    def __init__(self, model: type[Model]) -> None:
+        self._rows = model._default_manager.order_by("pk")
+        self._after = 0
+
+    def next(self) -> list[int]:
+        """At most ROWS numbers. Raises django.db.Error."""
+        part = self._rows.filter(pk__gt=self._after)
+        numbers = [*part.values_list("pk", flat=True)[:ROWS]]
+        self._after = numbers[-1] if len(numbers) == ROWS else 0
+        return numbers
 
 
 def _idle() -> QuerySet[Host]:
     last = Coalesce("last_at", "first_at")
-    rows = Host.objects.alias(last=last).filter(
-        last__lt=Now() - timedelta(days=settings.KEEP_HOSTS)
-    )
+    rows = Host.objects.alias(last=last).filter(last__lt=_long_ago())
     return rows.exclude(ORDERED | HELD | UNSENT | Q(paused=True))
+
+
+def _long_ago() -> Any:
+    return Now() - timedelta(days=settings.KEEP_HOSTS)

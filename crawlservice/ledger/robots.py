@@ -37,6 +37,12 @@ def turn(origin: str, lease: float) -> RobotsTurn:
     return RobotsTurn(state, now.timestamp(), bool(mine))
 
 
+def keep(origin: str, lease: float) -> None:
+    """As Ledger.keep_robots. Raises django.db.Error."""
+    until = Now() + timedelta(seconds=lease)
+    RobotsFile.objects.filter(origin=origin).update(lease_until=until)
+
+
 def save(origin: str, state: RobotsState) -> None:
     """As Ledger.save_robots. Raises django.db.Error."""
     values = {

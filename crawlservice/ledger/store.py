@@ -122,6 +122,10 @@ class DjangoLedger(Ledger):
         with _named_errors():
             return robots.turn(origin, lease)
 
+    def keep_robots(self, origin: str, lease: float) -> None:
+        with _named_errors():
+            robots.keep(origin, lease)
+
     def save_robots(self, origin: str, state: RobotsState) -> None:
         with _named_errors():
             robots.save(origin, state)

@@ -23,6 +23,12 @@ def current(name: str) -> StoredRecipe | None:
     return None if row is None else StoredRecipe(*row)
 
 
+def every() -> dict[str, StoredRecipe]:
+    """The current version of each recipe, by name."""
+    rows = Recipe.objects.order_by("name").values_list("name", "number", "text")
+    return {name: StoredRecipe(number, text) for name, number, text in rows}
+
+
 def numbers(names: Collection[str]) -> dict[str, int]:
     """The number of the current version of each that exists."""
     return dict(Recipe.objects.filter(name__in=names).values_list("name", "number"))
@@ -31,9 +37,9 @@ def numbers(names: Collection[str]) -> dict[str, int]:
 def infos() -> dict[str, SpiderInfo]:
     """What is published about each recipe, by name."""
     found = {}
-    for name, text in Recipe.objects.order_by("name").values_list("name", "text"):
+    for name, recipe in every().items():
         try:
-            found[name] = _info(text)
+            found[name] = _info(recipe.text)
         except SpiderError as error:  # it was saved by a newer release
             log.warning("recipe %s cannot be read: %s", name, error)
     return found

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.links import hostname_of, is_within
 from crawlframe.recipes.extraction import Scope, page_scope, read, scopes, select
 from crawlframe.recipes.links import links_of
 from crawlframe.recipes.recipe import PLAIN, Field, Recipe, as_data
@@ -84,7 +85,10 @@ def run(recipe: Recipe, url: str, fetch: Fetch) -> dict[str, Any]:
         found = _page(response, seconds, fields, parts, recipe.required)
         found["links"] = [
             {"count": len(links), "urls": links[:SHOWN_LINKS]}
-            for links in (links_of(response, rule) for rule in recipe.rules)
+            for links in (
+                [link for link in links_of(response, rule) if _is_followed(spider, link)]
+                for rule in recipe.rules
+            )
         ]
         found["next"] = _next(recipe, spider, response)
         links = _details(recipe, spider, parts)
@@ -95,6 +99,12 @@ def run(recipe: Recipe, url: str, fetch: Fetch) -> dict[str, Any]:
     except CrawlframeError as error:
         return {"problem": str(error)}
     return found
+
+
+def _is_followed(spider: RecipeSpider, url: str) -> bool:
+    """Whether a link leads to a host of the recipe."""
+    domains = [*map(str.lower, spider.allowed_domains)]
+    return not domains or is_within(hostname_of(url), domains)
 
 
 def _detail(recipe: Recipe, spider: RecipeSpider, links: list[str], fetch: Fetch) -> dict[str, Any]:

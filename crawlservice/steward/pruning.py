@@ -16,7 +16,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from crawlframe.frontier import Frontier
-from crawlservice.hosts.idle import IdleHosts
+from crawlservice.hosts.idle import IdleHosts, IdleRobots
 from crawlservice.models import (
     Action,
     Delivery,
@@ -52,7 +52,7 @@ class Pruner:
     @classmethod
     def of(cls, frontier: Frontier) -> Pruner:
         """Returns one for all rows that this frontier does not need."""
-        return cls(frontier.leases.left, [IdleHosts(frontier)])
+        return cls(frontier.leases.left, [IdleHosts(frontier), IdleRobots()])
 
     def tick(self) -> None:
         """Deletes one batch of one kind of rows, or does nothing. Raises django.db.Error, and what

@@ -5,18 +5,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
-from datetime import date, datetime, time
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from jsonschema import Draft202012Validator, FormatChecker
-from jsonschema.exceptions import ValidationError, best_match
 from msgspec.structs import replace
 
-from crawlframe.errors import ArgumentError, BadRequest, did_you_mean
-from crawlframe.links import normalise
+from crawlframe.errors import ArgumentError, did_you_mean
 from crawlframe.secret import MASK, masked
 from crawlframe.spider import SpiderInfo
 from crawlservice.tasks.secret_arguments import (
@@ -26,6 +22,9 @@ from crawlservice.tasks.secret_arguments import (
     unwrapped,
     wrapped,
 )
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
 MAX_SIZE = 64 * 1024  # most bytes of all arguments of a task, as JSON
 SHOWN_SIZE = 2000  # characters of arguments shown in lists
@@ -61,25 +60,6 @@ LIMITS = {
     "minItems": _("at least {} entries"), "maxItems": _("at most {} entries"),
     "pattern": _("matching {}"), "multipleOf": _("a multiple of {}"),
 }  # fmt: skip
-
-_formats = FormatChecker(formats=["uuid", "regex"])
-
-
-def _check_format(name: str, read: Callable[[str], object]) -> None:
-    """Declares text to be of this format if ``read`` does not raise."""
-
-    def is_read(value: object) -> bool:
-        if isinstance(value, str):
-            read(value)
-        return True
-
-    _formats.checks(name, (ValueError, BadRequest))(is_read)
-
-
-_check_format("date", date.fromisoformat)
-_check_format("date-time", datetime.fromisoformat)
-_check_format("time", time.fromisoformat)
-_check_format("uri", normalise)
 
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
@@ -120,8 +100,9 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
     if from_text:
         values = {name: read(info, name, text) for name, text in given.items()}
     plain = unwrapped(values)
-    validator = Draft202012Validator(info.arguments, format_checker=_formats)
-    if error := best_match(validator.iter_errors(plain)):
+    from crawlservice.tasks.argument_schema import first_error  # slow to import, and rarely needed
+
+    if error := first_error(info.arguments, plain):
         name = str(error.absolute_path[0])
         raise _refusal(info, name, given[name], error)
     for name, value in plain.items():
@@ -210,8 +191,12 @@ def accepted(schema: Schema, root: Schema) -> str:
     words = str(FORMATS.get(schema.get("format", ""), WORDS.get(kind, kind)))
     if kind == "array" and isinstance(schema.get("items"), dict):
         words += gettext(", each {}").format(accepted(schema["items"], root))
-    set_limits = [str(text).format(schema[key]) for key, text in LIMITS.items() if key in schema]
-    return ", ".join([words, *set_limits])
+    set_limits = {
+        key: str(text).format(schema[key]) for key, text in LIMITS.items() if key in schema
+    }
+    if "pattern" in schema and "description" in schema:  # that says it to people
+        set_limits["pattern"] = schema["description"]
+    return ", ".join([words, *set_limits.values()])
 
 
 def _refusal(

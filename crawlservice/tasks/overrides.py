@@ -12,7 +12,8 @@ from django.utils.translation import gettext
 
 from crawlframe import porting
 from crawlframe.errors import ArgumentError
-from crawlframe.overrides import FIXED, MANNERS, OVERRIDABLE, overridden
+from crawlframe.manners import Bound, rougher
+from crawlframe.overrides import FIXED, OVERRIDABLE, overridden
 from crawlframe.spider import SpiderInfo, SpiderSettings
 from crawlservice.accounts.roles import User
 from crawlservice.models import Task
@@ -69,15 +70,44 @@ def read(name: str, text: str) -> Any:
 
 def check(info: SpiderInfo, given: Mapping[str, Any], user: User | None = None) -> SpiderSettings:
     """The settings of a task of this spider. ``user``: who submits it; None: a command or a
-    schedule. Raises ArgumentError."""
-    for name in given:
-        if name in MANNERS and not (user is None or user.has_perm("crawlservice.steer_task")):
-            text = gettext("setting {name!r}: only operators change it for a single task")
-            raise ArgumentError(text.format(name=name))
+    schedule. One who is no operator may make it gentler to hosts than its spider is, not rougher.
+    Raises ArgumentError."""
     if not storable(dict(given)):
         text = gettext("a setting has text that cannot be stored: {given}")
         raise ArgumentError(text.format(given=json.dumps(given)))
-    return overridden(info.settings, given)
+    asked = overridden(info.settings, given)
+    if not may_be_rough(user):
+        for name, bound in rougher(info.settings, asked).items():
+            text = gettext(
+                "setting {name!r} {must}, as its spider has it; only operators make a task rougher "
+                "to hosts"
+            )
+            raise ArgumentError(text.format(name=name, must=words_of(bound)))
+    return asked
+
+
+def may_be_rough(user: User | None) -> bool:
+    """Whether the user may make a task rougher to hosts than its spider is."""
+    return user is None or user.has_perm("crawlservice.steer_task")
+
+
+def words_of(bound: Bound) -> str:
+    """ "must be at least 2": what follows the name of a setting."""
+    value = bound.value
+    if isinstance(value, tuple):
+        value = ", ".join(map(str, value)) or gettext("nothing")
+    elif bound.kind == "stays" and not isinstance(value, str):
+        value = gettext("unset") if value is None else json.dumps(value)
+    elif isinstance(value, float):
+        value = f"{value:g}"
+    return {
+        "least": gettext("must be at least {value}"),
+        "most": gettext("must be at most {value}"),
+        "limit": gettext("must be from 1 to {value}"),
+        "among": gettext("must have nothing but {value}"),
+        "without": gettext("must not have {value}"),
+        "stays": gettext("must stay {value}"),
+    }[bound.kind].format(value=value)
 
 
 def problems(

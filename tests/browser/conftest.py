@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 from django.contrib.auth.models import User
 
-from tests.conftest import Running
 from tests.crawlservice.conftest import join, published, service, shop
 from tests.process.conftest import look, odd_env, web
 
@@ -61,20 +59,6 @@ def boss(orm: str) -> User:
 
 
 @pytest.fixture
-def start(start_manage: Callable[..., Running], boss: User) -> Callable[[dict[str, str]], str]:
-    """Starts the service and a node with an environment; returns the address."""
-
-    def up(env: dict[str, str]) -> str:
-        running = start_manage("up", "--bind", "127.0.0.1:0", "--workers", "1", env=env)
-        running.wait_for("is live", timeout=60)
-        found = re.search(r"http://\S+/", running.output)
-        assert found
-        return found[0]
-
-    return up
-
-
-@pytest.fixture
 def open_page(boss: User) -> Iterator[Callable[[str], Page]]:
     """Opens a page of the service in a browser, as boss. The models cannot be used from then on."""
     with ExitStack() as stack:
@@ -93,14 +77,22 @@ def open_page(boss: User) -> Iterator[Callable[[str], Page]]:
         yield open_
 
 
-def submit_watched(page: Page, site: str, pages: int) -> None:
-    """Submits the spider ``watched`` from its form; returns when its task has ended."""
-    page.goto(f"{origin(page)}/admin/submit/?spider=watched")
-    page.fill("[name=argument-site]", site)
+def submit_watched(page: Page, site: str, argument: str, pages: int, *, ends: bool = True) -> int:
+    """Submits the spider ``watched`` from its form; returns its number when it has ended, or at
+    once."""
+    page.goto(f"{site}admin/submit/?spider=watched")
+    page.fill("[name=argument-site]", argument)
     page.fill("[name=argument-pages]", str(pages))
     page.click("#content form button[type=submit]")
     page.wait_for_url("**/task/*/change/")
-    page.wait_for_selector("#cf-now .cf-badge:has-text('finished')")
+    if ends:
+        page.wait_for_selector("#cf-now .cf-badge:has-text('finished')")
+    return number_of(page)
+
+
+def number_of(page: Page) -> int:
+    """The number of the task, or another row, whose page this is."""
+    return int(page.url.split("/")[-3])
 
 
 def run_action(page: Page, name: str, row: str = "") -> None:
@@ -108,7 +100,3 @@ def run_action(page: Page, name: str, row: str = "") -> None:
     page.locator(f"#result_list tr:has-text('{row}') .action-select").first.check()
     page.select_option("select[name=action]", name)
     page.click("#changelist-actions button[type=submit]")
-
-
-def origin(page: Page) -> str:
-    return str(page.evaluate("location.origin"))

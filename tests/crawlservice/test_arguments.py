@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
+from crawlframe import Response, SitemapSpider
 from crawlframe.errors import ArgumentError
 from crawlframe.spider import Spider, SpiderInfo, build, describe
 from crawlservice.tasks.arguments import (
@@ -198,6 +199,19 @@ def test_the_signature_tells_types_defaults_and_what_is_required() -> None:
     assert "city: text (required)" in lines
     assert "pages: a whole number, at least 1, at most 5 = 1" in lines
     assert 'colour: one of blue, red = "red"' in lines
+
+
+def test_a_pattern_with_a_description_is_told_in_words() -> None:
+    class Furniture(SitemapSpider):
+        name = "furniture"
+        sitemap_urls = ("https://shop.example/robots.txt",)
+
+        def parse(self, response: Response) -> None: ...
+
+    words = "text, a date such as 2026-11-20, or an age such as 7d"
+    assert signature(describe(Furniture)) == [f'since: {words} = ""']
+    with pytest.raises(ArgumentError, match=f"'yesterday' is not accepted; give {words}"):
+        check(describe(Furniture), {"since": "yesterday"}, from_text=True)
 
 
 def test_more_than_64_kib_of_arguments_are_refused() -> None:

@@ -344,14 +344,14 @@ def test_checkspiders_and_crawl_name_file_and_line_of_a_broken_spider(
     site: Callable[..., Any], tmp_path: Path
 ) -> None:
     (tmp_path / "spiders" / "bad.py").write_text("import json\n\n1 / 0\n")
-    for arguments in (["checkspiders"], ["crawl", "bad"]):
-        done = site(*arguments)
+    checked, crawled = site("checkspiders"), site("crawl", "bad")
+    for done in (checked, crawled):
         assert done.returncode == 1
         output = done.stdout + done.stderr
         assert f"{tmp_path}/spiders/bad.py:3: ZeroDivisionError" in output
         assert "registry.py" not in output
-    assert "Traceback" in site("checkspiders").stdout
-    assert "Traceback" not in site("crawl", "bad").stderr
+    assert "Traceback" in checked.stdout
+    assert "Traceback" not in crawled.stderr
 
 
 @pytest.mark.parametrize(

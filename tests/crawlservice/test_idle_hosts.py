@@ -13,14 +13,14 @@ from django.test import override_settings
 from django.utils import timezone
 
 from crawlframe.conf import Settings
-from crawlframe.frontier import Frontier
+from crawlframe.frontier import Frontier, hosts
 from crawlframe.frontier.records import TaskLimits
 from crawlframe.ledger import HostStats
 from crawlframe.request import Admission, make_rid
 from crawlservice.hosts import idle, orders
 from crawlservice.hosts.idle import IdleHosts
 from crawlservice.ledger.host_stats import add
-from crawlservice.models import Host
+from crawlservice.models import Host, RobotsFile, Task
 from crawlservice.steward.pruning import Pruner, delete
 from crawlservice.steward.steward import Steward
 from tests.crawlservice.beside import another_transaction
@@ -71,6 +71,42 @@ def test_hosts_of_which_redis_knows_something_stay(service: Frontier) -> None:
     service.hosts.robots(robots, known_until=timezone.now().timestamp() + 60)
     host("old.example")
     assert prune(service) == {queued, robots}
+
+
+def test_hosts_stay_of_which_requests_wait_out_of_sight(
+    service: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delayed, parked, or of a task that is paused: then Redis has nothing under their names."""
+    names = [host(f"{name}.example") for name in ("delayed", "parked", "paused", "old")]
+    for pk, name in enumerate(names[:3], 1):
+        delay = 60_000 if pk == 1 else 0
+        Task.objects.create(pk=pk, spider="x", state="paused" if pk == 3 else "running")
+        service.open_task(pk, TaskLimits(), [Admission(make_rid(pk, b"1"), 0, name, delay, b"")])
+    service.pause(3)
+    [claimed] = service.claim(1, 0, 9).requests
+    service.park(1, [(claimed.rid, claimed.host, "code")], "v1")
+    monkeypatch.setattr(hosts, "MOST_WAITING", 1)
+    assert prune(service) == {*names}, "too many to look at"
+    monkeypatch.undo()
+    assert prune(service) == {*names[:3]}
+
+
+def test_a_robots_txt_that_nobody_needs_goes(service: Frontier) -> None:
+    def file(origin: str, **times: float) -> None:
+        RobotsFile.objects.create(origin=origin, **{name: ago(n) for name, n in times.items()})
+
+    file("http://old", read_at=92, known_until=91)
+    file("http://unreachable", next_try=91, unreachable_since=400)
+    file("http://never")
+    file("http://known", read_at=91, known_until=90 - 1 / 24)
+    file("http://tried", read_at=400, next_try=89)
+    file("http://being-read", known_until=400, lease_until=0)
+    with override_settings(KEEP_HOSTS=0):
+        prune(service)
+        assert RobotsFile.objects.count() == 6
+    prune(service)
+    left = RobotsFile.objects.values_list("origin", flat=True)
+    assert {*left} == {"http://known", "http://tried", "http://being-read"}
 
 
 def test_zero_days_are_for_ever(service: Frontier) -> None:

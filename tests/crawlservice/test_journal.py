@@ -28,7 +28,9 @@ LIST = "/admin/crawlservice/action/"
 
 
 @pytest.fixture
-def ada(service: Frontier) -> User:
+def ada(service: Frontier, settings_with: Callable[..., None]) -> User:
+    """An administrator, whose password is not hashed for half a second."""
+    settings_with(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"])
     return User.objects.create_superuser("ada", password="correct horse 9")
 
 

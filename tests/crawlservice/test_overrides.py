@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from crawlframe.errors import ArgumentError
@@ -108,18 +107,32 @@ def test_a_key_repeats_the_same_settings_only(published: Frontier) -> None:
     assert api.post("tasks", {**body, "settings": {"delay": 9}}, **key).status_code == 409
 
 
-@pytest.mark.parametrize("setting", [{"robots": False}, {"user_agent": "Mozilla/5.0"}])
-def test_only_operators_change_how_a_task_behaves_towards_sites(
-    published: Frontier, setting: dict[str, Any]
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        (
+            {"robots": False},
+            "setting 'robots' must stay true, as its spider has it; only operators",
+        ),
+        ({"user_agent": "Mozilla/5.0"}, "setting 'user_agent' must stay unset"),
+        ({"delay": 1}, "setting 'delay' must be at least 1.5"),
+        ({"delay": "auto"}, "setting 'min_delay' must be at least 1.5"),
+        ({"concurrency": 9}, "setting 'concurrency' must be at most 3"),
+        ({"retry_statuses": [404]}, "setting 'retry_statuses' must have nothing but 408, 429, 500"),
+        ({"handle_statuses": [429]}, "setting 'handle_statuses' must not have 403, 429, 503"),
+    ],
+)
+def test_only_operators_make_a_task_rougher_to_hosts(
+    published: Frontier, setting: dict[str, Any], words: str
 ) -> None:
     body = {"spider": "shop", "arguments": ULM, "settings": setting}
-    refused = program(person("submitter")).post("tasks", body)
-    assert refused.status_code == 422
-    assert "only operators change it for a single task" in refused.json()["error"]["message"]
-    harmless = program(User.objects.get(username="submitter")).post(
-        "tasks", {**body, "settings": {"delay": 9}}
-    )
-    assert harmless.status_code == 201
+    submitter = program(person("submitter"))
+    for refused in (submitter.post("tasks", body), submitter.post("tasks", [body])):
+        assert refused.status_code == 422
+        assert words in refused.content.decode()
+    assert program(person("operator")).post("tasks", body).status_code == 201
+    gentle = {"delay": 9, "concurrency": 1, "ip_delay": 2}
+    assert submitter.post("tasks", {**body, "settings": gentle}).status_code == 201
 
 
 def sent(client: Client, place: str = FORM, **changes: str) -> str:
@@ -153,9 +166,11 @@ def test_the_form_takes_shows_and_clones_them(published: Frontier) -> None:
 def test_the_form_says_which_setting_is_wrong(published: Frontier) -> None:
     client = log_in_as("submitter")
     assert "setting-robots" not in filled_in(client.get(FORM).content.decode())
+    assert "the spider: 1.5; must be at least 1.5" in client.get(FORM).content.decode()
     page = sent(client, delay="soon", retries="-1")
     assert "give a number or one of auto" in page
     assert "retries must not be negative" in sent(client, retries="-1")
+    assert "only operators make a task rougher to hosts" in sent(client, concurrency="99")
     assert not Task.objects.exists()
     sent(client, robots="false")  # a field that this user does not have
     assert Task.objects.get().overrides == {}

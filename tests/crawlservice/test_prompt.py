@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import stat
+import termios
+import threading
+import tty
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +47,53 @@ def test_a_callback_that_waits_is_answered() -> None:
     assert asked == [">>> ", "... ", ">>> "]
     assert written == ["hi\ufffd[2J", "\n"]
     assert not Path(place).parent.exists()
+
+
+def test_the_tab_key_asks_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    readline = pytest.importorskip("readline")
+
+    def ask(prompt: str) -> str:
+        complete = readline.get_completer()
+        return f"{complete('resp', 0)} {complete('resp', 1)}"
+
+    before = readline.get_completer()
+    with PromptServer(ask, str) as server, socket.socket(socket.AF_UNIX) as line:
+        line.connect(server.environment[SOCKET])
+        line.sendall(b'{"ask": ">>> "}\n{"found": "response"}\n{"found": null}\n')
+        line.shutdown(socket.SHUT_WR)
+        server.serve()
+        got = [json.loads(one) for one in line.makefile("r")]
+    assert got == [
+        {"complete": "resp", "state": 0}, {"complete": "resp", "state": 1},
+        {"line": "response None"},
+    ]  # fmt: skip
+    assert readline.get_completer() == before
+
+
+def test_a_terminal_is_lent_and_left_as_it_was(pty: int) -> None:
+    """For a prompt of the worker, which may die with the terminal in its own mode."""
+    before = termios.tcgetattr(pty)
+    with PromptServer(input, str, (pty, pty)) as server, socket.socket(socket.AF_UNIX) as line:
+        line.connect(server.environment[SOCKET])
+        line.sendall(b'{"lend": true}\n')
+        serving = threading.Thread(target=server.serve)
+        serving.start()
+        _, lent, _, _ = socket.recv_fds(line, 1, 2)
+        assert [os.ttyname(one) for one in lent] == [os.ttyname(pty)] * 2
+        tty.setraw(lent[0])
+        for one in lent:
+            os.close(one)
+        line.shutdown(socket.SHUT_RDWR)
+        serving.join(10)
+    assert termios.tcgetattr(pty) == before
+
+
+@pytest.fixture
+def pty() -> Iterator[int]:
+    master, slave = os.openpty()
+    yield slave
+    os.close(slave)
+    os.close(master)
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,18 @@ from django.test import Client
 from selectolax.lexbor import LexborHTMLParser
 
 from crawlframe.recipes.reading import from_data
-from crawlframe.recipes.recipe import as_data
+from crawlframe.recipes.recipe import as_data, as_text
 from crawlframe.recipes.stored import recipe_of_stored
+from crawlframe.secret import MASK
 from crawlservice.admin import recipes
 from crawlservice.admin.recipeinput import Forms
-from crawlservice.models import Action, Recipe, Task
+from crawlservice.models import Action, Recipe, RecipeVersion, Task
 from crawlservice.recipes import versions
+from crawlservice.recipes.masking import masked_text
 from crawlservice.recipes.trial import TrialFailed
 from crawlservice.tasks.submit import submit
+from tests.conftest import NewDatabase
+from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import texts
 
 LIST = "/admin/crawlservice/recipe/"
@@ -90,6 +94,12 @@ def new(**more: str) -> dict[str, str]:
 
 
 @pytest.fixture
+def database(new_database: NewDatabase) -> str:
+    """SQLite only: the forms do not depend on the database."""
+    return new_database("sqlite")
+
+
+@pytest.fixture
 def operator(as_role: Callable[[str], Client]) -> Client:
     return as_role("operator")
 
@@ -98,13 +108,25 @@ def test_a_recipe_is_made_and_submitted(operator: Client, published: Any) -> Non
     page = operator.get(f"{LIST}add/").content.decode()
     assert "data-pick" in page
     answer = operator.post(f"{LIST}add/", new(_run="1"))
-    assert answer["Location"] == "/admin/submit/?spider=books"
+    task = Task.objects.get()
+    assert (task.spider, task.arguments, task.priority) == ("books", {}, 0)
+    assert answer["Location"] == f"/admin/crawlservice/task/{task.pk}/change/"
     recipe = recipe_of_stored(Recipe.objects.get().text)
     assert as_data(recipe)["fields"] == {"title": {"css": "h1"}}
     assert Action.objects.get(verb="add recipe").detail == {"recipe": "books", "version": 1}
+    assert Action.objects.get(verb="submit").task_id == task.pk
     assert "books" in operator.get("/admin/submit/").content.decode()
     operator.post("/admin/submit/?spider=books", {"priority": "0"})
-    assert Task.objects.get().spider == "books"
+    assert [task.spider for task in Task.objects.all()] == ["books", "books"]
+
+
+def test_one_with_arguments_is_asked_for_them(operator: Client, published: Any) -> None:
+    recipe = versions.add(from_data(WHOLE), AnonymousUser())
+    place = f"{LIST}{recipe.pk}/change/"
+    page = operator.get(place).content.decode()
+    answer = operator.post(place, {**posted(page), "_run": "1"})
+    assert answer["Location"] == "/admin/submit/?spider=books"
+    assert not Task.objects.exists()
 
 
 def test_the_form_shows_and_keeps_everything(operator: Client) -> None:
@@ -185,6 +207,31 @@ def test_others_only_look(as_role: Callable[[str], Client], operator: Client, ro
     assert Recipe.objects.get().number == 1
 
 
+def test_headers_are_masked_for_those_who_may_not_change_them(
+    as_role: Callable[[str], Client], operator: Client
+) -> None:
+    for number, token in enumerate(("hush-1", "hush-2"), 1):
+        data = {**WHOLE, "settings": {"headers": {"X-Token": token}}}
+        text = as_text(from_data(data))
+        recipe, _ = Recipe.objects.update_or_create(name="books", defaults={"text": text})
+        RecipeVersion.objects.create(recipe=recipe, number=number, text=text)
+    viewer = as_role("viewer")
+    for place in ("change/", "versions/2/", "file/"):
+        page = viewer.get(f"{LIST}{recipe.pk}/{place}").content.decode()
+        assert "X-Token" in page
+        assert "hush" not in page
+    assert "hush-2" in operator.get(f"{LIST}{recipe.pk}/file/").content.decode()
+    told = program(person("viewer", "program")).get("spiders/books").json()
+    assert told["settings"]["headers"] == {"X-Token": MASK}
+
+
+def test_a_text_that_cannot_be_read_is_not_shown() -> None:
+    assert [masked_text(text) for text in ("{", "[]", "[" * 100_000)] == ["", "", ""]
+    assert masked_text('{"settings": {"headers": "x"}}') == (
+        '{\n  "settings": {\n    "headers": {}\n  }\n}\n'
+    )
+
+
 def test_a_file_for_the_folder_of_the_spiders(operator: Client) -> None:
     operator.post(f"{LIST}add/", new())
     answer = operator.get(f"{LIST}{Recipe.objects.get().pk}/file/")
@@ -229,6 +276,8 @@ def test_a_page_is_tried_and_shown_in_a_sandbox(
     assert frame.attributes["sandbox"] == "allow-same-origin"  # no scripts, forms, navigation
     assert not LexborHTMLParser(page).css("script")
     assert texts(page, "td") == ["<b>Hi</b>"]
+    (link,) = LexborHTMLParser(page).css("button[data-try]")  # tried with a click
+    assert link.attributes["data-try"] == "https://a/"
     assert not Recipe.objects.exists()
 
 

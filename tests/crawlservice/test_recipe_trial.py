@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from crawlframe import Request, Response
 from crawlframe.conf import Settings
 from crawlframe.recipes.reading import from_data
 from crawlframe.testing import make_response
@@ -84,6 +85,19 @@ def test_field_by_field(site: str) -> None:
         "One",
         "Two",
     ]
+
+
+def test_links_to_other_hosts_are_shown_only_if_they_are_followed(site: str) -> None:
+    def fetch(spider: Any, url: str) -> Response:
+        body = b"<a href=/1>1</a><a href=https://other.example/>2</a>"
+        return Response(url, 200, {"Content-Type": "text/html"}, body, Request(url))
+
+    def links(**data: Any) -> Any:
+        return run(recipe(site, rules=[{}], **data), "", fetch)["links"][0]["urls"]
+
+    assert links() == [f"{site}/1"]
+    assert links(allowed_domains=["other.example"]) == [f"{site}/1", "https://other.example/"]
+    assert links(same_site=False) == [f"{site}/1", "https://other.example/"]
 
 
 def test_robots_txt_is_obeyed_unless_the_recipe_says_otherwise(site: str) -> None:

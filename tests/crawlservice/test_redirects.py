@@ -12,6 +12,7 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed, Completion, Frontier
 from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.records import Redirect
 from crawlframe.ledger import Recorded
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.record import Hop, hops_of, with_hops
@@ -146,7 +147,7 @@ class Chain:
         """The claim of its redirect's target."""
         claimed = self.claim()
         record = with_hops(claimed.record, HOPS[:1])
-        moved = [(claimed.rid, claimed.host, "b.example", record)]
+        moved = [Redirect(claimed.rid, claimed.host, "b.example", record)]
         assert self.frontier.redirect(1, moved) == 1
         hop = self.claim()
         assert (hop.host, hops_of(hop.record)) == ("b.example", HOPS[:1])

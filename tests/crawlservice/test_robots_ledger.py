@@ -49,6 +49,16 @@ def test_the_first_one_has_the_turn() -> None:
     assert known.state.is_known(known.now)
 
 
+def test_a_turn_is_kept() -> None:
+    ledger = DjangoLedger()
+    ledger.robots(ORIGIN, LEASE)
+    ledger.keep_robots(ORIGIN, 180)
+    later(lease_until=LEASE + 5)
+    assert not ledger.robots(ORIGIN, LEASE).mine
+    later(lease_until=180)
+    assert ledger.robots(ORIGIN, LEASE).mine
+
+
 def test_the_turn_ends_with_its_lease() -> None:
     ledger = DjangoLedger()
     ledger.robots(ORIGIN, LEASE)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import psutil
+from django.core.management import call_command
 from redis import Redis
 
 from crawlservice.cli.process_group import die_with_parent
@@ -56,6 +57,8 @@ class Cluster:
         self.database = f"postgresql://crawlframe@/postgres?host={directory}/front"
 
     def __enter__(self) -> Cluster:
+        from tests.conftest import django_on  # sets Django up
+
         front, mazes = self._directory / "front", self._directory / "mazes"
         for directory in (front, mazes, self.temporary):
             directory.mkdir(parents=True)
@@ -70,7 +73,8 @@ class Cluster:
             behind = self.postgres_server.socket
             self.postgres_proxy = self._proxy(front / behind.name, behind)
             self._stack.callback(self._kill_nodes)
-            self.manage("migrate")
+            with django_on(self.database):
+                call_command("migrate", verbosity=0)
             self.heal()
         except BaseException:
             self._stack.close()

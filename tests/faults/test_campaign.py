@@ -16,8 +16,8 @@ def test_random_faults_change_nothing(tmp_path: Path) -> None:
     campaign, violations = run(
         tmp_path,
         seed=1,
-        faults=25,
-        pages=1000,
+        faults=14,
+        pages=600,
         nodes=2,
         workers=2,
         partitions=1,
@@ -25,5 +25,5 @@ def test_random_faults_change_nothing(tmp_path: Path) -> None:
         tell=print,
     )
     assert violations == []
-    assert sum(campaign.struck.values()) == 25
+    assert sum(campaign.struck.values()) == 14
     assert campaign.tasks

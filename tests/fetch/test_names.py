@@ -545,7 +545,7 @@ def test_what_it_returns_is_checked(given: Any, text: str) -> None:
 
 
 def test_it_may_fail_and_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.1)
+    monkeypatch.setattr(module, "QUESTION_TIMEOUT", 0.1)
 
     async def fail(host: str) -> Any:
         raise OSError("the office is closed")

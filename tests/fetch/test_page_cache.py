@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
 import pytest
 
 from crawlframe import Request, Response
+from crawlframe.errors import CacheUnusable
 from crawlframe.fetch.page_cache import PageCache
 from crawlframe.record import Hop
 
@@ -91,3 +93,39 @@ def test_refreshing_finds_nothing_and_keeps_all(path: Path) -> None:
 def test_only_the_owner_reads_the_file(path: Path) -> None:
     PageCache(path).close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_none_of_ours(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"no database, but longer than the header of one" * 100)
+    with pytest.raises(
+        CacheUnusable, match=r"pages\.sqlite3 cannot be used: file is not a database"
+    ):
+        PageCache(path)
+    PageCache.delete(path)
+    assert PageCache(path).extent() == (0, 0)
+
+
+def test_one_that_another_process_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawlframe.fetch.page_cache.WAIT", 0.01)
+    cache, other = PageCache(path), sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(CacheUnusable, match="database is locked; free some space, end what else"):
+        cache.keep(Request(URL), response(Request(URL)))
+    assert not cache.has(Request(URL)), "reading waits for nobody"
+    other.execute("ROLLBACK")
+
+
+def test_a_full_disk(path: Path) -> None:
+    cache = PageCache(path)
+    cache._database.execute("PRAGMA max_page_count = 5")
+    with pytest.raises(CacheUnusable, match="database or disk is full"):
+        cache.keep(Request(URL), response(Request(URL), os.urandom(100_000)))
+
+
+def test_a_page_that_is_damaged(path: Path) -> None:
+    cache = PageCache(path)
+    cache.keep(Request(URL), response(Request(URL)))
+    cache._database.execute("UPDATE page SET body = x'00'")
+    with pytest.raises(CacheUnusable):
+        cache.find(Request(URL))

@@ -11,7 +11,7 @@ from redis import Redis
 from crawlframe.frontier import Claim, Claimed, Completion, Counts, Fetched, Frontier, TaskLimits
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import SENT, Signal
+from crawlframe.frontier.records import SENT, Redirect, Signal
 from crawlframe.request import Admission, make_rid, rank_of
 
 NODE = 1  # the generation that claims when a test names none
@@ -50,6 +50,8 @@ class Resending(PartitionedStore):
         assert dump(self.redis) == once, f"{verb} sent again changed something"
         if verb == "claim":
             assert again[1:6] == answer[1:6]  # tasks to be served are named by the next claim
+            assert again[6][::2] == answer[6][::2]  # what is to be reported when it is sent
+            assert all(map(int.__le__, again[6][1::2], answer[6][1::2]))  # it may be sent sooner
         return answer
 
 
@@ -119,7 +121,7 @@ class Bench:
     ) -> Claim:
         over = [Fetched(request.rid, request.host, request.claim) for request in fetched]
         claim = self._claim(generation, n, over)
-        if sent := [request for request in claim.requests if request.spaced]:
+        if sent := [request for request in claim.requests if request.due is not None]:
             self.report_sent(*sent, generation=generation)
         return claim
 
@@ -183,7 +185,9 @@ class Bench:
     def redirect(self, request: Claimed, host: str, generation: int = NODE) -> int:
         """Moves it on to another host, or to the same; its record grows as it does by that."""
         record = request.record + b" " + host.encode()
-        return self.frontier.redirect(generation, [(request.rid, request.host, host, record)])
+        return self.frontier.redirect(
+            generation, [Redirect(request.rid, request.host, host, record)]
+        )
 
     def park(
         self,

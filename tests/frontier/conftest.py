@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from crawlframe.frontier import scripts
 from tests.frontier.bench import Bench
 
 
@@ -24,6 +25,20 @@ def make_bench(redis_client: Redis) -> Iterator[Callable[..., Bench]]:
     yield make
     for bench in made:
         assert bench.frontier.audit() == []
+
+
+@pytest.fixture
+def early_bench(monkeypatch: pytest.MonkeyPatch, make_bench: Callable[..., Bench]) -> Bench:
+    """A bench whose claims are not 20 ms ahead of delays, but hours."""
+    source = scripts.source
+
+    def hasty(verb: str) -> str:
+        text = source(verb)
+        assert text.count("local AHEAD = 20\n") == 1
+        return text.replace("local AHEAD = 20\n", "local AHEAD = 36000000\n")
+
+    monkeypatch.setattr(scripts, "source", hasty)
+    return make_bench()
 
 
 @pytest.fixture

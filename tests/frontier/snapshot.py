@@ -14,8 +14,10 @@ class Snapshot:
     def __init__(self, redis: Redis, match: str = "*") -> None:
         self._redis: Any = redis
         self._match = match
-        keys = self._redis.scan_iter(match=match)
-        self._keys = {key: (redis.dump(key), redis.pttl(key)) for key in keys}
+        self._keys: dict[bytes, tuple[bytes, int]] = {}
+        for key in self._redis.scan_iter(match=match):
+            if (value := self._redis.dump(key)) is not None:  # it has not expired since
+                self._keys[key] = value, self._redis.pttl(key)
 
     def back(self) -> None:
         for key in [*self._redis.scan_iter(match=self._match)]:

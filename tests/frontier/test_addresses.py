@@ -136,6 +136,43 @@ def test_the_delay_of_an_address(bench: Bench) -> None:
     assert all(later - earlier >= 30 for earlier, later in pairwise(times))
 
 
+def test_requests_of_an_address_are_claimed_ahead_and_say_when_they_may_be_sent(
+    early_bench: Bench,
+) -> None:
+    bench, began = early_bench, time.monotonic()
+    begin(bench, hosts=3, each=2, delay=EVER)
+    lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim()]
+    bench.frontier.release(NODE, lost)
+    hosts = []
+    for turn in range(6):
+        (one,) = bench.claim_unsent()
+        assert one.due is not None
+        assert one.due >= began + turn * EVER / 1000
+        assert one.due <= time.monotonic() + turn * EVER / 1000 + 1
+        assert bench.claim_unsent() == []  # it was not sent yet
+        bench.report_sent(one)
+        hosts.append(one.host)
+    assert len({*hosts[:3]}) == len({*hosts[3:]}) == 3
+
+
+def test_the_later_one_of_the_delays_of_host_and_address_counts(early_bench: Bench) -> None:
+    bench, began = early_bench, time.monotonic()
+    limits = TaskLimits(0, 3 * EVER, 8, ip_delay=EVER)
+    links = [bench.request(f"{host}/{n}", host) for host in ("h0", "h1") for n in range(2)]
+    bench.frontier.open_task(1, limits, links)
+    dues: dict[str, list[float]] = {"h0": [], "h1": []}
+    for _ in range(4):
+        while (some := bench.claim_unsent()) and some[0].homeless:
+            bench.frontier.release(NODE, [(one.rid, one.host, 0, at(ONE)) for one in some])
+        (one,) = some
+        assert one.due is not None
+        bench.report_sent(one)
+        dues[one.host].append(one.due - began)
+    assert all(second >= first + 3 * EVER / 1000 - 1 for first, second in dues.values())
+    times = sorted(due for each in dues.values() for due in each)
+    assert all(later >= earlier + EVER / 1000 - 1 for earlier, later in pairwise(times))
+
+
 def test_nothing_is_claimed_of_an_address_until_a_request_was_sent(bench: Bench) -> None:
     begin(bench, hosts=4, each=2, delay=500)
     lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim()]

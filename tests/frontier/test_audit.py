@@ -10,8 +10,9 @@ from redis import Redis
 from crawlframe.frontier import frontier as module
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
-from crawlframe.request import Admission
+from crawlframe.request import Admission, make_rid
 from tests.frontier.bench import Bench
+from tests.frontier.test_addresses import ONE, begin, settle
 
 
 class Broken(Bench):
@@ -45,6 +46,10 @@ def change_counter(name: str, by: int) -> Callable[[Broken], object]:
     return lambda b: b.redis.hincrby(b.key("TASK", 1), name, by)
 
 
+def set_host(field: str) -> Callable[[Broken], object]:
+    return lambda b: b.redis.hset(b.key("HOST", "a.example"), mapping={"x": 1, field: 1})
+
+
 DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
     "flag of a host that rests": (
         lambda b: b.redis.hset(b.key("HOST", "a.example"), "r", 9**15),
@@ -54,6 +59,13 @@ DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
         lambda b: b.redis.hset(b.key("HOST", "a.example"), "f", 2),
         "host a.example has failed, and no answer will change that",
     ),
+    **{
+        f"watch over a host with {field}": (
+            set_host(field),
+            "host a.example has failed, and no answer will change that",
+        )
+        for field in "pbu"
+    },
     "list entry of a paused host": (
         lambda b: b.redis.hset(b.key("HOST", "a.example"), mapping={"x": 1, "op": 1}),
         "host a.example is paused, and nobody is told",
@@ -196,6 +208,35 @@ DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
         lambda b: b.redis.hset(b.key("CURSOR"), b"x" * 16, "500"),
         "has an entry in cf:{0}:cursor but is not pending",
     ),
+    "own entry that cannot be read": (
+        lambda b: b.redis.hset(b.key("OWN"), b.held.rid, "1"),
+        f"{make_rid(1, b'a.example/0').hex()} has an owner that cannot be read",
+    ),
+    "end of more than there are": (
+        lambda b: b.redis.hincrby(b.key("TASK", 1), "nf", 2),
+        "task 1: 2 remain but 3 are in progress, delayed or parked",
+    ),
+    "kinds of errors": (
+        lambda b: b.redis.hset(
+            b.key("TASK", 1), mapping={"ne": 3, "cancelled": 2, "excluded": 2, "na": 7}
+        ),
+        "task 1: 2 of 3 errors are counted as cancelled, 2 as excluded",
+    ),
+    "negative number of cancelled ones": (
+        change_counter("cancelled", -1),
+        "task 1: -1 of 0 errors are counted as cancelled, 0 as excluded",
+    ),
+    "negative number of excluded ones": (
+        change_counter("excluded", -1),
+        "task 1: 0 of 0 errors are counted as cancelled, -1 as excluded",
+    ),
+    "lease of a dead generation": (
+        lambda b: (
+            b.redis.sadd(b.key("FENCED"), 1),
+            b.redis.zrem(b.key("GENERATIONS"), 1),
+        ),
+        "generation 1 was declared dead and holds requests that nobody gives back",
+    ),
     **{
         f"counter {name} {by:+}": (change_counter(name, by), expected)
         for name, expected in {
@@ -227,6 +268,63 @@ def test_counters_are_compared_even_when_there_is_too_much_to_walk(
     assert broken.frontier.audit() == []
     DAMAGE[damage][0](broken)
     assert broken.frontier.audit() != []
+
+
+def test_what_it_does_not_name(broken: Broken) -> None:
+    """States that are unusual and sound."""
+    counters = {"ne": 3, "cancelled": 2, "excluded": 1, "na": 7}
+    broken.redis.hset(broken.key("TASK", 1), mapping=counters)
+    broken.redis.sadd(broken.key("FENCED"), 1, 9)  # its requests are given back later
+    broken.redis.zadd(broken.key("GENERATIONS"), {"1": 0})
+    broken.redis.rpush(broken.key("LANE", broken.lane(broken.ready)), b"x" * 16, broken.ready.rid)
+    broken.redis.rpush(broken.key("LANE", broken.lane(broken.late)), broken.held.rid)
+    broken.redis.rpush(broken.key("LANE", "77:5:a.example"), b"x" * 16)
+    broken.redis.hset(broken.key("KILLS"), b"x" * 16, 1)
+    broken.redis.hset(broken.key("TASK", 2), mapping={"state": "running", "changing": "1"})
+    assert broken.frontier.audit() == []
+
+
+def test_it_walks_as_many_requests_as_it_may(broken: Broken) -> None:
+    broken.redis.zrem(broken.key("HOSTS"), "c.example")
+    assert broken.store.run("audit", 0, 4) == [0]  # only its counters are compared
+    whole, problem = broken.store.run("audit", 0, 5)
+    assert whole == 1
+    assert problem == b"host c.example has requests and free slots but no claim can see it"
+
+
+def test_it_walks_as_many_buckets_as_it_may(redis_client: Redis) -> None:
+    bench = Bench(redis_client)
+    bench.open(*bench.requests(500))
+    redis_client.sadd(bench.key("SEEN", "1:0"), "4711")
+    buckets = len([*redis_client.scan_iter(bench.key("SEEN", "1:*"))])
+    assert buckets == 3  # the first of two is split
+    assert len(bench.store.run("audit", 0, buckets - 1)[1:]) == 0
+    assert len(bench.store.run("audit", 0, buckets)[1:]) == 1
+
+
+def test_a_task_that_is_being_closed_has_lost_fingerprints(redis_client: Redis) -> None:
+    bench = Bench(redis_client, store=PartitionedStore)
+    bench.open(*bench.requests(2))
+    bench.complete_all(bench.claim())
+    redis_client.delete(bench.key("SEEN", "1:0"))
+    assert bench.frontier.audit() == []
+
+
+def test_damage_of_addresses(redis_client: Redis) -> None:
+    placed = Bench(redis_client, store=PartitionedStore)
+    begin(placed, hosts=2, each=1, concurrency=1)
+    assert len(settle(placed)) == 1  # the other host waits for the address
+    key = placed.key("ADDRESS", ONE)
+    assert placed.frontier.audit() == []
+    for by, missing in ((-1, 1), (3, -2)):
+        placed.redis.hincrby(key, "a", by)
+        expected = f"address {ONE}: {missing} requests in flight are not counted"
+        assert expected in placed.frontier.audit()
+    placed.redis.hset(key, "a", 0)
+    expected = f"address {ONE} has hosts that wait and free slots but no claim can see it"
+    assert expected in placed.frontier.audit()
+    placed.redis.zadd(placed.key("HOSTS"), {f"@{ONE}": 1})
+    assert expected not in placed.frontier.audit()
 
 
 def test_it_changes_nothing(broken: Broken) -> None:

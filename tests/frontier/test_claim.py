@@ -246,17 +246,17 @@ def test_a_fenced_generation_gets_nothing(bench: Bench) -> None:
 
 
 def test_the_delay_of_a_host_holds_over_generations(bench: Bench) -> None:
-    bench.open(*bench.requests(4), bench.request("other", "b.example"), delay=25)
+    bench.open(*bench.requests(4), bench.request("other", "b.example"), delay=60)
     assert len(bench.claim(10, generation=1)) == 2  # one of each host
     next_times = [int(bench.redis.hget(bench.key("HOST", "a.example"), "n"))]
     for generation in (2, 1, 2):
         while not (claimed := bench.claim(10, generation)):
-            assert bench.wait <= 25
+            assert bench.wait <= 60
         assert len(claimed) == 1
         bench.complete_all(claimed)
         next_times.append(int(bench.redis.hget(bench.key("HOST", "a.example"), "n")))
-    assert all(b - a >= 25 for a, b in pairwise(next_times))
-    assert bench.now() >= next_times[-2]
+    assert all(b - a >= 60 for a, b in pairwise(next_times))
+    assert bench.now() + 25 >= next_times[-2]  # claimed that much ahead
 
 
 def test_the_delay_outlives_the_host(bench: Bench) -> None:

@@ -13,6 +13,7 @@ from redis import Redis
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Claimed, Frontier, TaskLimits
 from crawlframe.frontier.call_log import FRESH
+from crawlframe.frontier.eras import REMEMBERED
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.scripts import UNGUARDED, verbs
 from tests.frontier.bench import Bench, dump
@@ -318,6 +319,47 @@ def test_what_is_rebuilt_is_dropped_and_the_rest_kept(bench: Bench) -> None:
     assert bench.claim() == []
     assert bench.frontier.eras.installation() == "first"
     assert bench.redis.get("of another program") == b"x"
+
+
+HOUR = 3_600_000  # ms
+
+
+@pytest.mark.parametrize(
+    ("kept", "lasts"),
+    [
+        ({}, 0),
+        ({"r": HOUR}, HOUR),
+        ({"r": -HOUR}, 0),
+        ({"r": HOUR, "ou": 2 * HOUR, "op": 1}, 2 * HOUR),
+        ({"r": 2 * HOUR, "ou": HOUR, "od": 5}, 2 * HOUR),
+        ({"r": "?", "ou": HOUR, "oc": 5}, HOUR),
+        ({"r": HOUR, "od": 5}, None),
+        ({"r": HOUR, "oc": 5}, None),
+        ({"r": HOUR, "op": 1}, None),
+    ],
+)
+def test_what_a_wipe_leaves_of_a_host(
+    redis_client: Redis, kept: dict[str, Any], lasts: int | None
+) -> None:
+    """What was learned of it, for a day after its rest and its orders end. Negative: ms ago."""
+    bench = Bench(redis_client)
+    now = bench.now()
+    known = {
+        name: now + value if name in ("r", "ou") and value != "?" else value
+        for name, value in kept.items()
+    }
+    requests = dict.fromkeys(("a", "t", "w", "ip", "d"), 1)
+    key = bench.key("HOST", "a.example")
+    bench.redis.hset(key, mapping={"g": 7, **known, **requests})
+    bench.frontier.eras.wipe()
+    left = {name.decode(): value.decode() for name, value in bench.redis.hgetall(key).items()}
+    assert left == {"g": "7", **{name: str(value) for name, value in known.items()}}
+    left_ms = bench.redis.pttl(key)
+    if lasts is None:
+        assert left_ms == -1
+    else:
+        over = bench.now() - now + 1000  # it was slow, or counted in another clock
+        assert lasts + REMEMBERED - over <= left_ms <= lasts + REMEMBERED + over
 
 
 def test_every_partition_is_dropped(make_bench: Callable[..., Bench]) -> None:

@@ -147,7 +147,34 @@ def test_an_unreadable_robots_txt_does_not_end_the_delay_of_another_one(bench: B
     hosts.hold_robots("a.example", 60.0)  # that of https
     state = hosts.states(["a.example"])["a.example"]
     assert (state.robots_delay, state.robots_until) == (7.0, 0.0)
+    until = time.time() + HOUR
+    hosts.robots("a.example", until, delay=7.0)
+    hosts.hold_robots("a.example", 60.0, known=True)  # a request is on an errand
+    state = hosts.states(["a.example"])["a.example"]
+    assert (state.robots_delay, round(state.robots_until - until)) == (7.0, 0)
+    assert state.robots_wait > time.time()
     assert state.robots_wait == pytest.approx(time.time() + 60, abs=5)
+
+
+@pytest.mark.parametrize(("other", "holds"), [(2.0, 7.0), (9.0, 9.0)])
+def test_the_larger_delay_holds_when_it_can_be_read_again(
+    bench: Bench, other: float, holds: float
+) -> None:
+    hosts, now = bench.frontier.hosts, time.time()
+    assert hosts.open_robots("a.example", now + HOUR, 7.0, now)  # that of http
+    assert not hosts.open_robots("a.example", now + HOUR, 2.0, now)
+    hosts.hold_robots("a.example", 60.0)  # that of https
+    assert hosts.open_robots("a.example", now + HOUR, other, now)
+    state = hosts.states(["a.example"])["a.example"]
+    assert (state.robots_delay, state.robots_until) == (holds, pytest.approx(now + HOUR, abs=1))
+    assert state.robots_wait == pytest.approx(now + holds, abs=5)
+
+
+def test_the_delay_of_an_old_robots_txt_ends_with_it(bench: Bench) -> None:
+    hosts, now = bench.frontier.hosts, time.time()
+    hosts.open_robots("a.example", now - 1, 7.0, now - HOUR)
+    hosts.open_robots("a.example", now + HOUR, 2.0, now)
+    assert hosts.states(["a.example"])["a.example"].robots_delay == 2.0
 
 
 def test_the_delay_of_robots_is_the_least_one(bench: Bench) -> None:

@@ -27,6 +27,7 @@ from redis import Redis
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Fetched, Frontier, TaskLimits
 from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.records import Redirect
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.request import HELD, Admission, end_admission, end_rid, make_rid, rank_of
 from tests.frontier.bench import dump
@@ -486,7 +487,7 @@ class Machine(RuleBasedStateMachine):
             one = self.admission(number, name)
             if name != LAST and self.frontier.may_move(one.host, page):
                 record = one.record + b"+" * (len(self.hops[one.rid]) + (not late))
-                requests.append((one.rid, one.host, page, record))
+                requests.append(Redirect(one.rid, one.host, page, record))
                 held = number in self.tasks and self.tasks[number].places.get(one.rid) == generation
                 if held and not late:
                     moved.append((self.tasks[number], one.rid))

@@ -14,7 +14,7 @@ from crawlframe.frontier.records import NO_SIGNAL, REFUSED, Signal
 from tests.frontier.bench import NODE, Bench
 
 HOST = "a.example"
-LASTS, PATIENCE = 60_000, 30_000
+LASTS, LONGEST_WAIT = 60_000, 30_000
 
 
 def ask(
@@ -23,7 +23,7 @@ def ask(
     *,
     host: str = HOST,
     own: bool = False,
-    patience: int = PATIENCE,
+    patience: int = LONGEST_WAIT,
     lasts: int = LASTS,
 ) -> Permit:
     permits = bench.frontier.permits

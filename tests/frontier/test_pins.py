@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -180,6 +181,84 @@ def test_a_generation_that_lacks_the_code_leaves_it(pins: PinBench) -> None:
     assert pins.frontier.retake("new", 10) == 1
     pins.ask(OTHER)
     assert pins.asked(OTHER) == ["root"]
+
+
+@pytest.fixture
+def leaving(pins: PinBench) -> list[Any]:
+    """What a generation holds that lacks the code of the task: something in each partition."""
+    pins.open_pinned(*spread(pins))
+    pins.ask(ONE)
+    held = pins.ask(ONE).requests
+    assert len(held) == 12
+    return held
+
+
+def park(pins: PinBench, *requests: Any) -> None:
+    pins.frontier.park(ONE, [(one.rid, one.host, "no such spider") for one in requests], "old")
+    pins.frontier.pins.leave([PINNED], ONE)
+
+
+def test_it_is_left_with_the_last_request_of_all_partitions(
+    pins: PinBench, leaving: list[Any]
+) -> None:
+    for request in leaving:
+        assert pins.frontier.pins.take(PINNED, OTHER) is False
+        park(pins, request)
+    assert pins.frontier.pins.take(PINNED, OTHER) is True
+    assert pins.frontier.pins.take(PINNED, ONE) is False
+
+
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize("first", [ONE, OTHER])
+def test_two_generations_never_hold_it_while_it_is_left(
+    pins: PinBench, leaving: list[Any], monkeypatch: pytest.MonkeyPatch, first: int, left: int
+) -> None:
+    """Whatever both ask for between two steps of it."""
+    waiting = spread(pins, 24)[12:]
+    pins.complete(leaving.pop(0), *waiting)
+    run, holding = pins.frontier.pins._store.run, {ONE: leaving[:left], OTHER: []}
+    inside = False
+
+    def both(name: str, *given: Any) -> Any:
+        nonlocal inside
+        if name == "unpin" and not inside:
+            inside = True
+            for generation in (first, ONE + OTHER - first):
+                holding[generation] += pins.ask(generation, 3).requests
+            inside = False
+        return run(name, *given)
+
+    monkeypatch.setattr(pins.frontier.pins._store, "run", both)
+    pins.rooms[ONE] = {PINNED: 100}
+    park(pins, *leaving[left:])
+    for generation in (OTHER, ONE):
+        holding[generation] += pins.ask(generation).requests
+    assert not (holding[ONE] and holding[OTHER])
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_who_dies_while_leaving_is_followed_by_another(
+    pins: PinBench, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    pins.open_pinned(*spread(pins))
+    pins.ask(ONE)
+    store, left = pins.frontier.pins._store, steps
+    run = store.run
+
+    def dying(name: str, *given: Any) -> Any:
+        nonlocal left
+        left -= name == "unpin"
+        if left < 0:
+            raise ConnectionError
+        return run(name, *given)
+
+    monkeypatch.setattr(store, "run", dying)
+    with contextlib.suppress(ConnectionError):
+        pins.frontier.pins.leave([PINNED], ONE)
+    monkeypatch.setattr(store, "run", run)
+    pins.frontier.leases.replay(ONE)
+    pins.ask(OTHER)
+    assert len(pins.asked(OTHER)) == 12
 
 
 def test_a_starved_generation_does_not_keep_the_last_one(redis_client: Redis) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -333,6 +334,16 @@ def test_what_was_learned_outlives_an_era(bench: Bench) -> None:
 # -- delays ----------------------------------------------------------------------------------------
 
 
+AHEAD = 20  # ms, as in _shared.lua
+
+
+def claimed_in_time(bench: Bench) -> list[Claimed]:
+    """What is claimed as soon as the last claim said."""
+    while not (some := bench.claim_unsent()) and bench.wait >= 0:
+        time.sleep(bench.wait / 1000)
+    return some
+
+
 def next_in(bench: Bench, now: int) -> int:
     """Milliseconds after ``now`` at which the next request may go."""
     return int(bench.redis.hget(bench.key("HOST", HOST), "n")) - now
@@ -343,12 +354,74 @@ def test_a_delay_counts_from_when_the_request_was_sent(bench: Bench, adaptive: b
     limits = TaskLimits(delay=2000, adaptive=adaptive)
     bench.frontier.open_task(1, limits, bench.requests(3))
     (one,) = bench.claim_unsent()
-    assert one.spaced
+    assert one.due is not None
     time.sleep(0.3)  # the worker was late
     now = bench.now()
     bench.report_sent(one, ago=100)
     assert 1900 <= next_in(bench, now) <= 2000
-    assert bench.redis.zscore(bench.key("HOSTS"), HOST) == now + next_in(bench, now)
+    assert bench.redis.zscore(bench.key("HOSTS"), HOST) == now + next_in(bench, now) - AHEAD
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_request_is_claimed_ahead_and_says_when_it_may_be_sent(
+    early_bench: Bench, adaptive: bool
+) -> None:
+    bench, began = early_bench, time.monotonic()
+    limits = TaskLimits(delay=HOUR, adaptive=adaptive)
+    bench.frontier.open_task(1, limits, bench.requests(4))
+    for turn in range(4):
+        (one,) = bench.claim_unsent()
+        assert one.due is not None
+        assert one.due >= began + turn * HOUR / 1000
+        assert one.due <= time.monotonic() + turn * HOUR / 1000 + 1
+        assert bench.claim_unsent() == []  # it was not sent yet
+        bench.report_sent(one)
+
+
+def test_no_two_requests_of_a_host_are_closer_than_its_delay(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(delay=40), bench.requests(5))
+    last = -math.inf
+    while some := claimed_in_time(bench):
+        (one,) = some
+        assert one.due is not None
+        time.sleep(max(0.0, one.due - time.monotonic()))  # as its worker does
+        assert time.monotonic() - last >= 0.04
+        last = time.monotonic()
+        bench.report_sent(one)
+        bench.complete_all([one])
+    assert bench.counts().nr == 0
+
+
+def test_a_host_that_was_idle_is_claimed_ahead_too(bench: Bench) -> None:
+    limits = TaskLimits(delay=5000)
+    bench.frontier.open_task(1, limits, bench.requests(1))
+    (one,) = bench.claim()
+    bench.complete_all([one])
+    bench.frontier.open_task(2, limits, bench.requests(1, task=2))
+    due = int(bench.redis.hget(bench.key("HOST", HOST), "n"))
+    assert bench.redis.zscore(bench.key("HOSTS"), HOST) == due - AHEAD
+
+
+def test_a_task_without_a_delay_waits_for_that_of_another_one(early_bench: Bench) -> None:
+    bench = early_bench
+    bench.frontier.open_task(1, TaskLimits(delay=HOUR), bench.requests(1))
+    (one,) = bench.claim_unsent()
+    assert one.due is not None
+    bench.frontier.open_task(2, TaskLimits(), bench.requests(3, task=2))
+    bench.report_sent(one)
+    earliest, dues = one.due + HOUR / 1000 - 1, [other.due for other in bench.claim_unsent()]
+    assert len(dues) == 3
+    assert all(due is not None and due >= earliest for due in dues)
+
+
+def test_a_delay_that_is_over_needs_no_report(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(delay=1), bench.requests(1))
+    (one,) = bench.claim()
+    time.sleep(0.003)
+    bench.complete_all([one])
+    bench.frontier.open_task(2, TaskLimits(), bench.requests(1, task=2))
+    assert [other.due for other in bench.claim_unsent()] == [None]
+    assert not bench.redis.hexists(bench.key("HOST", HOST), "d")
 
 
 def test_nothing_is_claimed_until_it_was_sent(bench: Bench) -> None:
@@ -421,7 +494,7 @@ def test_a_report_of_another_claim_is_ignored(bench: Bench) -> None:
 
 def test_a_host_without_a_delay_reports_nothing(bench: Bench) -> None:
     bench.open(*bench.requests(3))
-    assert not any(one.spaced for one in bench.claim())
+    assert not any(one.due is not None for one in bench.claim())
 
 
 def test_a_delay_is_not_shortened(bench: Bench) -> None:

@@ -1,8 +1,9 @@
-"""``python -m tests.mutants [--only claim.lua] [--jobs 2] [--again] [--quick] [--page]``"""
+"""``python -m tests.mutants --help``"""
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from functools import partial
 
@@ -18,6 +19,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--again", action="store_true", help="also what no test noticed before")
     parser.add_argument("--quick", action="store_true", help="without the tests that take long")
+    parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="no others")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="ends after so many")
     parser.add_argument("--page", action="store_true", help="only write the report")
     options = parser.parse_args()
     import tests.conftest  # noqa: F401  (makes Django ready)
@@ -30,14 +33,25 @@ def main() -> int:
 
     verdicts = Verdicts(CHECKOUT / "build" / "mutants")
 
+    few = options.quick or options.tests
     if not options.page:
         todo = []
         for mutant in mutants(options.only):
             verdict = verdicts.of(mutant)
-            again = options.again or (verdict and verdict.why == QUICK and not options.quick)
+            again = options.again or (verdict and verdict.why == QUICK and not few)
             if verdict is None or (again and not verdict.test and not reason(mutant)):
                 todo.append(mutant)
-        Campaign(todo, verdicts, partial(print, flush=True), quick=options.quick).run(options.jobs)
+        campaign = Campaign(
+            todo,
+            verdicts,
+            partial(print, flush=True),
+            quick=options.quick,
+            suites=options.tests,
+            seconds=60 * options.minutes,
+        )
+        if untried := campaign.run(options.jobs):
+            print(f"ended early: {untried} are left; the same command goes on")
+            return 1
     everything = [(mutant, verdicts.of(mutant)) for mutant in mutants([])]
     page.write(everything)
     print(f"{page.summary(everything)}\n\nEach line is in {page.PAGE}")

@@ -9,30 +9,33 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from crawlservice.cli.process_group import die_with_parent
+from tests.mutants import lua
 from tests.mutants.mutant import Mutant
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns(
     *(".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "build", "dist", "var")
 )
-HANGS = 10.0  # seconds that a test may take, and ten times what it takes of the code as it is
+HANGS = 3.0  # seconds that a test may take, and ten times what it takes of the code as it is
 FIRST_LOOK = 60.0  # seconds, if that is unknown
 
 
 class Row(NamedTuple):
     """The result of one test. ``failed`` is "" or why. ``parts``: verbs and functions that it
-    ran."""
+    ran; ``lines``: file -> its lines that ran, where that is known."""
 
     test: str
     failed: str = ""
     seconds: float = 0.0
     parts: tuple[str, ...] = ()
-    again: bool = False  # it was asked twice
+    lines: Mapping[str, Sequence[int]] = MappingProxyType({})
+    again: bool = False  # it failed before, and passed on the sound code
 
 
 class Arena:
@@ -53,14 +56,24 @@ class Arena:
         self._stop()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def look(self, tests: Iterable[str]) -> list[Row]:
-        """Runs the tests on the unchanged code, and records what they run."""
-        return self._ask({"look": True, "tests": [(test, FIRST_LOOK) for test in tests]})
+    def look(self, tests: Iterable[str], *forms: dict[str, str]) -> list[Row]:
+        """Runs the tests on the sound code, and records what they run. ``forms``: the scripts in
+        forms of the same effect (file -> text); a test that fails with one is run with the next."""
+        left, rows = [*tests], []
+        for files in forms or ({},):
+            order = {"look": True, "files": files, "tests": [(test, FIRST_LOOK) for test in left]}
+            found = self._ask(order) if left else []
+            left = [row.test for row in found if row.failed]
+            rows += [row for row in found if not row.failed]
+        return [*rows, *(row for row in found if row.failed)]
 
     def fight(self, mutant: Mutant, tests: Iterable[Row], patience: float = HANGS) -> list[Row]:
-        """Runs the tests, in this order, up to the first that fails twice or hangs."""
+        """Runs the tests, in this order, up to the first that notices the mutant: it fails, and
+        passes on the sound code. Then that is the last row, and its ``again`` is true."""
         order = [(test.test, patience + 10 * test.seconds) for test in tests]
-        return self._ask({"tests": order, "file": mutant.file, "source": mutant.source})
+        is_script = mutant.file.endswith(".lua")
+        source = lua.bounded(mutant.source) if is_script else mutant.source
+        return self._ask({"tests": order, "files": {mutant.file: source}})
 
     def _ask(self, order: dict[str, Any]) -> list[Row]:
         if not self._reads:

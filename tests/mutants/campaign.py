@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from tests.mutants.arena import Arena, Row
+from tests.mutants.every import shown
 from tests.mutants.mutant import Mutant
 from tests.mutants.verdicts import QUICK, Verdict, Verdicts
 
@@ -18,12 +20,14 @@ SUITES = (
     *(f"tests/crawlservice/test_{name}.py" for name in ("recovery", "audit", "store")),
     "tests/node",
 )
-SHORT = 0.15  # seconds that a test may take in a quick run
+SHORT = 0.5  # seconds that a test may take in a quick run
+LOOK = 50  # tests at a time
 TELL_EVERY = 25  # mutants
 
 
 class Campaign:
-    """``quick`` leaves out slow tests."""
+    """``quick`` leaves out slow tests, ``suites`` all but these files. No new mutant is tried
+    ``seconds`` after the beginning."""
 
     def __init__(
         self,
@@ -32,10 +36,14 @@ class Campaign:
         tell: Callable[[str], None],
         *,
         quick: bool = False,
+        suites: Sequence[str] = (),
+        seconds: float = math.inf,
     ) -> None:
         self._verdicts = verdicts
         self._tell = tell
         self._quick = quick
+        self._suites = suites or ([FRONTIER] if quick else SUITES)
+        self._missed = QUICK if quick or suites else ""  # why a survivor is one
         self._total = len(mutants)
         self._left: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
         for mutant in mutants:
@@ -44,9 +52,12 @@ class Campaign:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._began = time.monotonic()
+        self._shown = shown()
+        self._ends = self._began + seconds
 
-    def run(self, jobs: int) -> None:
-        """Returns when all are tried, or after Ctrl-C when the current ones are finished."""
+    def run(self, jobs: int) -> int:
+        """Returns when all are tried, when the time is over, or after Ctrl-C when the current ones
+        are finished: how many are left."""
         threads = [threading.Thread(target=self._work) for _ in range(jobs if self._total else 0)]
         for thread in threads:
             thread.start()
@@ -58,15 +69,13 @@ class Campaign:
             self._stop.set()
             for thread in threads:
                 thread.join()
+        return self._left.qsize()
 
     def _work(self) -> None:
-        with Arena([FRONTIER] if self._quick else SUITES) as arena:
+        with Arena(self._suites) as arena:
             with self._lock:  # one looks for all
-                new = [test for test in arena.tests if test not in self._verdicts.tests]
-                if new:
-                    self._tell(f"first {len(new)} tests of the code as it is")
-                    self._verdicts.look(arena.look(new))
-            while not self._stop.is_set():
+                self._look(arena)
+            while self._goes_on():
                 try:
                     mutant = self._left.get_nowait()
                 except queue.Empty:
@@ -74,14 +83,35 @@ class Campaign:
                 with self._lock:
                     tests = self._tests(mutant, arena)
                 rows = arena.fight(mutant, tests)
-                verdict = Verdict("", QUICK if self._quick else "")
-                if rows and rows[-1].failed:
+                verdict = Verdict("", self._missed)
+                if rows and rows[-1].again:
                     verdict = Verdict(rows[-1].test, rows[-1].failed)
                 with self._lock:
                     self._keep(mutant, verdict)
 
+    def _goes_on(self) -> bool:
+        return not self._stop.is_set() and time.monotonic() < self._ends
+
+    def _look(self, arena: Arena) -> None:
+        """Of the sound code, the tests that have changed since."""
+        new = [test for test in arena.tests if test not in self._verdicts.tests]
+        if not new:
+            return
+        self._tell(f"first {len(new)} tests of the code as it is")
+        for at in range(0, len(new), LOOK):
+            if not self._goes_on():
+                return
+            some = new[at : at + LOOK]
+            rows = arena.look(some, self._shown.marked, self._shown.bounded)
+            self._verdicts.look(rows)
+            for row in rows:
+                if row.failed:
+                    self._tell(f"left out, as it fails on the code as it is: {row.test}")
+            done = at + len(some)
+            self._tell(f"{time.monotonic() - self._began:6.0f} s  {done}/{len(new)} tests")
+
     def _tests(self, mutant: Mutant, arena: Arena) -> list[Row]:
-        tests = self._verdicts.likeliest(mutant, arena.tests)
+        tests = self._verdicts.likeliest(mutant, arena.tests, self._shown.statement(mutant))
         return [row for row in tests if not self._quick or row.seconds < SHORT]
 
     def _keep(self, mutant: Mutant, verdict: Verdict) -> None:

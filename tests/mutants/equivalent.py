@@ -8,6 +8,7 @@ SAVES = "it saves a call"
 NOTHING = "nothing becomes of an empty list; it saves a call"
 PAIRS = "second line: there are as many of both"
 FEWER = "batches are only smaller"
+UNREAD = "no caller reads the answer, only whether there is an error"
 TRUE = "Redis answers true as 1"
 
 # File -> line -> (changes, why). The changes are named as on the page.
@@ -98,7 +99,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if #some < asked then return got, true end": [
             (("removed", "never"), "the next LPOP finds nothing; it saves that")
         ],
-        "if next_time > now and not resting then": [
+        "if from > now and not resting then": [
             (("`>` becomes `>=`",), "in its very millisecond it is put off to that millisecond")
         ],
         "local members = call('ZRANGE', LANES(host), 0, most - 1)": [
@@ -167,6 +168,13 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("`>` becomes `>=`",), "with 0 the first half holds already")
         ],
     },
+    "audit.lua": {
+        "for bucket = 0, task.size + task.split - 1 do": [
+            (("`-` becomes `+`",), "buckets that do not exist are counted too: they are empty")
+        ],
+    },
+    "lease.lua": {"return 1": [(("removed",), UNREAD)]},
+    "confirm.lua": {"return 1": [(("removed",), UNREAD)]},
     "announce.lua": {
         "local id = time[1] * 1000000 + time[2]": [
             (("`+` becomes `-`",), "some microseconds; it is later than any before all the same")
@@ -253,6 +261,11 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
         "task.level = math.floor(math.log(size) / math.log(2))": [
             (("removed", "`/` becomes `*`"), "only the sum of size and split counts from here on")
+        ],
+    },
+    "eras.py": {
+        "pipe = self._store.redis.pipeline(transaction=False)": [
+            (("False becomes True",), "the answers are the same; it saves MULTI and EXEC")
         ],
     },
     "call_log.py": {

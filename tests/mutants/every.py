@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from redis import Redis
-from redis.exceptions import ResponseError
 
 from crawlframe.frontier.scripts import LUA, source
 from tests.mutants import lua, python
 from tests.mutants.arena import CHECKOUT
 from tests.mutants.mutant import Mutant
 from tests.servers import RedisServer
+
+COMPILES = "return loadstring(ARGV[1]) and 1 or 0"
 
 
 def scripts() -> list[str]:
@@ -26,38 +30,61 @@ def files() -> list[str]:
     return [*scripts(), *python.PROTOCOL]
 
 
-def mutants(names: list[str]) -> Iterator[Mutant]:
-    """The mutants of files whose names end like these; of all files if none is given."""
-    chosen = [
-        file
-        for file in files()
-        if not names or f"/{file}".endswith(tuple(f"/{name}" for name in names))
-    ]
+class Shown(NamedTuple):
+    """The sound scripts, by file, in forms that show what they do."""
+
+    marked: dict[str, str]  # they log their lines
+    bounded: dict[str, str]  # their loops end
+    numbers: dict[str, set[int]]  # of the lines that are logged
+
+    def statement(self, mutant: Mutant) -> int:
+        """The line that must run for the mutant to be noticed."""
+        text = (CHECKOUT / mutant.file).read_text()
+        if mutant.file.endswith(".lua"):
+            return lua.statement(text, self.numbers[mutant.file], mutant.number)
+        return python.statement(text, mutant.number)
+
+
+def shown() -> Shown:
+    """Both forms have a tenth of the turns that a mutant has."""
+    found = Shown({}, {}, {})
+    with _redis() as redis:
+        for file in scripts():
+            text = (CHECKOUT / file).read_text()
+            bounded = found.bounded[file] = lua.bounded(text, lua.TURNS // 10)
+            marked, numbers = lua.marked(file, bounded, partial(_compiles, redis))
+            found.marked[file], found.numbers[file] = marked, numbers
+            # With a shared file comes a verb that uses all of them.
+            whole = source("release" if Path(file).stem.startswith("_") else Path(file).stem)
+            assert _compiles(redis, whole.replace(text, marked)), file
+    return found
+
+
+def mutants(names: list[str], lines: Container[str] | None = None) -> Iterator[Mutant]:
+    """The mutants of files whose names end like these, in this order; of all if none is given. Of
+    scripts, only those of these ``lines``, if they are given: each has to be compiled once."""
+    chosen = [file for name in names for file in files() if f"/{file}".endswith(f"/{name}")]
+    with _redis() as redis:
+        for file in chosen or files():
+            if file.endswith(".lua"):
+                text = (CHECKOUT / file).read_text()
+                yield from lua.of_script(file, text, partial(_compiles, redis), lines)
+            else:
+                yield from python.of_file(CHECKOUT, file)
+
+
+@contextmanager
+def _redis() -> Iterator[Redis]:
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         server = RedisServer(Path(directory))
         server.start()
         try:
             with Redis.from_url(server.url) as redis:
-                for file in chosen:
-                    if file.endswith(".lua"):
-                        yield from _of_script(redis, file)
-                    else:
-                        yield from python.of_file(CHECKOUT, file)
+                yield redis
         finally:
             server.kill()
 
 
-def _of_script(redis: Redis, file: str) -> Iterator[Mutant]:
-    text = (CHECKOUT / file).read_text()
-    # Shared code is loaded with a verb that is guarded.
-    whole = source("release" if Path(file).stem.startswith("_") else Path(file).stem)
-    assert text in whole
-
-    def compiles(changed: str) -> bool:
-        try:
-            redis.script_load(whole.replace(text, changed))
-        except ResponseError:
-            return False
-        return True
-
-    return lua.of_script(file, text, compiles)
+def _compiles(redis: Redis, text: str) -> bool:
+    """Whether Redis would load it. Unlike SCRIPT LOAD, this keeps nothing."""
+    return redis.eval(COMPILES, 0, text) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import chain
 
 from tests.mutants.mutant import Change, Mutant, mutants
@@ -43,6 +43,57 @@ NAMED = re.compile(r"^local function (\w+)", re.MULTILINE)
 FUNCTION = re.compile(r"function\([\w, .]*\)$", re.MULTILINE)
 
 
+# Lines before which no statement can begin.
+INSIDE = re.compile(r"(?:end|else|elseif|until|and|or)\b|[)}\]]|$")
+TURNING = re.compile(r"\b(?:(?:for|while)\b.*?\bdo|repeat)\b", re.DOTALL)
+TURNS = 1_000_000  # of all loops of a script in one call
+
+
+def bounded(source: str, turns: int = TURNS) -> str:
+    """The script, with an error after so many turns of its loops: a mutant that would not end fails
+    by what it does, and not by the time it takes."""
+    code, at, parts = mask(source), 0, [f"local turns_left_ = {turns} "]
+    for found in TURNING.finditer(code):
+        parts += [source[at : found.end()], " turns_left_ = turns_left_ - 1 if turns_left_ < 0 "]
+        parts.append("then error('it does not end') end ")
+        at = found.end()
+    return "".join([*parts, source[at:]])
+
+
+def marked(file: str, source: str, compiles: Callable[[str], bool]) -> tuple[str, set[int]]:
+    """The script, such that each line that begins a statement is logged by Redis, once a call; and
+    the numbers of these lines."""
+    head = (
+        "local ran_ = {} local function runs_(n) if not ran_[n] then ran_[n] = true "
+        f"redis.log(redis.LOG_WARNING, '@{file}:' .. n) end end "
+    )
+    code, lines, numbers = mask(source).split("\n"), source.split("\n"), set[int]()
+    for number, line in enumerate(code, 1):
+        begins = not INSIDE.match(line.strip())
+        changed = [*lines[: number - 1], f"do runs_({number}) end {lines[number - 1]}"]
+        if begins and compiles(head + "\n".join([*changed, *lines[number:]])):
+            numbers.add(number)
+    text = "\n".join(
+        f"do runs_({number}) end {line}" if number in numbers else line
+        for number, line in enumerate(lines, 1)
+    )
+    return head + text, numbers
+
+
+def statement(source: str, numbers: set[int], number: int) -> int:
+    """The marked line that always runs when this one does: it, or the one whose part it is."""
+    lines = source.split("\n")
+    depth = _depth(lines[number - 1])
+    for before in range(number, 0, -1):
+        if before in numbers and _depth(lines[before - 1]) <= depth:
+            return before
+    return 0
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
 def users(source: str, name: str) -> set[str]:
     """The functions of a text that use this one, also indirectly, and itself."""
     heads = [*NAMED.finditer(source)]
@@ -69,8 +120,14 @@ def mask(source: str, *, strings: bool = True) -> str:
     return re.sub(r"--[^\n]*|'(?:\\.|[^'\\\n])*'", blot, source)
 
 
-def of_script(file: str, source: str, compiles: Callable[[str], bool]) -> Iterator[Mutant]:
-    """Every mutant of a script. ``compiles`` returns whether Redis would load a text."""
+def of_script(
+    file: str,
+    source: str,
+    compiles: Callable[[str], bool],
+    lines: Container[str] | None = None,
+) -> Iterator[Mutant]:
+    """Every mutant of a script, or of these lines of it. ``compiles`` returns whether Redis would
+    load a text."""
     verb = file.rpartition("/")[2].removesuffix(".lua")
     heads = [(found.start(), found[1]) for found in NAMED.finditer(source)]
 
@@ -79,9 +136,9 @@ def of_script(file: str, source: str, compiles: Callable[[str], bool]) -> Iterat
             return verb
         return next((name for start, name in reversed(heads) if start < change.start), "")
 
-    changes = chain(_removals(source, compiles), _changes(source))
+    changes = chain(_removals(source, compiles, lines), _changes(source))
     for mutant in mutants(file, source, ((part(change), change) for change in changes)):
-        if compiles(mutant.source):
+        if (lines is None or mutant.line in lines) and compiles(mutant.source):
             yield mutant
 
 
@@ -96,7 +153,9 @@ def executable(source: str) -> dict[int, str]:
     return found
 
 
-def _removals(source: str, compiles: Callable[[str], bool]) -> Iterator[Change]:
+def _removals(
+    source: str, compiles: Callable[[str], bool], lines: Container[str] | None
+) -> Iterator[Change]:
     """Removes each line that can be removed by itself; a line that continues, with its
     continuation."""
     starts, at = [], 0
@@ -105,7 +164,9 @@ def _removals(source: str, compiles: Callable[[str], bool]) -> Iterator[Change]:
         at += len(line) + 1
     starts.append(len(source) + 1)
     code = mask(source).split("\n")
-    for number in executable(source):
+    for number, text in executable(source).items():
+        if lines is not None and text not in lines:
+            continue
         for last in range(number, min(number + 3, len(code) + 1)):
             start, end = starts[number - 1], min(starts[last] - 1, len(source))
             if last > number and not re.search(r"[,\w'\]})]$", code[number - 1].rstrip()):

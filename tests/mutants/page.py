@@ -25,17 +25,23 @@ one fails. If no test notices a change, nobody knows what that line is for.
 
 `python -m tests.mutants` does this in copies of the checkout, with real Redis and database servers.
 It resumes where it was interrupted (`build/mutants/` keeps the results) and writes this page.
-`--only claim.lua` limits it to some files, `--jobs` uses more cores, `--again` repeats the mutants
-that no test noticed.
+`--only claim.lua` limits it to some files, `--tests tests/frontier/test_claim.py` to some tests,
+`--minutes 5` ends it early, `--jobs` uses more cores, `--again` repeats the mutants that no test
+noticed.
 
 - **Which tests**: those of `tests/frontier`, the ledger's and the eras' in `tests/crawlservice`,
-  and `tests/node`, as far as they run the verb or function at all; first those that noticed
-  something near it. So the test named is *one* that notices, not the only one. The crashes of
-  `tests/process` and `tests/faults` are not among them; they would notice more, and take hours.
-- **Noticed** means: the test failed twice in a row, or did not come to its end ("hangs").
+  and `tests/node`, as far as they run the line at all; first those that noticed something near it.
+  So the test named is *one* that notices, not the only one. The crashes of `tests/process` and
+  `tests/faults` are not among them; they would notice more, and take hours.
+- **Noticed** means: the test failed, or took ten times as long as on the sound code ("hangs"), and
+  right afterwards it passed on the sound code, in a tenth of the time that it was given. Outside of
+  `tests/frontier` it also had to fail once more. A test that a busy machine slows down fails on the
+  sound code too, and then notices nothing.
+- **Loops**: a script of a mutant fails after a million turns of its loops. On the sound scripts all
+  tests do with a tenth of that, or they are left out.
 - **Equivalent**: the change cannot be seen from outside, for the reason given. Most are a second
   line of defence, an optimisation, or a bound with an arbitrary value.
-- **(not yet)**: the mutant was not tried, or only with the quick tests, which did not notice.
+- **(not yet)**: the mutant was not tried, or only with some of the tests, which did not notice.
 - Comments and lines that only begin or end a block have no mutants.
 """
 

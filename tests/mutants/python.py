@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from types import CodeType
 
 from tests.mutants.mutant import Change, Mutant, mutants
 
@@ -14,6 +16,7 @@ PROTOCOL = {
     "crawlframe/node/worker/commit.py": (
         *("Committer._work", "Committer._confirm", "Committer._write", "Committer._settle"),
         *("Committer._drop_known", "Committer._commit", "Committer._complete"),
+        *("Committer._close", "Committer._end_tasks", "_value"),
     ),
     "crawlframe/node/task_finisher.py": ("end_tasks", "TaskFinisher"),
     "crawlservice/ledger/store.py": (
@@ -32,11 +35,13 @@ PROTOCOL = {
     ),
     "crawlframe/frontier/eras.py": ("Eras",),
     "crawlframe/frontier/leases.py": ("Leases.renew", "Leases.left", "Leases.replay"),
-    "crawlservice/ledger/recovery.py": ("is_whole", "renew", "_begin", "newest"),
+    "crawlservice/ledger/recovery.py": (
+        *("is_whole", "renew", "uncounted", "_rows", "_rows_of", "_begin", "newest"),
+    ),
     "crawlservice/ledger/reconcile.py": (
         *("Reconciliation.run", "Reconciliation._batches", "Reconciliation._admit"),
         *("Reconciliation._complete", "Reconciliation._rows", "align", "_follow_ups"),
-        *("complete_recorded", "rows_of"),
+        *("Reconciliation.open", "complete_recorded", "replay", "rows_of"),
     ),
     "crawlframe/frontier/frontier.py": (
         *("Frontier.connect", "Frontier.claim", "Frontier._claim_from", "Frontier._pending_in"),
@@ -68,6 +73,21 @@ COMPARISONS = {
 
 def module_of(file: str) -> str:
     return file.removesuffix(".py").replace("/", ".")
+
+
+def statement(source: str, number: int) -> int:
+    """The line that Python reports when it runs the code of this line; 0 for none."""
+    return max((line for line in _lines(source) if line <= number), default=0)
+
+
+@cache
+def _lines(source: str) -> set[int]:
+    lines, codes = set[int](), [compile(source, "", "exec")]
+    while codes:
+        code = codes.pop()
+        lines |= {line for _, _, line in code.co_lines() if line}
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return lines
 
 
 def of_file(root: Path, file: str) -> Iterator[Mutant]:

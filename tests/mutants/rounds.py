@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -13,7 +14,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
@@ -22,21 +24,26 @@ import pytest
 from _pytest.runner import runtestprotocol
 from redis import Redis
 from redis.commands.core import Script
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from tests.mutants.python import PROTOCOL, module_of
 from tests.mutants.swap import put_in
 
 WHY = 200  # characters
 ROOT = Path.cwd()
+TRIALS = 4  # of a test that fails, while the machine may be the reason
+BUSY = 10  # times what the sound code takes: a test that takes longer does not come to its end
+STEADY = "tests/frontier/"  # they run in one process, and what is fast or slow decides nothing
+SOUND: dict[str, str] = {}  # file of a script -> its text
+MARK = re.compile(rb"@(\S+\.lua):(\d+)$", re.MULTILINE)  # as in lua.marked
 
 
 class Rounds:
     """Reads orders from the socket, one per line, and answers them:
 
-    ``{"tests": [[test, seconds it may take], ...], "file": ..., "source": ...}`` tries a mutant up
-    to the first test that fails, ``{"look": true, "tests": ...}`` runs the tests of the code as it
-    is, and reports what each runs. The answer has a row for each test."""
+    ``{"tests": [[test, seconds it may take], ...], "files": {file: source}}`` tries a mutant up to
+    the first test that notices it; with ``"look": true``, runs all the tests with these files, and
+    reports what each runs. The answer has a row for each run of a test."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
@@ -44,14 +51,20 @@ class Rounds:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        from crawlframe.frontier import scripts
+
         self._items = {item.nodeid: item for item in session.items}
+        for verb in scripts.verbs():
+            scripts.source(verb)  # kept, and shared by all forks
+        SOUND.update(
+            {str(path.relative_to(ROOT)): path.read_text() for path in scripts.LUA.glob("*.lua")}
+        )
         self._warm_up(session.items)
         reader, writer = self._orders.makefile("r"), self._orders.makefile("w")
         self._say(writer, sorted(self._items))
         for line in reader:
             order = json.loads(line)
-            with _changed(order.get("file"), order.get("source")):
-                self._say(writer, [*self._run(order)])
+            self._say(writer, [*(self._look(order) if order.get("look") else self._try(order))])
             if not self._redis_answers():
                 break  # a script that does not end; another process begins anew
         return True
@@ -70,9 +83,6 @@ class Rounds:
                 if wanted in names or ("database" in names and f"[{kind}" in item.name):
                     self._run_item(item)
                     break
-        if redis := self._redis():
-            with redis:  # a script that does not end is found out soon
-                redis.config_set("lua-time-limit", 1000)
 
     def _run_item(self, item: pytest.Item) -> list[pytest.TestReport]:
         # As if the session went on without a next test: what it made stays.
@@ -84,8 +94,24 @@ class Rounds:
         manager: Any = item.session._fixturemanager
         for definition in manager.getfixturedefs("redis_url", item) or ():
             if definition.cached_result is not None:
-                return Redis.from_url(str(definition.cached_result[0]), socket_timeout=3)
+                return Redis.from_url(str(definition.cached_result[0]), socket_timeout=60)
         return None
+
+    def _redis_log(self) -> Path | None:
+        if (redis := self._redis()) is None:
+            return None
+        with redis:
+            return Path(str(redis.config_get("dir")["dir"])) / "redis.log"
+
+    def _redis_is_busy(self) -> bool:
+        """Whether it runs a script that has not ended in seconds, by what it says itself."""
+        if redis := self._redis():
+            with redis, suppress(RedisError):
+                try:
+                    redis.ping()
+                except ResponseError as error:
+                    return str(error).startswith("BUSY")
+        return False
 
     def _redis_answers(self) -> bool:
         redis = self._redis()
@@ -100,21 +126,55 @@ class Rounds:
                 return False
         return True
 
-    def _run(self, order: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        left = dict(order.get("tests", ()))
-        again = ""
+    def _look(self, order: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        left = dict(order["tests"])
         while left:
-            for row in self._fork(left, order):
-                yield row | {"again": row["test"] == again}
-                if row["failed"] and not order.get("look"):
-                    if row["test"] == again or row["failed"] == "hangs":
-                        return
-                    again = row["test"]  # once more, for it may have failed by itself
-                    left = {again: left[again]} | left
-                    break
+            for row in self._fork(left, order["files"], look=True):
+                yield row
                 del left[row["test"]]
 
-    def _fork(self, tests: dict[str, float], order: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _try(self, order: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        left, files = dict(order.get("tests", ())), order.get("files", {})
+        while left:
+            for row in self._fork(left, files):
+                yield row
+                limit = left.pop(row["test"])
+                if row["failed"]:
+                    break
+            if row["failed"] and (again := self._again(row, limit, files)):
+                yield again | {"again": True}
+                return
+
+    def _again(
+        self, row: dict[str, Any], limit: float, files: dict[str, str]
+    ) -> dict[str, Any] | None:
+        """The test that failed passes on the sound code, in a fraction of the time that it was
+        given, and, unless it is steady, fails once more. None if the machine may be the reason."""
+        test = row["test"]
+        once_more = not test.startswith(STEADY)
+        for _ in range(TRIALS):
+            if self._redis_is_busy():
+                return row
+            sound = self._once(test, limit, {})
+            if not sound["failed"] and BUSY * sound["seconds"] <= limit:
+                if once_more:
+                    row = self._once(test, limit, files)
+                return row if row["failed"] else None
+            limit, once_more = max(limit, 2 * BUSY * sound["seconds"]), True
+        return None
+
+    def _once(self, test: str, limit: float, files: dict[str, str]) -> dict[str, Any]:
+        return next(self._fork({test: limit}, files))
+
+    def _fork(
+        self, tests: dict[str, float], files: dict[str, str], *, look: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        with _changed(files):
+            yield from self._in_fork(tests, files, look)
+
+    def _in_fork(
+        self, tests: dict[str, float], files: dict[str, str], look: bool
+    ) -> Iterator[dict[str, Any]]:
         from crawlservice.cli.process_group import die_with_parent
 
         ear, mouth = os.pipe()
@@ -124,14 +184,14 @@ class Rounds:
             if die := die_with_parent(signal.SIGKILL):
                 die()
             os.close(ear)
-            self._child([*tests], order, mouth)
+            self._child([*tests], files, mouth, look)
         os.close(mouth)
         try:
             with os.fdopen(ear, "rb", buffering=0) as pipe:
                 for test, limit in [*tests.items()]:
                     row = _line(pipe, limit)
                     if row is None:
-                        yield {"test": test, "failed": "hangs"}
+                        yield {"test": test, "failed": "hangs", "seconds": limit}
                         return
                     yield row if row else {"test": test, "failed": "the process ended"}
                     if not row:
@@ -141,23 +201,24 @@ class Rounds:
                 os.killpg(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
-    def _child(self, tests: list[str], order: dict[str, Any], mouth: int) -> NoReturn:
+    def _child(self, tests: list[str], files: dict[str, str], mouth: int, look: bool) -> NoReturn:
         from crawlframe.frontier import scripts
 
-        scripts.source.cache_clear()
-        if str(order.get("file")).endswith(".py"):
-            put_in(module_of(order["file"]), order["source"])
+        for file, source in files.items():
+            if file.endswith(".py"):
+                put_in(module_of(file), source)
+                scripts.source.cache_clear()
+        _put_in_scripts({file: text for file, text in files.items() if file.endswith(".lua")})
+        log = self._redis_log() if look else None
         for test in tests:
             began = time.monotonic()
-            parts: set[str] = set()
-            if order.get("look"):
-                with _noticed(parts):
-                    reports = self._run_item(self._items[test])
-            else:
+            noticed = Noticed(log)
+            with noticed if look else nullcontext():
                 reports = self._run_item(self._items[test])
             failed = next((_why(report) for report in reports if report.failed), "")
-            seconds = time.monotonic() - began
-            row = {"test": test, "failed": failed, "seconds": seconds, "parts": sorted(parts)}
+            row = {"test": test, "failed": failed, "seconds": time.monotonic() - began}
+            if look:
+                row |= {"parts": sorted(noticed.parts), "lines": noticed.lines()}
             os.write(mouth, json.dumps(row).encode() + b"\n")
         os._exit(0)
 
@@ -182,47 +243,91 @@ def _why(report: pytest.TestReport) -> str:
     return " ".join(words.split())[:WHY] or "failed"
 
 
-@contextmanager
-def _changed(file: str | None, source: str | None) -> Iterator[None]:
-    """Makes the file contain the source, for processes that tests start."""
-    if file is None or source is None:
-        yield
-        return
-    path = ROOT / file
-    before = path.read_text()
-    path.write_text(source)
-    try:
-        yield
-    finally:
-        path.write_text(before)
-
-
-@contextmanager
-def _noticed(parts: set[str]) -> Iterator[None]:
-    """Records the verbs whose scripts are called, and the functions of PROTOCOL's files."""
+def _put_in_scripts(files: dict[str, str]) -> None:
+    """From now on the verbs have these texts of their files. To put all of them together again
+    takes longer than most tests."""
     from crawlframe.frontier import scripts
 
-    verbs = {scripts.source(verb): verb for verb in scripts.verbs()}
-    files = {str(ROOT / file): file for file in PROTOCOL}
-    call: Callable[..., Any] = Script.__call__
+    sound = scripts.source
+    pairs = [(SOUND[file], text) for file, text in files.items()]
 
-    def noticing(self: Script, *args: Any, **options: Any) -> Any:
-        parts.add(verbs.get(str(self.script), ""))
-        return call(self, *args, **options)
+    @cache
+    def source(verb: str) -> str:
+        whole = sound(verb)
+        for before, after in pairs:
+            whole = whole.replace(before, after)
+        return whole
 
-    def profile(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and (file := files.get(frame.f_code.co_filename)):
-            parts.add(f"{file}:{frame.f_code.co_qualname.partition('.<')[0]}")
+    if pairs:
+        scripts.source = source
 
-    Script.__call__ = noticing  # type: ignore[method-assign]
-    threading.setprofile(profile)
-    sys.setprofile(profile)
+
+@contextmanager
+def _changed(files: dict[str, str]) -> Iterator[None]:
+    """Makes the files contain these sources, for processes that tests start."""
+    before = {ROOT / file: (ROOT / file).read_text() for file in files}
     try:
+        for file, source in files.items():
+            (ROOT / file).write_text(source)
         yield
     finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
-        Script.__call__ = call  # type: ignore[method-assign]
+        for path, source in before.items():
+            path.write_text(source)
+
+
+class Noticed:
+    """Records, as a context, the verbs whose scripts are called, the functions of PROTOCOL's files
+    (``parts``), and the lines that run: of Python, and of scripts that log them."""
+
+    def __init__(self, log: Path | None) -> None:
+        self.parts: set[str] = set()
+        self._lines: dict[str, set[int]] = {}
+        self._call: Any = Script.__call__
+        self._log = log
+        self._logged = log.stat().st_size if log else 0
+        self._files = {str(ROOT / file): file for file in PROTOCOL}
+
+    def lines(self) -> dict[str, list[int]]:
+        """File -> numbers of the lines that ran."""
+        if self._log:
+            with self._log.open("rb") as log:
+                log.seek(self._logged)
+                for found in MARK.finditer(log.read()):
+                    self._lines.setdefault(found[1].decode(), set()).add(int(found[2]))
+        return {file: sorted(lines) for file, lines in self._lines.items()}
+
+    def __enter__(self) -> None:
+        from crawlframe.frontier import scripts
+
+        verbs = {scripts.source(verb): verb for verb in scripts.verbs()}
+        call: Callable[..., Any] = Script.__call__
+        self._call = call
+
+        def noticing(script: Script, *args: Any, **options: Any) -> Any:
+            self.parts.add(verbs.get(str(script.script), ""))
+            return call(script, *args, **options)
+
+        Script.__call__ = noticing  # type: ignore[assignment, method-assign]
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+        threading.settrace(None)
+        Script.__call__ = self._call  # type: ignore[method-assign]
+
+    def _trace(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
+        file = self._files.get(frame.f_code.co_filename)
+        if file is None:
+            return None
+        self.parts.add(f"{file}:{frame.f_code.co_qualname.partition('.<')[0]}")
+        lines = self._lines.setdefault(file, set())
+
+        def trace(frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
+            lines.add(frame.f_lineno)
+            return trace
+
+        return trace(frame, event, _)
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ import pytest
 from tests.mutants import page
 from tests.mutants.arena import CHECKOUT, HANGS, Arena, Row
 from tests.mutants.campaign import SUITES
-from tests.mutants.equivalent import unknown
-from tests.mutants.every import mutants
-from tests.mutants.lua import executable, of_script
+from tests.mutants.equivalent import REASONS, unknown
+from tests.mutants.every import Shown, mutants, shown
+from tests.mutants.lua import bounded, executable, marked, of_script, statement
 from tests.mutants.mutant import Mutant
 from tests.mutants.verdicts import Verdict
 
@@ -81,8 +81,13 @@ def arena() -> Iterator[Arena]:
         yield arena
 
 
+@pytest.fixture(scope="module")
+def forms() -> Shown:
+    return shown()
+
+
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.file)
-def test_the_named_test_fails(arena: Arena, sample: Sample) -> None:
+def test_the_named_test_fails(arena: Arena, forms: Shown, sample: Sample) -> None:
     test = f"tests/frontier/{sample.test}"
     found = [
         mutant
@@ -90,12 +95,21 @@ def test_the_named_test_fails(arena: Arena, sample: Sample) -> None:
         if (mutant.line, mutant.what) == (sample.line, sample.what)
     ]
     assert found, GONE
-    [sound] = arena.look([test])
+    [sound] = arena.look([test], forms.marked, forms.bounded)
     assert not sound.failed
+    assert forms.statement(found[0]) in sound.lines[found[0].file]
     first, again = arena.fight(found[0], [sound])
     assert first.failed
     assert again.failed
     assert again.again
+
+
+def test_a_test_that_fails_on_the_sound_code_too_notices_nothing(arena: Arena) -> None:
+    file = f"{LUA}/complete.lua"
+    source = (CHECKOUT / file).read_text() + "\n"
+    [test] = [test for test in arena.tests if "test_an_error_counts_as_one" in test]
+    rows = arena.fight(Mutant(file, 1, "", "", "complete", source), [Row(test)], patience=0)
+    assert [(row.failed, row.again) for row in rows] == [("hangs", False)]
 
 
 def test_a_change_of_nothing_is_not_noticed(arena: Arena) -> None:
@@ -108,19 +122,31 @@ def test_a_change_of_nothing_is_not_noticed(arena: Arena) -> None:
     assert [row.failed for row in rows] == [""] * len(tests)
 
 
-def test_a_script_that_does_not_end_is_noticed_and_another_begins(arena: Arena) -> None:
+def test_a_script_that_does_not_end_is_noticed_by_its_work(arena: Arena) -> None:
     file = f"{LUA}/complete.lua"
     source = (CHECKOUT / file).read_text() + "\nwhile true do end"
     endless = source.replace("return {ended, behind}", "")
     tests = [Row(test) for test in arena.tests if "test_an_error_counts_as_one" in test]
-    [row] = arena.fight(Mutant(file, 1, "", "", "complete", endless), tests, patience=2)
-    assert row.failed == "hangs"
-    [sound] = arena.look([tests[0].test])
-    assert not sound.failed
+    _, again = arena.fight(Mutant(file, 1, "", "", "complete", endless), tests)
+    assert "it does not end" in again.failed
+
+
+def test_python_that_does_not_end_is_cut_off(arena: Arena) -> None:
+    file = "crawlframe/frontier/eras.py"
+    source = (CHECKOUT / file).read_text()
+    endless = source.replace(
+        "        return [\n", "        while True:\n            pass\n        return [\n", 1
+    )
+    tests = [
+        Row(test) for test in arena.tests if "test_an_era_begins_closed_and_is_opened[1]" in test
+    ]
+    _, again = arena.fight(Mutant(file, 1, "", "", "Eras.read", endless), tests, patience=1)
+    assert (again.failed, again.again) == ("hangs", True)
 
 
 def test_reasons_are_given_for_mutants_that_exist() -> None:
-    assert unknown(list(mutants([]))) == []
+    lines = {line for file in REASONS.values() for line in file}
+    assert unknown(list(mutants([], lines))) == []
 
 
 def test_the_page_lists_every_mutant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +211,22 @@ def test_statements() -> None:
 def test_heads_and_comments_have_none() -> None:
     source = "-- one\nlocal function f(a)\n  g(\n    1,\n    2)\nend\nelse"
     assert executable(source) == {3: "g(", 4: "1,"}
+
+
+def test_loops_are_bounded_without_another_line() -> None:
+    source = "for i = 1, 2 do f() end\nrepeat -- while\n  g('while x do')\nuntil h()"
+    short = bounded(source, 7)
+    assert short.startswith("local turns_left_ = 7 for i = 1, 2 do turns_left_ = ")
+    assert short.count("it does not end") == 2
+    assert short.count("\n") == source.count("\n")
+
+
+def test_the_line_that_must_run() -> None:
+    source = "if a\n  and b then\n  c()\nelse d() end\ne(\n  f)"
+    text, numbers = marked("x/one.lua", source, lambda text: "do runs_(2)" not in text)
+    assert {1, 3, 5} <= numbers
+    assert "@x/one.lua:" in text
+    assert [statement(source, {1, 3, 5}, number) for number in range(1, 7)] == [1, 1, 3, 1, 5, 5]
 
 
 def test_the_tests_that_mutants_face_exist() -> None:

@@ -49,7 +49,7 @@ class Verdicts:
         for line in self._looks.read_text().splitlines() if self._looks.exists() else ():
             seal, *fields = json.loads(line)
             row = Row(*fields)
-            if seal == _seal(row.test):  # its file is still the same
+            if seal == _seal(row):
                 self.tests[row.test] = row._replace(parts=tuple(row.parts))
 
     def of(self, mutant: Mutant) -> Verdict | None:
@@ -67,10 +67,11 @@ class Verdicts:
         with self._looks.open("a") as file:
             for row in rows:
                 self.tests[row.test] = row
-                file.write(json.dumps([_seal(row.test), *row]) + "\n")
+                file.write(json.dumps([_seal(row), *row._replace(lines={**row.lines})]) + "\n")
 
-    def likeliest(self, mutant: Mutant, tests: Iterable[str]) -> list[Row]:
-        """The tests that can notice it, first those that noticed a mutant near it."""
+    def likeliest(self, mutant: Mutant, tests: Iterable[str], statement: int) -> list[Row]:
+        """The tests that can notice it, as they run this line; first those that noticed a mutant
+        near it."""
         kills = self._kills[mutant.file]
 
         part = "_guard" if mutant.file.endswith("_guard.lua") else mutant.part
@@ -81,7 +82,8 @@ class Verdicts:
             return -round(near, 1), _turn(row.test), likely not in row.test, row.seconds
 
         rows = (self.tests[test] for test in tests)
-        return sorted((row for row in rows if not row.failed and _runs(row, mutant)), key=place)
+        able = (row for row in rows if not row.failed and _runs(row, mutant, statement))
+        return sorted(able, key=place)
 
     def _take(self, name: str, file: str, number: int, verdict: Verdict) -> None:
         self._verdicts[name] = verdict
@@ -100,9 +102,10 @@ def _exists(test: str) -> bool:
     return f"def {name.partition('[')[0]}(" in _text(file)
 
 
-def _seal(test: str) -> str:
-    text = _text(test.partition("::")[0])
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+def _seal(row: Row) -> str:
+    """Changes with the test's file, and with those whose lines it runs."""
+    texts = [_text(file) for file in (row.test.partition("::")[0], *sorted(row.lines))]
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
 def _turn(test: str) -> float:
@@ -110,7 +113,10 @@ def _turn(test: str) -> float:
     return turn or 1.5
 
 
-def _runs(row: Row, mutant: Mutant) -> bool:
+def _runs(row: Row, mutant: Mutant, statement: int) -> bool:
+    lines = row.lines.get(mutant.file)
+    if lines is not None and statement:
+        return statement in lines
     name = mutant.file.rpartition("/")[2]
     if name.startswith("_"):
         return not _verbs(name, mutant.part).isdisjoint(row.parts)

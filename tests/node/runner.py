@@ -14,6 +14,7 @@ from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.ledger import TaskSpec
+from crawlframe.node.running_marks import STEPS
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.outcome import Outcome
 from crawlframe.testing.one_task import OneTask
@@ -75,7 +76,7 @@ class Tasks(OneTask):
             CrawlMaker(Spiders(spider, *others), settings.deadline).make,
             downloader,
             settings,
-            mark=lambda slot, rid: self.marks.append((slot, rid)),
+            mark=lambda slot, rid: None if slot == STEPS else self.marks.append((slot, rid)),
             **more,
         )
 

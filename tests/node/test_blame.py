@@ -19,7 +19,7 @@ from crawlframe.node.master import worker_pool as pool_module
 from crawlframe.node.master.blame import Shortage, blamed
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import child_line
-from crawlframe.node.running_marks import LOOP, RunningMarks
+from crawlframe.node.running_marks import LOOP, THREADS, RunningMarks
 from tests.node.parts import NO_SERVICES
 
 A, B, C, STRANGER = (bytes([n]) * 16 for n in range(1, 5))
@@ -48,7 +48,7 @@ def test_those_whose_callbacks_were_running(
 ) -> None:
     marks.write(0, LOOP, A)
     assert blamed(worker, code, lack_of_memory=False) == {A}
-    marks.write(0, LOOP + 1, C)
+    marks.write(0, THREADS, C)
     assert blamed(worker, code, lack_of_memory=False) == {A, C}
     assert worker.requests_to_release({A, C}) == [
         (A, "a.example", 1), (B, "a.example", 0), (C, "a.example", 1),

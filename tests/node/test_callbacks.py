@@ -159,6 +159,19 @@ def test_stop_iteration_is_an_error_like_others(computes: bool | None) -> None:
     assert caught.traceback[-1].name == "nothing"
 
 
+def test_each_step_of_a_coroutine_is_counted() -> None:
+    desk = Desk()
+    seen: list[bytes] = []
+
+    async def callback() -> None:
+        for _ in range(3):
+            seen.append(desk.marks.steps(desk.place))
+            await asyncio.sleep(0)
+
+    asyncio.run(desk.run(callback))
+    assert len({*seen, bytes(16)}) == 4
+
+
 def test_a_coroutine_is_marked_only_while_it_holds_the_loop() -> None:
     async def main() -> None:
         desk = Desk()

@@ -20,7 +20,7 @@ from crawlframe.ledger import Recorded
 from crawlframe.node.worker import commit
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 from crawlframe.record import Hop, with_hops
 from crawlframe.request import Request, pack_admissions, unpack_admissions
 from crawlservice.ledger.store import DjangoLedger
@@ -255,6 +255,13 @@ def test_what_is_tried_again_later_parked_or_given_back_has_no_row(desk: Desk) -
     assert 50_000 < desk.bench.wait <= 60_000
 
 
+@pytest.mark.parametrize(("reason", "refusals"), [(CHALLENGED, 1), ("address", 0)])
+def test_a_challenge_counts_as_a_refusal(desk: Desk, reason: str, refusals: int) -> None:
+    desk.write(desk.outcome("/a").end(Verdict.RELEASE, reason))
+    [again] = desk.bench.claim()
+    assert (again.refusals, again.attempts) == (refusals, 0)
+
+
 def test_what_was_not_tried_waits_without_an_attempt(desk: Desk) -> None:
     desk.write(
         desk.outcome("/a").end(Verdict.RETRY, "timeout"),
@@ -270,7 +277,9 @@ def test_what_was_not_tried_waits_without_an_attempt(desk: Desk) -> None:
 def test_a_redirect_goes_to_its_host_when_its_cookies_are_shared(desk: Desk) -> None:
     one = desk.held["/a"]
     hops = [Hop(302, "http://b.example/x")]
-    outcome = desk.outcome("/a", redirects=hops, cookies={"a.example|/|sid": "entry"})
+    outcome = desk.outcome(
+        "/a", redirects=hops, target="b.example", cookies={"a.example|/|sid": "entry"}
+    )
     outcome.record = with_hops(Request("http://a.example/").encode(), hops)
     desk.write(outcome.end(Verdict.REDIRECT))
     assert desk.ledger.batches == []
@@ -285,7 +294,7 @@ def test_a_redirect_is_repeated_while_redis_is_away(
 ) -> None:
     break_at("redirect.after:1:error,redirect.after:2:error,redirect.before:3:error")
     hops = [Hop(302, "http://b.example/x")]
-    outcome = desk.outcome("/a", redirects=hops)
+    outcome = desk.outcome("/a", redirects=hops, target="b.example")
     outcome.record = with_hops(Request("http://a.example/").encode(), hops)
     desk.write(outcome.end(Verdict.REDIRECT))
     assert [one.host for one in desk.bench.claim()] == ["b.example"]

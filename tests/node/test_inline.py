@@ -230,7 +230,7 @@ def test_bytes_are_counted_and_none_are_fetched_beyond_the_limit() -> None:
 
 def test_a_kept_page_needs_no_permit(tmp_path: Path) -> None:
     async def run(twice: list[int]) -> None:
-        replay = Replay(PageCache(tmp_path / "pages"), places=False)
+        replay = Replay(lambda: PageCache(tmp_path / "pages"), places=False)
         for number in twice:
             worker = Worker(Fetches, {INSIDE: (302, f"{B}/x")}, replay=replay)
             assert items(await worker.run())[0]["url"] == f"{B}/x"

@@ -85,7 +85,7 @@ def test_it_can_be_cancelled() -> None:
 
 
 def test_a_record_of_a_newer_crawlframe_is_parked_too() -> None:
-    assert run(msgpack.packb([5, URL, "", 0])).verdict is Verdict.PARK
+    assert run(msgpack.packb([6, URL, "", 0])).verdict is Verdict.PARK
 
 
 @pytest.mark.parametrize("record", [b"junk", msgpack.packb([2, URL])])

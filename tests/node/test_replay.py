@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import pytest
 
 from crawlframe import Request, Response, Spider
+from crawlframe.errors import CacheUnusable
 from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier.records import Claimed
-from crawlframe.node.worker.replay import KEPT_HOST, Replay
+from crawlframe.node.worker.replay import KEPT_HOST, PAUSE, Replay
 from crawlframe.outcome import Outcome
 from crawlframe.record import Hop
 from crawlframe.request import Admission, make_rid
@@ -36,7 +37,7 @@ def cache(tmp_path: Path) -> PageCache:
 
 
 def tasks(cache: PageCache, downloader: Ready, **more: Any) -> Tasks:
-    return Tasks(Shop, downloader, replay=Replay(cache, places=True), **more)
+    return Tasks(Shop, downloader, replay=Replay(lambda: cache, places=True), **more)
 
 
 def run(tasks: Tasks, request: Request, host: str = "") -> Outcome:
@@ -90,21 +91,66 @@ def admission(url: str) -> Admission:
 def test_links_to_kept_pages_do_not_wait_for_their_hosts(cache: PageCache) -> None:
     cache.keep(Request(URL), Response(URL, 200, {}, b"", Request(URL)))
     known, new = admission(URL), admission("http://shop.example/new")
-    placed = Replay(cache, places=True).place([known, new])
+    placed = Replay(lambda: cache, places=True).place([known, new])
     assert placed == [known._replace(host=KEPT_HOST + known.rid.hex()), new]
-    assert Replay(cache, places=False).place([known, new]) == [known, new]
+    assert Replay(lambda: cache, places=False).place([known, new]) == [known, new]
     broken = known._replace(record=b"?")
-    assert Replay(cache, places=True).place([broken]) == [broken]
+    assert Replay(lambda: cache, places=True).place([broken]) == [broken]
 
 
 @pytest.mark.parametrize("used", [True, False])
-def test_what_did_not_wait_is_never_fetched(cache: PageCache, used: bool) -> None:
+def test_what_did_not_wait_goes_to_its_host_if_its_page_is_gone(
+    cache: PageCache, used: bool
+) -> None:
     nothing = Ready()
     made = tasks(cache, nothing) if used else Tasks(Shop, nothing)
     outcome = run(made, Request(URL), f"{KEPT_HOST}00")
-    assert (outcome.verdict, outcome.reason) == ("error", "cache")
-    assert "retry the task to fetch it" in outcome.detail
+    assert (outcome.verdict, outcome.target) == ("redirect", "shop.example")
+    assert outcome.record == outcome.left == Request(URL).encode()
     assert nothing.asked == []
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_replayed_page_costs_no_bytes(cache: PageCache, kept: bool) -> None:
+    class Bounded(Shop):
+        settings: ClassVar[dict[str, Any]] = {"host_byte_limit": 10}
+
+    if kept:
+        cache.keep(Request(URL), Response(URL, 200, {}, b"x" * 99, Request(URL)))
+    replay = Replay(lambda: cache, places=True)
+    outcome = run(Tasks(Bounded, Ready(body=b"y" * 99), replay=replay), Request(URL))
+    assert (outcome.size, outcome.budget is None) == (99, kept)
+
+
+class Broken(PageCache):
+    """It cannot be opened the first time."""
+
+    times = 0
+
+    def __init__(self, path: Path) -> None:
+        type(self).times += 1
+        if self.times == 1:
+            raise CacheUnusable("the disk is full")
+        super().__init__(path)
+
+
+def test_a_cache_that_cannot_be_used_is_left_alone_for_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [0.0]
+    replay = Replay(lambda: Broken(tmp_path / "pages"), places=True, clock=lambda: now[0])
+    for body in (b"1", b"2"):
+        made = Tasks(Shop, Ready(body=body, headers=SETS), replay=replay)
+        assert items_of(run(made, Request(URL)))[0]["body"] == body.decode()
+    assert replay.place([admission(URL)]) == [admission(URL)]
+    assert (Broken.times, caplog.text.count("pages are fetched and not kept: the disk is")) == (
+        1,
+        1,
+    )
+    now[0] = PAUSE
+    for body in (b"3", b"4"):
+        made = Tasks(Shop, Ready(body=body, headers=SETS), replay=replay)
+        assert items_of(run(made, Request(URL)))[0]["body"] == "3"
 
 
 def test_without_the_setting_there_is_none() -> None:

@@ -14,7 +14,9 @@ from crawlframe.errors import ConnectError, FetchError, PrivateAddress, TlsError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.ledger import RobotsTurn
 from crawlframe.middleware import CallNext, Middleware
-from crawlframe.node.worker.robots import MAX_CACHED, RECHECK, RobotsGuard, RobotsStore
+from crawlframe.node.worker.robots import RobotsGuard
+from crawlframe.node.worker.robots_store import RobotsStore
+from crawlframe.node.worker.site_files import MAX_CACHED, RECHECK
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -98,6 +100,9 @@ class Cluster(RobotsStore):
             self.leases[origin] = self.now + lease
         return RobotsTurn(state, self.now, mine)
 
+    async def keep(self, origin: str, lease: float) -> None:
+        self.leases[origin] = self.now + lease
+
     async def save(self, origin: str, state: RobotsState) -> None:
         self.states[origin] = state
         self.leases.pop(origin, None)
@@ -109,6 +114,9 @@ class Cluster(RobotsStore):
     async def hold(self, host: str, seconds: float) -> None:
         self.held.append((host, seconds))
 
+    async def hold_for_errand(self, host: str, seconds: float) -> None:
+        self.held.append((host, seconds))
+
     async def forgotten(self) -> int | None:
         return self.number
 
@@ -116,7 +124,13 @@ class Cluster(RobotsStore):
 class Worker:
     """One worker with a task of one spider; ``clock`` is its own."""
 
-    def __init__(self, cluster: Cluster, spider: type[Spider] = Polite, **settings: Any) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        spider: type[Spider] = Polite,
+        moves: Callable[[str, str], bool] = lambda host, target: False,
+        **settings: Any,
+    ) -> None:
         self.web = Web()
         self.clock = 0.0
         self.freed: list[bytes] = []
@@ -129,6 +143,7 @@ class Worker:
             robots=self.guard,
             fetched=lambda claimed, signal: self.freed.append(claimed.rid),
             clock=lambda: self.clock,
+            moves=moves,
         )
 
     async def run(self, url: str = URL, **options: Any) -> Outcome:
@@ -439,7 +454,7 @@ def test_the_hop_of_a_redirect_is_checked(cluster: Cluster) -> None:
     async def job() -> None:
         worker = Worker(cluster)
         hops = Hops()
-        worker.guard._downloader = hops
+        worker.guard.files._downloader = hops
         worker.task.runner._fetching._downloader = hops
         hops.pages[URL] = (302, {"Location": "http://b.example/x"})
         hops.pages["http://b.example/robots.txt"] = "User-agent: *\nDisallow: /\n"
@@ -460,7 +475,7 @@ def test_the_cache_is_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch)
         worker = Worker(cluster)
         for n in range(5):
             await worker.run(f"http://h{n}.example/")
-        assert len(worker.guard._known) == 3
+        assert len(worker.guard._cache) == 3
         long = f"http://{'x' * 300}.example/"
         assert (await worker.run(long)).verdict is Verdict.DONE, "no such host exists"
 

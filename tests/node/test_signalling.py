@@ -105,6 +105,28 @@ def test_what_a_fetch_says(downloader: Ready, signal: Signal) -> None:
     assert outcome.signal == signal
 
 
+@pytest.mark.parametrize("ms", [-1000, 0, 3, 7.7, 12.4])
+def test_a_request_that_was_claimed_ahead_is_not_sent_before_its_time(ms: float) -> None:
+    times: list[float] = []
+
+    class Timed(Ready):
+        async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+            times.append(time.monotonic())
+            return await super().fetch(request, *others, **more)
+
+    said: list[Signal] = []
+    due = time.monotonic() + ms / 1000
+    tasks = Tasks(
+        Plain,
+        Timed(),
+        fetched=lambda claimed, signal: said.append(signal),
+        clock=lambda: float(time.monotonic() >= due),
+    )
+    outcome = asyncio.run(tasks.run(Request(URL), due=due))
+    assert times[0] >= due
+    assert said[0].ms == outcome.fetch_ms == 0  # the host took no time to answer
+
+
 def test_what_a_middleware_answers_says_nothing() -> None:
     class Stamp:
         async def fetch(self, request: Request, call_next: CallNext) -> Response:

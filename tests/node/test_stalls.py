@@ -23,7 +23,7 @@ from crawlframe.node.master.stalls import (
 )
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import child_line
-from crawlframe.node.running_marks import LOOP, RunningMarks
+from crawlframe.node.running_marks import LOOP, STEPS, THREADS, RunningMarks
 from crawlframe.request import Request
 from tests.node.parts import NO_SERVICES
 
@@ -81,11 +81,20 @@ def _worked(world: World) -> stalls._Worked:
 @pytest.mark.parametrize("works", ["loop", ""], ids=["computes", "waits"])
 def test_a_callback_in_the_event_loop(world: World, works: str) -> None:
     world.marks.write(0, LOOP, A)
-    world.marks.write(0, LOOP + 1, B)
+    world.marks.write(0, THREADS, B)
     assert world.pass_by(STALL - 0.2, works=works) == []
     assert world.pass_by(0.3, works=works) == [A]
     assert [rid for rid, _, _ in world.given] == [B, C]
     assert world.pool.cpu_wanted == bool(works)
+
+
+def test_one_that_leaves_the_loop_to_others_in_between(world: World) -> None:
+    """However often it is seen there: an async callback that works in short steps."""
+    for step in range(1, 20):
+        world.marks.write(0, LOOP, A)
+        world.marks.write(0, STEPS, step.to_bytes(16))
+        assert world.pass_by(0.1, works="loop") == []
+    assert world.pass_by(STALL + 0.1, works="loop") == [A]
 
 
 def test_one_that_waits_for_its_turn_on_a_busy_machine(world: World) -> None:
@@ -96,28 +105,28 @@ def test_one_that_waits_for_its_turn_on_a_busy_machine(world: World) -> None:
 
 def test_a_thread_that_keeps_the_lock_from_a_callback_in_the_event_loop(world: World) -> None:
     world.marks.write(0, LOOP, A)
-    world.marks.write(0, LOOP + 1, B)
+    world.marks.write(0, THREADS, B)
     assert world.pass_by(STALL + 0.2, works="thread") == [A, B]
     assert [rid for rid, _, _ in world.given] == [C]
 
 
 @pytest.mark.parametrize("works", ["thread", ""], ids=["computes", "waits"])
 def test_a_thread_that_keeps_the_lock_from_the_event_loop(world: World, works: str) -> None:
-    world.marks.write(0, LOOP + 1, B)
+    world.marks.write(0, THREADS, B)
     assert world.pass_by(SILENT_AFTER - 0.5, works=works) == []
     assert world.pass_by(0.6, works=works) == []  # now it is silent
     assert world.pass_by(STALL + 0.1, works=works) == [B]
 
 
 def test_a_silent_worker_that_waits_for_its_turn_on_a_busy_machine(world: World) -> None:
-    world.marks.write(0, LOOP + 1, B)
+    world.marks.write(0, THREADS, B)
     world.status = psutil.STATUS_RUNNING
     for _ in range(3):
         assert world.pass_by(SILENT_AFTER) == []
 
 
 def test_threads_that_leave_the_event_loop_its_time(world: World) -> None:
-    world.marks.write(0, LOOP + 1, B)
+    world.marks.write(0, THREADS, B)
     for _ in range(10):
         world.child.last_beat = world.now
         assert world.pass_by(1.0, works="thread") == []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +19,43 @@ from crawlframe.frontier import Counts, Frontier
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Event, Item, Page, Task
 from crawlservice.tasks.submit import submit as submit_task
-from tests.conftest import EXTERNAL_POSTGRES, Running, template_on
+from tests.conftest import EXTERNAL_POSTGRES, NewDatabase, Running, template_on
 from tests.crawlservice.conftest import redis_at
 from tests.stock import StockPostgres, StockRedis
 
+HERE = Path(__file__).parent
+LONGEST_WAIT = 180  # seconds; only a test that fails waits for so long, on the busiest machine
 STOCK = os.environ.get("TEST_SERVERS", "stock") == "stock"
+
+
+def on(kind: str) -> pytest.MarkDecorator:
+    """A test of nodes runs on this database ("sqlite" or "postgres"), and on the other one in its
+    long version: what the two do differently is tested without nodes, on both."""
+    return pytest.mark.parametrize("database", each_on(kind), indirect=True)
+
+
+def each_on(kind: str, *values: Any) -> list[Any]:
+    """Parameters of a test on this database, and of its long version on the other one."""
+    found = []
+    for name in ("sqlite", "postgres"):
+        marks = [] if name == kind else [pytest.mark.long]
+        if name == "postgres":
+            marks.append(pytest.mark.postgres)
+        found.append(pytest.param(*values, name, marks=marks))
+    return found
+
+
+@pytest.fixture(params=each_on("sqlite"))
+def database(request: pytest.FixtureRequest, new_database: NewDatabase) -> str:
+    """The URL of a fresh database with all tables: SQLite, if the test says nothing else."""
+    return new_database(request.param)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A busy machine makes no test of nodes fail: one that says nothing else may take long."""
+    for item in items:
+        if item.path.parent == HERE and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(3 * LONGEST_WAIT))
 
 
 @pytest.fixture(scope="session")
@@ -141,21 +173,23 @@ class Look:
         return Task.objects.get(pk=pk)
 
     def wait(
-        self, pk: int, ready: Callable[[Task], bool] | None = None, timeout: float = 60
+        self, pk: int, ready: Callable[[Task], bool] | None = None, timeout: float = LONGEST_WAIT
     ) -> Task:
         """The task once it has ended and has all its rows (or is ``ready``). Checks meanwhile that
         counters and queues agree."""
         deadline = time.monotonic() + timeout
         while True:
+            began = time.monotonic()
             problems = self.frontier.audit()
             assert problems == []
+            pause = max(0.1, 5 * (time.monotonic() - began))  # the audit takes a small part
             task = self.task(pk)
             ended = task.state not in Task.ACTIVE and task.unwritten is None
             if ready(task) if ready else ended:
                 return task
             counts = self.frontier.counts(pk)
             assert time.monotonic() < deadline, f"task {pk} is {task.state}, {counts}"
-            time.sleep(0.1)
+            time.sleep(pause)
 
     def items(self, pk: int) -> list[Any]:
         return [item.data for item in Item.objects.filter(task_id=pk).order_by("id")]
@@ -189,49 +223,53 @@ Submit = Callable[..., int]
 
 
 @pytest.fixture
-def submit(manage: Callable[..., subprocess.CompletedProcess[str]], look: Look) -> Submit:
-    """Submits with the command, once a node has published the spider; returns the task's number."""
+def submit(manage_env: dict[str, str], look: Look) -> Submit:
+    """Submits as the command does, once a node has published the spider; returns the task's
+    number."""
 
     def submit(spider: str, **arguments: object) -> int:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + LONGEST_WAIT
         while spider not in look.frontier.spiders.all():
             assert time.monotonic() < deadline, f"no node published {spider}"
             time.sleep(0.05)
-        given = [word for name, value in arguments.items() for word in ("-a", f"{name}={value}")]
-        done = manage("submit", spider, *given)
-        assert done.returncode == 0, done.stderr
-        newest = Task.objects.order_by("-pk").first()
-        assert newest is not None
-        return newest.pk
+        words = {name: str(value) for name, value in arguments.items()}
+        with redis_at(manage_env["REDIS_URL"]):
+            return submit_task(spider, words, from_text=True).pk
 
     return submit
 
 
 class Crawl:
-    """Task 1, with a number of pages, and the nodes that run it."""
+    """A task with a number of pages, by default task 1, and the nodes that run it."""
 
-    def __init__(self, look: Look, nodes: list[Running], pages: int) -> None:
+    def __init__(self, look: Look, nodes: list[Running], pages: int, pk: int = 1) -> None:
         self.look = look
         self.nodes = nodes
         self.pages = pages
+        self.pk = pk
 
     def advance(self, pages: int) -> None:
         """Returns when ``pages`` more have ended, or all."""
-        look = self.look
-        wait_for(lambda: look.counts(1).nf > pages or look.task(1).state not in Task.ACTIVE)
+        look, pk = self.look, self.pk
+        wait_for(lambda: look.counts(pk).nf > pages or look.task(pk).state not in Task.ACTIVE)
+
+    def check_task(self) -> None:
+        """Waits for the end."""
+        look, pk = self.look, self.pk
+        all_ = self.pages + 2  # the first page, and the start of the spider
+        wait_for(lambda: look.task(pk).state not in Task.ACTIVE)
+        task = look.task(pk)
+        assert (task.state, task.na, task.nf, task.ne) == ("finished", all_, all_, 0)
+        assert (len(look.pages(pk)), len(look.items(pk))) == (all_, all_ - 1)
+        assert look.finishes(pk) == 1
+        assert look.frontier.audit() == audit(task) == []
 
     def check_end(self) -> None:
         """Waits for the end, and stops the nodes."""
-        look, all_ = self.look, self.pages + 2  # the first page, and the start of the spider
-        wait_for(lambda: look.task(1).state not in Task.ACTIVE)
-        task = look.task(1)
-        assert (task.state, task.na, task.nf, task.ne) == ("finished", all_, all_, 0)
-        assert (len(look.pages(1)), len(look.items(1))) == (all_, all_ - 1)
-        assert look.finishes(1) == 1
-        assert look.frontier.audit() == audit(task) == []
+        self.check_task()
         for node in self.nodes:
             assert node.stop() == 0
-        assert look.frontier.leases.nodes() == []
+        assert self.look.frontier.leases.nodes() == []
 
 
 @pytest.fixture
@@ -261,8 +299,7 @@ def crawl(
 
 
 def wait_for(ready: Callable[[], bool]) -> None:
-    """Fails after a minute."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONGEST_WAIT
     while not ready():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.05)

@@ -23,7 +23,7 @@ from crawlservice.cli.process_group import die_with_parent
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.submit import limits_of
 from tests.conftest import CHECKOUT, Running
-from tests.process.conftest import Look
+from tests.process.conftest import LONGEST_WAIT, Look
 
 AUTHOR = ("-c", "user.name=author", "-c", "user.email=author@example.invalid", "-c", "gc.auto=0")
 
@@ -143,14 +143,14 @@ class View:
     def code(self) -> CodeState:
         return self.node.code
 
-    def until(self, true: Callable[[], Any], timeout: float = 30) -> Any:
+    def until(self, true: Callable[[], Any], timeout: float = LONGEST_WAIT) -> Any:
         """Waits for a condition and returns it."""
         deadline = time.monotonic() + timeout
         while not (answer := true()):
             if time.monotonic() > deadline:
                 state = [(node.generation, node.leaving, node.code) for node in self.nodes]
                 raise AssertionError(f"{state}\n{self.running.output}")
-            time.sleep(0.02)
+            time.sleep(0.05)
         return answer
 
     def ready(self) -> CodeState:

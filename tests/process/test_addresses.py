@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.parametrize("database", ["sqlite"], indirect=True),
 ]
 LATENCY = 0.02  # seconds
-NAMES, EACH = 200, 4
+NAMES, EACH = 100, 4
 
 
 @dataclass

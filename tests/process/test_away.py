@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,60 +11,53 @@ import pytest
 from redis import Redis
 
 from crawlservice.models import Page, Task
+from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
-from tests.process.conftest import Look, OddWeb, Submit
+from tests.crawlservice.conftest import redis_at
+from tests.process.conftest import Look, OddWeb, Submit, on
 
 pytestmark = pytest.mark.process
 
-Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., Running]
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("what", ["cancelled", "interrupted", "far_future", "too_much"])
-def test_a_rude_callback_ends_alone(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb, what: str
+@on("postgres")
+def test_rude_callbacks_end_alone(
+    odd_env: dict[str, str],
+    start_manage: Start,
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+    redis_url: str,
 ) -> None:
     node = start_manage("runcrawler", "--workers", 1)
-    pk = submit("rude", url=web.url, what=what)
-    task = look.wait(pk)
-    assert (task.nf, task.ne) == (2, 1)
-    page = look.pages(pk)[web.url + "rude"]
-    assert (page.reason, page.deliveries, page.items) == ("callback", 0, 0)
-    assert web.hits == {"/fine": 1, "/rude": 1}
-    assert "died" not in node.output
+    for what in ("cancelled", "interrupted", "far_future", "too_much"):
+        web.hits.clear()
+        pk = submit("rude", url=web.url, what=what)
+        task = look.wait(pk)
+        assert (task.nf, task.ne) == (2, 1), what
+        page = look.pages(pk)[web.url + "rude"]
+        assert (page.reason, page.deliveries, page.items) == ("callback", 0, 0), what
+        assert web.hits == {"/fine": 1, "/rude": 1}, what
 
-
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_a_spider_that_quits_when_it_is_made_is_parked(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look
-) -> None:
-    node = start_manage("runcrawler", "--workers", 1)
+    # A spider that quits when it is made.
     pk = submit("quitter", url="http://127.0.0.1:1/", what="parse")
     look.wait(pk, lambda task: look.counts(pk).parked == 1)
     (reason,) = look.frontier.parked(pk).values()
     assert reason == "spider 'quitter' cannot be created: SystemExit: 4"
-    assert "died" not in node.output
 
-
-def test_names_that_no_column_takes_end_in_the_ledger(
-    odd_env: dict[str, str],
-    start_manage: Start,
-    submit: Submit,
-    manage: Manage,
-    look: Look,
-    web: OddWeb,
-) -> None:
-    node = start_manage("runcrawler", "--workers", 1)
+    # Names that no column takes end in the ledger.
     pk = submit("rude", url=web.url, what="\u0001" + "x" * 200)
     look.wait(pk, lambda task: look.counts(pk).parked == 1)
-    assert manage("cancel", pk).returncode == 0
+    with redis_at(redis_url):
+        cancel(pk)
     task = look.wait(pk)
     assert (task.state, task.ne) == ("cancelled", 1)
     assert look.pages(pk)[web.url + "rude"].callback == "\u0001" + "x" * 99
     assert "died" not in node.output
 
 
+@on("postgres")
 def test_a_task_deleted_from_the_database_stops_nobody(
     odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:
@@ -83,7 +75,6 @@ def test_a_task_deleted_from_the_database_stops_nobody(
     assert "died" not in node.output
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_an_emptied_redis_is_filled_again(
     odd_env: dict[str, str],
     start_manage: Start,
@@ -106,7 +97,6 @@ def test_an_emptied_redis_is_filled_again(
     assert [node.workers for node in look.frontier.leases.nodes()] == [1]
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_the_end_of_the_terminal_stops_in_order(
     odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:
@@ -139,7 +129,6 @@ def test_an_import_without_end_does_not_hold_up_the_stop(
     assert node.stop() == 0
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_requests_that_no_worker_has_are_given_back(
     odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:

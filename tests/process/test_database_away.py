@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.core.management import call_command
 from django.db import connections
 
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Task
+from crawlservice.tasks.submit import submit
 from tests.conftest import Running, django_on
-from tests.process.conftest import Look, OddWeb
+from tests.crawlservice.conftest import redis_at
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
 from tests.servers import PostgresServer
 
 pytestmark = [pytest.mark.process, pytest.mark.postgres]
 
-PAGES = 400
+PAGES = 300
 STOPS = 3
 
 
@@ -35,22 +37,20 @@ def test_immediate_stops_change_nothing(
     server: PostgresServer,
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
-    manage: Callable[..., subprocess.CompletedProcess[str]],
     redis_url: str,
     web: OddWeb,
 ) -> None:
     odd_env["DATABASE_URL"] = server.url
     web.latency = 0.1
-    assert manage("migrate").returncode == 0
-    with django_on(server.url):
+    with django_on(server.url), redis_at(redis_url):
+        call_command("migrate", verbosity=0)
         look = Look(redis_url)
         nodes = [
             start_manage("runcrawler", "--node", name, "--workers", 1, "--concurrency", 8)
             for name in ("one", "two")
         ]
         wait(lambda: "odd" in look.frontier.spiders.all())
-        submitted = manage("submit", "odd", "-a", f"url={web.url}", "-a", f"many={PAGES}")
-        assert submitted.returncode == 0
+        assert submit("odd", {"url": web.url, "many": PAGES}).pk == 1
         for stop in range(1, STOPS + 1):
             enough = stop * PAGES // (STOPS + 1)
             # Redis forgets a task that has ended, should a slow machine look too late.
@@ -73,7 +73,7 @@ def test_immediate_stops_change_nothing(
 
 
 def wait(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONGEST_WAIT
     while not ready():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -9,15 +9,23 @@ import pytest
 
 from crawlservice.demosite import DemoServer
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit
+from tests.process.conftest import Look, Submit, each_on
 
 # 5,000 is the size of Zhao and Liu's experiment (docs/sources.md); the suite runs a smaller one.
-LISTINGS = int(os.environ.get("LISTINGS", "800"))
+LISTINGS = int(os.environ.get("LISTINGS", "300"))
 
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("nodes", "database"),
+    [
+        *each_on("sqlite", 1),
+        *each_on("postgres", 3),
+        pytest.param(2, "postgres", marks=[pytest.mark.postgres, pytest.mark.long]),
+    ],
+    indirect=["database"],
+)
 def test_nodes_finish_a_task_together(
     nodes: int, start_manage: Callable[..., Running], submit: Submit, look: Look
 ) -> None:
@@ -27,7 +35,7 @@ def test_nodes_finish_a_task_together(
     ]
     with DemoServer(listings=LISTINGS, error_rate=0.02) as demo:
         pk = submit("listings", site=demo.url)
-        task = look.wait(pk, timeout=200)
+        task = look.wait(pk)
         expected = list(demo.site.expected_items())
         pages = demo.site.crawl_pages()
     assert task.state == "finished"
@@ -54,7 +62,7 @@ def test_a_node_joins_and_another_leaves(
         second.wait_for("generation")
         look.wait(pk, lambda task: len(look.items(pk)) > LISTINGS // 4)
         assert first.stop() == 0
-        task = look.wait(pk, timeout=200)
+        task = look.wait(pk)
         expected = list(demo.site.expected_items())
         hits = demo.stats()["requests"]
     assert sorted(look.items(pk), key=lambda item: item["id"]) == expected

@@ -12,9 +12,9 @@ import pytest
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Task
 from tests.conftest import Running
-from tests.process.conftest import Look, OddWeb, Submit
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
 PAGES = 300
 
@@ -58,7 +58,7 @@ def test_a_crawl_through_faults_ends_with_the_exact_set(
     odd_env |= {"FAULT": ",".join(faults), "FAULT_MARKS": str(marks)}
     names = ("one", "two")
     nodes: dict[str, Running] = {}
-    deadline = time.monotonic() + 150
+    deadline = time.monotonic() + LONGEST_WAIT
 
     def wait(ready: Callable[[], bool]) -> None:
         """Nodes that died are started again."""

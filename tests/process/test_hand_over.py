@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 
 from crawlframe.conf import Settings
 from crawlservice.models import Event, Generation
@@ -18,7 +18,7 @@ from crawlservice.monitoring import lives
 from crawlservice.steward.steward import Steward
 from tests.conftest import CHECKOUT
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import STOCK, Look, OddWeb, wait_for
+from tests.process.conftest import LONGEST_WAIT, STOCK, Look, OddWeb, wait_for
 from tests.process.reload_project import Gate, NodeStarter, Project, View, is_gone, shop
 
 pytestmark = pytest.mark.process
@@ -118,7 +118,7 @@ def test_a_new_master_takes_over(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(60 + 15 * HAND_OVERS)
+@pytest.mark.timeout(3 * LONGEST_WAIT + 15 * HAND_OVERS)
 def test_every_change_of_the_framework_goes_live(node: View, project: Project, web: OddWeb) -> None:
     """On a stock Redis, which causes warnings at each start of a master."""
     node.running.wait_for("keeps no append-only file" if STOCK else "generation 1")
@@ -136,14 +136,9 @@ def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb
     good = node.code.version
     master = node.node.pid
     for name, text, error in (
-        ("crawlframe/node/worker/worker.py", "def (\n", "SyntaxError"),
         ("crawlservice/settings.py", "nobody_knows_this\n", "NameError"),
-        (
-            "crawlframe/node/supervisor/watcher.py",
-            "1 / 0\n",
-            "ZeroDivisionError",
-        ),  # only the supervisor's
-        ("crawlframe/spider.py", "from crawlframe.errors import Nothing\n", "ImportError"),
+        # Only the supervisor imports it.
+        ("crawlframe/node/supervisor/watcher.py", "1 / 0\n", "ZeroDivisionError"),
     ):
         _append(project, name, text)
         code = node.refused(error)
@@ -159,7 +154,7 @@ def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb
 
     # Broken, then fixed in another way: that goes live.
     _append(project, "crawlframe/node/worker/worker.py", "def (\n")
-    node.refused("SyntaxError")
+    assert "worker.py" in node.refused("SyntaxError").problem
     project.git("checkout", "--quiet", "--", ".")
     _append(project, "crawlframe/node/worker/worker.py", "# mended\n")
     node.until(lambda: node.node.pid != master and node.code.seconds)
@@ -241,7 +236,7 @@ class Migration(migrations.Migration):
 @pytest.mark.postgres
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
 def test_a_framework_that_lacks_tables_comes_when_they_do(
-    node: View, project: Project, odd_env: dict[str, str], web: OddWeb
+    node: View, project: Project, web: OddWeb
 ) -> None:
     master = node.node.pid
     place = project.root / "crawlservice/migrations"
@@ -249,8 +244,8 @@ def test_a_framework_that_lacks_tables_comes_when_they_do(
     project.write("crawlservice/migrations/9999_more.py", MIGRATION.format(last))
     node.refused("run: python manage.py migrate")
     assert node.node.pid == master
-    manage = [sys.executable, str(project.root / "manage.py"), "migrate"]
-    subprocess.run(manage, env=project.env(odd_env), check=True, stdout=subprocess.DEVNULL)
+    # What the command does with a migration that changes nothing.
+    MigrationRecorder(connection).record_applied("crawlservice", "9999_more")
     node.until(lambda: node.node.pid != master and node.code.seconds)
     assert not node.code.problem
     assert node.crawl(web.url) == "first"

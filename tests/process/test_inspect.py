@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import _command
-from tests.process.conftest import Look, OddWeb, Submit
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
 
 
 class Terminal:
@@ -32,7 +32,7 @@ class Terminal:
         os.close(slave)
         self.shown = ""
 
-    def wait_for(self, words: str, timeout: float = 60) -> str:
+    def wait_for(self, words: str, timeout: float = LONGEST_WAIT) -> str:
         """What is shown until these words, without what came before."""
         deadline = time.monotonic() + timeout
         while words not in self.shown:
@@ -70,7 +70,7 @@ def test_a_crawl_in_a_terminal_stops_and_goes_on(
         terminal.wait_for(">>> ")
         terminal.type("\x04")
         terminal.wait_for("finished")
-        assert terminal.process.wait(60) == 0
+        assert terminal.process.wait(LONGEST_WAIT) == 0
     finally:
         terminal.close()
     assert look.items(1) == [{"prices": [1, 200]}]

@@ -4,6 +4,7 @@ project runs."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -76,14 +77,14 @@ class Environment:
         run(*PIP, "--python", self.bin / "python", "install", *options)
 
 
-@pytest.fixture
-def environment(wheel: Path, tmp_path: Path) -> Environment:
-    environment = Environment(tmp_path / "venv")
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    environment = Environment(tmp_path_factory.mktemp("environment") / "venv")
     environment.install(wheel)
     return environment
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def crawlframe(environment: Environment) -> Path:
     """The program."""
     return environment.bin / "crawlframe"
@@ -98,14 +99,22 @@ def env(manage_env: dict[str, str]) -> dict[str, str]:
     return {**manage_env, **ENVIRONMENT}
 
 
-@pytest.fixture
-def project(crawlframe: Path, env: dict[str, str], tmp_path: Path) -> Path:
-    """A project as startproject makes it, with one more spider and settings of its own."""
-    home = tmp_path / "home"
-    home.mkdir()
-    run(crawlframe, "startproject", "shop", cwd=home, env=env)
+@pytest.fixture(scope="module")
+def new_project(crawlframe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project as startproject makes it."""
+    home = tmp_path_factory.mktemp("home")
+    ours = ("CRAWLFRAME_", "DJANGO_")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    run(crawlframe, "startproject", "shop", cwd=home, env={**env, **ENVIRONMENT})
     assert [path.name for path in home.iterdir()] == ["shop"]
-    root = home / "shop"
+    return home / "shop"
+
+
+@pytest.fixture
+def project(new_project: Path, tmp_path: Path) -> Path:
+    """Such a project, with one more spider and settings of its own."""
+    root = tmp_path / "home" / "shop"
+    shutil.copytree(new_project, root, symlinks=True)
     (root / "spiders/shop.py").write_text(shop("first"))
     (root / ".env").write_text("CRAWLFRAME_ALLOW_PRIVATE=127.0.0.0/8\n")
     return root

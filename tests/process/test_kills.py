@@ -13,16 +13,17 @@ import pytest
 
 from crawlservice.demosite import DemoServer
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit
+from tests.process.conftest import Look, Submit, on
 
-LISTINGS = int(os.environ.get("LISTINGS", "800"))
-KILLS = 10
+LISTINGS = int(os.environ.get("LISTINGS", "400"))
+KILLS = int(os.environ.get("KILLS", "5"))
 SEED = int(os.environ.get("SEED", "1"))
 
 pytestmark = pytest.mark.process
 
 
-def test_ten_random_kills_change_nothing(
+@on("postgres")
+def test_random_kills_change_nothing(
     odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look
 ) -> None:
     del odd_env["CRAWLFRAME_SPIDERS"]
@@ -48,7 +49,7 @@ def test_ten_random_kills_change_nothing(
                 nodes[name] = start(name)
             else:
                 chance.choice(workers).kill()
-        task = look.wait(pk, timeout=120)
+        task = look.wait(pk)
     assert task.state == "finished"
     assert sorted(look.items(pk), key=lambda item: item["id"]) == expected
     assert len(look.pages(pk)) == task.na == task.nf
@@ -60,6 +61,7 @@ def _rows(look: Look, pk: int) -> int:
     return len(look.pages(pk))
 
 
+@on("sqlite")
 def test_a_dead_node_is_replayed_by_another(
     odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look, web
 ) -> None:
@@ -76,6 +78,7 @@ def test_a_dead_node_is_replayed_by_another(
     assert len(look.items(pk)) == 61
 
 
+@on("postgres")
 def test_a_stopped_master_finds_itself_fenced_and_starts_over(
     odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look, web
 ) -> None:

@@ -6,13 +6,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import psutil
 import pytest
+from django.core.management import call_command
 
 from tests.conftest import Running
-from tests.process.conftest import Look, OddWeb, Submit
+from tests.crawlservice.conftest import redis_at
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
 
 pytestmark = pytest.mark.process
 
@@ -43,7 +46,7 @@ def test_stopping_finishes_what_is_in_flight(
     assert sum(web.hits.values()) == counts.nf - 1  # every fetch counted, none was thrown away
     node = start_manage("runcrawler", "--workers", 1, "--once")
     look.wait(pk)
-    assert node.process.wait(20) == 0
+    assert node.process.wait(LONGEST_WAIT) == 0
     assert max(web.hits.values()) == 1
 
 
@@ -91,24 +94,24 @@ def test_a_second_node_of_the_same_name_is_refused(
     assert node.stop() == 0
 
 
-@pytest.mark.parametrize("page", ["killer", "crasher"])
 def test_a_page_that_kills_workers_ends_as_poison_alone(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb, page: str
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:
-    web.pages["/"] = [f"/{page}", *(f"/page/{n}" for n in range(30))]
     node = start_manage("runcrawler", "--workers", 1)
-    pk = submit("odd", url=web.url)
-    task = look.wait(pk)
-    pages = look.pages(pk)
-    killer = pages[web.url + page]
-    assert (killer.state, killer.reason, killer.deliveries) == ("error", "poison", 2)
-    assert killer.detail == "it killed 2 workers, the last one while it ran alone"
-    assert killer.request is not None
-    assert (task.nf, task.ne) == (32, 1)
-    # Only the page whose callback was running is blamed, not its neighbours.
-    assert {page.deliveries for page in pages.values() if page is not killer} == {0}
-    assert (node.output.count("worker "), node.output.count("isolated ")) >= (1, 1)
-    assert node.output.count(" died (") == 2
+    for number, page in enumerate(("killer", "crasher"), 1):
+        web.pages["/"] = [f"/{page}", *(f"/page/{n}" for n in range(30))]
+        pk = submit("odd", url=web.url)
+        task = look.wait(pk)
+        pages = look.pages(pk)
+        killer = pages[web.url + page]
+        assert (killer.state, killer.reason, killer.deliveries) == ("error", "poison", 2)
+        assert killer.detail == "it killed 2 workers, the last one while it ran alone"
+        assert killer.request is not None
+        assert (task.nf, task.ne) == (32, 1)
+        # Only the page whose callback was running is blamed, not its neighbours.
+        assert {page.deliveries for page in pages.values() if page is not killer} == {0}
+        assert node.output.count("isolated ") >= number
+        assert node.output.count(" died (") == 2 * number
 
 
 def test_who_was_beside_a_killer_is_suspected_once(
@@ -138,7 +141,7 @@ def test_kills_from_outside_make_no_poison(
     node = start_manage("runcrawler", "--workers", 1)
     pk = submit("odd", url=web.url)
     for kill in range(1, 4):
-        look.wait(pk, lambda task: look.counts(pk).in_progress == 5, timeout=30)
+        look.wait(pk, lambda task: look.counts(pk).in_progress == 5)
         children = psutil.Process(node.process.pid).children()
         max(children, key=lambda one: one.create_time()).kill()
         look.wait(pk, lambda task, n=kill: node.output.count(" died (SIGKILL)") == n)  # type: ignore[misc]
@@ -277,23 +280,27 @@ def test_pause_resume_and_cancel(
     odd_env: dict[str, str],
     start_manage: Start,
     submit: Submit,
-    manage: Manage,
     look: Look,
+    redis_url: str,
     web: OddWeb,
 ) -> None:
+    def run(command: str) -> None:
+        with redis_at(redis_url):
+            call_command(command, pk, stdout=StringIO())
+
     web.latency = 0.1
     start_manage("runcrawler", "--workers", 1, "--concurrency", 4)
     pk = submit("odd", url=web.url, many=600)
     look.wait(pk, lambda task: look.counts(pk).nf > 10)
-    assert manage("pause", pk).returncode == 0
+    run("pause")
     look.wait(pk, lambda task: look.frontier.counts(pk).in_progress == 0)  # type: ignore[union-attr]
     hits = sum(web.hits.values())
     time.sleep(0.6)
     assert sum(web.hits.values()) == hits
-    assert manage("resume", pk).returncode == 0
+    run("resume")
     look.wait(pk, lambda task: sum(web.hits.values()) > hits)
-    assert manage("cancel", pk).returncode == 0
-    task = look.wait(pk, timeout=20)
+    run("cancel")
+    task = look.wait(pk)
     assert task.state == "cancelled"
     assert task.na == task.nf + task.ne == 602
     assert task.ne > 100

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
+from django.core.management import call_command
 
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
-from tests.conftest import Running
+from tests.conftest import Running, django_on
 from tests.crawlservice.conftest import redis_at
+from tests.process.conftest import LONGEST_WAIT
 from tests.servers import PostgresServer
 
 pytestmark = pytest.mark.process
@@ -24,7 +25,6 @@ pytestmark = pytest.mark.process
 def node(
     manage_env: dict[str, str],
     start_manage: Callable[..., Running],
-    manage: Callable[..., subprocess.CompletedProcess[str]],
     redis_url: str,
 ) -> Iterator[Callable[[str], Running]]:
     """Starts a node of two workers, whose heartbeats are frequent, on a database."""
@@ -32,7 +32,6 @@ def node(
     def start(database: str) -> Running:
         manage_env["CRAWLFRAME_LEASE"], manage_env["CRAWLFRAME_BEAT"] = "20", "0.5"
         manage_env["DATABASE_URL"] = database
-        assert manage("migrate").returncode == 0
         running = start_manage("runcrawler", "--node", "alpha", "--workers", 2)
         wait(lambda: any(alpha.condition == nodes.IDLE for alpha in known()))
         return running
@@ -51,7 +50,7 @@ def alpha() -> Node:
 
 
 def wait(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONGEST_WAIT
     while not ready():
         assert time.monotonic() < deadline, known()
         time.sleep(0.05)
@@ -99,6 +98,8 @@ def test_an_unreachable_database_is_reported_until_it_is_back(
     server = PostgresServer()
     try:
         server.start()
+        with django_on(server.url):
+            call_command("migrate", verbosity=0)
         node(server.url)
         server.crash()
         wait(lambda: bool(alpha().waits))

@@ -13,11 +13,11 @@ import pytest
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Item
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit, wait_for
+from tests.process.conftest import LONGEST_WAIT, Look, Submit, each_on, on, wait_for
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
-PAGES = 1_500
+PAGES = 1_000
 IN_FLIGHT = 8
 Nodes = dict[str, Running]
 
@@ -62,24 +62,20 @@ def begun_anew(found: dict[int, list[int]]) -> None:
     assert sum(map(len, found.values())) == PAGES
 
 
-def test_a_counter_counts(nodes: Nodes, submit: Submit, look: Look) -> None:
-    pk = submit("counting", pages=PAGES)
-    check(look, pk)
-    assert [*counts(look, pk).values()] == [[*range(1, PAGES + 1)]]
-    assert [item["closed"] for item in look.items(pk) if "closed" in item] == [PAGES]
-
-
+@on("postgres")
 def test_tasks_are_spread_and_others_run_everywhere(
     nodes: Nodes, submit: Submit, look: Look
 ) -> None:
-    some = [submit("counting", pages=300) for _ in range(6)]
-    other = submit("flood", pages=600)
+    some = [submit("counting", pages=200) for _ in range(6)]
+    other = submit("flood", pages=400)
     for pk in some:
-        check(look, pk, 300)
-        assert [*counts(look, pk).values()] == [[*range(1, 301)]]
-    assert look.wait(other).nf == 601
+        check(look, pk, 200)
+        assert [*counts(look, pk).values()] == [[*range(1, 201)]]
+        assert [item["closed"] for item in look.items(pk) if "closed" in item] == [200]
+    assert look.wait(other).nf == 401
 
 
+@on("sqlite")
 def test_the_next_worker_takes_over(nodes: Nodes, submit: Submit, look: Look) -> None:
     pk = submit("counting", pages=PAGES)
     for kills in (1, 2):
@@ -91,7 +87,11 @@ def test_the_next_worker_takes_over(nodes: Nodes, submit: Submit, look: Look) ->
     begun_anew(found)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("how", "database"),
+    [*each_on("postgres", signal.SIGKILL), *each_on("sqlite", signal.SIGTERM)],
+    indirect=["database"],
+)
 def test_the_other_node_takes_over(
     nodes: Nodes, submit: Submit, look: Look, how: signal.Signals
 ) -> None:
@@ -100,7 +100,7 @@ def test_the_other_node_takes_over(
     master = psutil.Process(worker(look, pk)).ppid()
     (node,) = [node for node in nodes.values() if node.process.pid == master]
     node.process.send_signal(how)
-    node.process.wait(20)
+    node.process.wait(LONGEST_WAIT)
     check(look, pk)
     found = counts(look, pk)
     assert len(found) == 2

@@ -14,16 +14,16 @@ import pytest
 
 from crawlservice.demosite import DemoServer
 from tests.conftest import Running
-from tests.process.conftest import Look
+from tests.process.conftest import LONGEST_WAIT, Look
 from tests.process.growing_crawl import GrowingCrawl
 from tests.process.growing_spider import kinds
 
 SEED = int(os.environ.get("SEED", "1"))
-RELOADS = int(os.environ.get("RELOADS", "12"))
-LISTINGS = int(os.environ.get("LISTINGS", "200"))
+RELOADS = int(os.environ.get("RELOADS", "7"))
+LISTINGS = int(os.environ.get("LISTINGS", "130"))
 TASKS = 4
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120 + 20 * RELOADS)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT + 20 * RELOADS)]
 
 
 @pytest.mark.parametrize(

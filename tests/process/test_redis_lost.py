@@ -9,16 +9,24 @@ import pytest
 from redis import Redis
 
 from crawlservice.models import Era
-from tests.process.conftest import Crawl, wait_for
+from tests.process.conftest import Crawl, each_on, wait_for
 from tests.servers import RedisServer, free_port
 
 pytestmark = pytest.mark.process
 
-PAGES = 400
+PAGES = 300
 EVERYTHING = 1 << 40
 
 
-@pytest.mark.parametrize("tails", [(300, 3_000), (30_000, 60), (EVERYTHING, 1_000)])
+@pytest.mark.parametrize(
+    ("tails", "database"),
+    [
+        *each_on("sqlite", (300, 3_000)),
+        *each_on("sqlite", (30_000, 60)),
+        *each_on("postgres", (EVERYTHING, 1_000)),
+    ],
+    indirect=["database"],
+)
 def test_a_tail_that_is_lost_changes_nothing(
     redis_server: Callable[..., RedisServer],
     crawl: Callable[..., Crawl],

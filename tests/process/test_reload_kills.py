@@ -16,18 +16,21 @@ import pytest
 
 from crawlservice.demosite import DemoServer
 from tests.conftest import Running
-from tests.process.conftest import Look
+from tests.process.conftest import LONGEST_WAIT, Look
 from tests.process.growing_crawl import GrowingCrawl
 from tests.process.growing_spider import kinds
 
 SEED = int(os.environ.get("SEED", "1"))
-KILLS = int(os.environ.get("KILLS", "10"))
-RELOADS = int(os.environ.get("RELOADS", "8"))
-LISTINGS = int(os.environ.get("LISTINGS", "150"))
+KILLS = int(os.environ.get("KILLS", "6"))
+RELOADS = int(os.environ.get("RELOADS", "6"))
+LISTINGS = int(os.environ.get("LISTINGS", "110"))
 TASKS = 3
 NODES = ("one", "two")
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120 + 20 * RELOADS + 10 * KILLS)]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.timeout(3 * LONGEST_WAIT + 20 * RELOADS + 10 * KILLS),
+]
 
 
 @pytest.mark.parametrize(

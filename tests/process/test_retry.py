@@ -10,11 +10,12 @@ import pytest
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Item, Page
 from tests.conftest import Running
-from tests.process.conftest import Look, OddWeb, Submit
+from tests.process.conftest import Look, OddWeb, Submit, on
 
 pytestmark = pytest.mark.process
 
 
+@on("postgres")
 def test_pages_that_failed_are_run_again_and_others_are_not(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -23,7 +24,7 @@ def test_pages_that_failed_are_run_again_and_others_are_not(
     look: Look,
     web: OddWeb,
 ) -> None:
-    good = [f"/good/{n}" for n in range(60)]
+    good = [f"/good/{n}" for n in range(30)]
     bad = [f"/bad/{n}" for n in range(5)]
     web.pages["/"] = good + bad
     web.pages["/bad/0"] = ["/behind"]
@@ -39,7 +40,7 @@ def test_pages_that_failed_are_run_again_and_others_are_not(
     assert f"task {pk} runs again, with 5 failed requests" in done.stdout
     task = look.wait(pk)
     assert (task.state, task.ne, task.retries) == ("finished", 0, 1)
-    assert task.na == 1 + 1 + 60 + 5 + 1
+    assert task.na == 1 + 1 + 30 + 5 + 1
     assert audit(task) == []
     assert not Page.objects.filter(state=Page.State.ERROR).exists()
     assert not Item.objects.filter(data__reason="http_404").exists()

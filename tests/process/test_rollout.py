@@ -17,10 +17,10 @@ from crawlframe.frontier import NodeInfo
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.models import Page
 from tests.conftest import CHECKOUT, Running
-from tests.process.conftest import Look, OddWeb, Submit
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
 from tests.repository import Repository
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
 HAND_OVERS = int(os.environ.get("HAND_OVERS", "3"))  # `make soak` makes 20
 PARTS = ("crawlframe", "crawlservice", "manage.py", "requirements.txt", ".gitignore")
@@ -130,14 +130,14 @@ def start_node(odd_env: dict[str, str], tmp_path: Path) -> Iterator[Start]:
         if running.process.poll() is None:
             running.process.send_signal(signal.SIGTERM)
     for running in started:
-        running.process.wait(30)
+        running.process.wait(LONGEST_WAIT)
 
 
 @pytest.fixture
 def nodes(start_node: Start, alpha: Repository, beta: Repository, look: Look) -> list[Running]:
     """Both nodes, live with the first revision."""
     running = [start_node("alpha", alpha), start_node("beta", beta)]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONGEST_WAIT
     while [version_of(look, name) for name in ("alpha", "beta")] != [alpha.head[:12]] * 2:
         assert time.monotonic() < deadline, "\n".join(node.output for node in running)
         time.sleep(0.05)
@@ -155,12 +155,12 @@ def life(look: Look, name: str) -> NodeInfo | None:
 
 
 def crawl(submit: Submit, web: OddWeb) -> int:
-    """A task that gives the nodes work for as long as a test takes."""
-    web.latency = 0.05
+    """A task that gives the nodes some work for as long as a test takes."""
+    web.latency = 0.3
     return submit("shop", url=web.url, many=10_000)
 
 
-def test_a_good_revision_goes_live_everywhere(
+def test_a_bad_revision_goes_back_and_a_good_one_goes_live_everywhere(
     nodes: list[Running],
     author: Repository,
     alpha: Repository,
@@ -172,6 +172,35 @@ def test_a_good_revision_goes_live_everywhere(
 ) -> None:
     old = alpha.head
     task = crawl(submit, web)
+
+    # A broken one is refused, and the old one goes on.
+    new = author.commit({"spiders/shop.py": BROKEN})
+    done = manage("rollout", new, "--timeout", 60)
+    assert done.returncode == 1
+    assert "alpha refused: " in done.stderr
+    assert "shop.py:" in done.stderr
+    assert "beta refused: " in done.stderr
+    assert (version_of(look, "alpha"), version_of(look, "beta")) == (old[:12], old[:12])
+    seen = look.counts(task).nf
+    look.wait(task, lambda _: look.counts(task).nf > seen)
+    # All go back, and everything is as before.
+    done = manage("rollout", old, "--back", "--timeout", 60)
+    assert done.returncode == 0, done.stderr + nodes[0].output
+    assert (alpha.head, beta.head) == (old, old)
+
+    # A canary with a new kind of error goes back alone.
+    told = beta.git("reflog", "--format=%H").split()
+    new = author.commit({"spiders/shop.py": RAISES})
+    done = manage("rollout", new, "--canary", "alpha", "--timeout", 60)
+    assert done.returncode == 1, done.stdout + nodes[0].output
+    assert "callback (KeyError) in shop.parse, for instance http://127.0.0.1" in done.stderr
+    assert f"It is back on {old[:12]}, and no other node was affected" in done.stderr
+    assert "beta: not told" in done.stdout
+    assert (alpha.head, beta.head) == (old, old)
+    assert version_of(look, "alpha") == old[:12]
+    assert beta.git("reflog", "--format=%H").split() == told
+
+    # A good one goes live everywhere.
     new = author.commit({"spiders/shop.py": GOOD})
     done = manage("rollout", new, "--timeout", 60)
     assert done.returncode == 0, done.stderr + nodes[0].output
@@ -179,9 +208,8 @@ def test_a_good_revision_goes_live_everywhere(
     assert "alpha: live" in done.stdout
     assert (alpha.head, beta.head) == (new, new)
     look.wait(task, lambda _: Page.objects.filter(version=new[:12]).exists())
-    codes = {item["code"] for item in look.items(task)}
-    assert codes == {1, 2}
-    assert set(Page.objects.values_list("version", flat=True)) == {old[:12], new[:12]}
+    assert {item["code"] for item in look.items(task)} == {1, 2}
+    assert {old[:12], new[:12]} <= {*Page.objects.values_list("version", flat=True)}
 
 
 @pytest.mark.long
@@ -194,7 +222,7 @@ def test_a_revision_without_any_change_of_code_goes_live_too(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(120 + 30 * HAND_OVERS)
+@pytest.mark.timeout(3 * LONGEST_WAIT + 30 * HAND_OVERS)
 def test_a_new_framework_goes_live_by_handing_over(
     nodes: list[Running], author: Repository, manage: Manage, look: Look
 ) -> None:
@@ -208,55 +236,6 @@ def test_a_new_framework_goes_live_by_handing_over(
         assert before is not None
         assert after is not None
         assert after.generation != before.generation
-
-
-def test_a_broken_revision_is_refused_and_the_old_one_goes_on(
-    nodes: list[Running],
-    author: Repository,
-    alpha: Repository,
-    manage: Manage,
-    submit: Submit,
-    look: Look,
-    web: OddWeb,
-) -> None:
-    old = alpha.head
-    task = crawl(submit, web)
-    new = author.commit({"spiders/shop.py": BROKEN})
-    done = manage("rollout", new, "--timeout", 60)
-    assert done.returncode == 1
-    assert "alpha refused: " in done.stderr
-    assert "shop.py:" in done.stderr
-    assert "beta refused: " in done.stderr
-    assert (version_of(look, "alpha"), version_of(look, "beta")) == (old[:12], old[:12])
-    seen = look.counts(task).nf
-    look.wait(task, lambda _: look.counts(task).nf > seen)
-    # All go back, and everything is as before.
-    done = manage("rollout", old, "--back", "--timeout", 60)
-    assert done.returncode == 0, done.stderr + nodes[0].output
-    assert alpha.head == old
-
-
-def test_a_canary_with_a_new_kind_of_error_goes_back_alone(
-    nodes: list[Running],
-    author: Repository,
-    alpha: Repository,
-    beta: Repository,
-    manage: Manage,
-    submit: Submit,
-    look: Look,
-    web: OddWeb,
-) -> None:
-    old = alpha.head
-    crawl(submit, web)
-    new = author.commit({"spiders/shop.py": RAISES})
-    done = manage("rollout", new, "--canary", "alpha", "--timeout", 60)
-    assert done.returncode == 1, done.stdout + nodes[0].output
-    assert "callback (KeyError) in shop.parse, for instance http://127.0.0.1" in done.stderr
-    assert f"It is back on {old[:12]}, and no other node was affected" in done.stderr
-    assert "beta: not told" in done.stdout
-    assert (alpha.head, beta.head) == (old, old)
-    assert version_of(look, "alpha") == old[:12]
-    assert beta.git("reflog", "--format=%H").split() == [old]
 
 
 @pytest.mark.long
@@ -291,7 +270,7 @@ def test_a_node_that_starts_later_catches_up(
     assert done.returncode == 0, done.stderr + nodes[0].output
     assert beta.head != new
     again = start_node("beta", beta)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONGEST_WAIT
     while version_of(look, "beta") != new[:12]:
         assert time.monotonic() < deadline, again.output
         time.sleep(0.05)
@@ -303,7 +282,7 @@ def test_a_node_pulls_the_newest_revision_by_itself(
 ) -> None:
     """Also while it starts: the first pulls end before its master knows anything."""
     running = start_node("alpha", alpha, "--follow-every", "0.2")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONGEST_WAIT
     changes: list[dict[str, str | None]] = [{}, {"spiders/new.py": "x = 1\n"}]
     for change in changes:
         revision = author.commit(change)

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from crawlservice.models import Run, Schedule, Task
 from tests.conftest import Running
-from tests.process.conftest import Look, OddWeb
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, on
 
 pytestmark = pytest.mark.process
 
@@ -21,13 +21,14 @@ Start = Callable[..., Running]
 EVERY = 1  # seconds
 
 
-def wait(ready: Callable[[], bool], what: str, timeout: float = 60) -> None:
+def wait(ready: Callable[[], bool], what: str, timeout: float = LONGEST_WAIT) -> None:
     deadline = time.monotonic() + timeout
     while not ready():
         assert time.monotonic() < deadline, what
         time.sleep(0.1)
 
 
+@on("postgres")
 def test_once_for_each_due_time_also_when_the_leader_is_killed(
     odd_env: dict[str, str], start_manage: Start, look: Look, web: OddWeb
 ) -> None:
@@ -61,7 +62,6 @@ def test_once_for_each_due_time_also_when_the_leader_is_killed(
     assert {look.finishes(task.pk) for task in Task.objects.all()} == {1}
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_what_fell_due_while_all_was_down(
     odd_env: dict[str, str], start_manage: Start, look: Look, web: OddWeb
 ) -> None:

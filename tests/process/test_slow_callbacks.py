@@ -18,11 +18,14 @@ PAGES = 40
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(
-    ("held", "computes", "callback"),
-    [(1, False, "parse"), (20, False, "parse"), (3, True, "parse"), (1, False, "parse_async")],
-    ids=["one waits", "twenty wait", "three compute", "a coroutine blocks"],
+    "tasks",
+    [
+        [(1, False, "parse"), (20, False, "parse")],
+        [(3, True, "parse")],
+        [(1, False, "parse_async")],
+    ],
+    ids=["some wait", "three compute", "a coroutine blocks"],
 )
 def test_the_others_go_on(
     odd_env: dict[str, str],
@@ -31,27 +34,25 @@ def test_the_others_go_on(
     look: Look,
     web: OddWeb,
     tmp_path: Path,
-    held: int,
-    computes: bool,
-    callback: str,
+    tasks: list[tuple[int, bool, str]],
 ) -> None:
     node = start_manage("runcrawler", "--node", "one", "--workers", 1)
-    gate = tmp_path / "gate"
-    pk = submit("slow", url=web.url, gate=gate, held=held, computes=computes, callback=callback)
-    # The start, and all pages that are not held: with a single worker, which is in a callback.
-    look.wait(pk, lambda task: look.counts(pk).nf == 1 + PAGES)
-    assert look.counts(pk).nr == held
-    gate.touch()
-    task = look.wait(pk)
-    assert (task.nf, task.ne) == (1 + PAGES + held, 0)
-    assert len(look.pages(pk)) == 1 + PAGES + held
-    assert len({item["url"] for item in look.items(pk)}) == len(look.items(pk)) == PAGES + held
-    assert look.finishes(pk) == 1
-    assert "others take over" in node.output
+    for held, computes, callback in tasks:
+        gate = tmp_path / f"gate-{held}-{callback}"
+        pk = submit("slow", url=web.url, gate=gate, held=held, computes=computes, callback=callback)
+        # The start, and all pages that are not held: with a single worker, which is in a callback.
+        look.wait(pk, lambda task: look.counts(pk).nf == 1 + PAGES)  # noqa: B023
+        assert look.counts(pk).nr == held
+        gate.touch()
+        task = look.wait(pk)
+        assert (task.nf, task.ne) == (1 + PAGES + held, 0)
+        assert len(look.pages(pk)) == 1 + PAGES + held
+        urls = [item["url"] for item in look.items(pk)]
+        assert len({*urls}) == len(urls) == PAGES + held
+        assert look.finishes(pk) == 1
+        assert "others take over" in node.output
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("computes", [False, True], ids=["in a worker", "in the cpu worker"])
 def test_the_others_go_on_when_a_thread_keeps_the_interpreters_lock(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -59,22 +60,22 @@ def test_the_others_go_on_when_a_thread_keeps_the_interpreters_lock(
     look: Look,
     web: OddWeb,
     tmp_path: Path,
-    computes: bool,
 ) -> None:
-    """Its worker cannot run a line of Python meanwhile: only its master can help."""
-    os.mkfifo(gate := tmp_path / "gate")
+    """Its worker cannot run a line of Python meanwhile: only its master can help; also when it is
+    the worker of callbacks that compute."""
     node = start_manage("runcrawler", "--node", "one", "--workers", 1)
-    pk = submit("hog", url=web.url, gate=gate, computes=computes)
-    look.wait(pk, lambda task: look.counts(pk).nf == 2 + PAGES)
-    assert look.counts(pk).nr == 1
-    gate.write_text("go on")
-    task = look.wait(pk)
-    assert (task.nf, task.ne) == (3 + PAGES, 0)
-    assert "others take over" in node.output
-    assert {page.deliveries for page in look.pages(pk).values()} == {0}
+    for number, computes in enumerate((False, True)):
+        os.mkfifo(gate := tmp_path / f"gate{number}")
+        pk = submit("hog", url=web.url, gate=gate, computes=computes)
+        look.wait(pk, lambda task: look.counts(pk).nf == 2 + PAGES)  # noqa: B023
+        assert look.counts(pk).nr == 1
+        gate.write_text("go on")
+        task = look.wait(pk)
+        assert (task.nf, task.ne) == (3 + PAGES, 0)
+        assert node.output.count("others take over") > number
+        assert {page.deliveries for page in look.pages(pk).values()} == {0}
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_what_computes_has_a_worker_of_its_own(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -98,7 +99,6 @@ def _pids(look: Look, pk: int, kind: str) -> set[int]:
     return {item["pid"] for item in look.items(pk) if kind in item["url"]}
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_no_more_run_at_once_than_the_host_may_be_asked(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

@@ -11,7 +11,7 @@ import pytest
 
 from crawlservice.models import Page
 from tests.conftest import Running
-from tests.process.conftest import Look, OddWeb, Submit
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
 
 pytestmark = [
     pytest.mark.process,
@@ -35,7 +35,7 @@ def test_a_slow_commit_holds_no_slot_of_the_host(
     path = database.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")  # nobody else writes now
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + LONGEST_WAIT
         while web.hits.total() < 61:
             assert time.monotonic() < deadline, f"{web.hits.total()} of 61 pages were fetched"
             time.sleep(0.05)

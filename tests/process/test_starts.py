@@ -16,19 +16,20 @@ from crawlservice.models import Page, StartPart, Task
 from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import Look, Submit, wait_for
+from tests.process.conftest import LONGEST_WAIT, Look, Submit, each_on, on, wait_for
 from tests.process.reload_project import NodeStarter, Project
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
-PAGES = 3_000
+PAGES = 2_000
+MANY = 3_000  # six parts at least
 PAUSE = 100  # milliseconds per hundred requests
-KILLS = 8
+KILLS = int(os.environ.get("KILLS", "5"))
 SEED = int(os.environ.get("SEED", "1"))
 
 
 def check(look: Look, pk: int, pages: int = PAGES) -> None:
-    task = look.wait(pk, timeout=120)
+    task = look.wait(pk)
     assert (task.state, task.na, task.nf, task.ne) == ("finished", pages + 1, pages + 1, 0)
     assert sorted(item["n"] for item in look.items(pk)) == [*range(-1, pages)]
     assert look.finishes(pk) == 1
@@ -39,32 +40,43 @@ def parts(pk: int) -> int:
     return StartPart.objects.filter(task=pk).count()
 
 
+# Each strikes once; those of a crawl one after another.
+PARTS_FAIL = [
+    "start.part.after:1:kill", "start.part.before:2:kill", "start.part.before:2:error",
+    "start.part.after:3:error",
+]  # fmt: skip
+PUSHES_FAIL = ["push.after:1:error", "push.before:2:kill", "push.after:2:kill"]
+REPORTS_FAIL = ["commit.after:1:kill", "complete.before:1:kill"]
+
+
 @pytest.mark.parametrize(
-    "fault",
+    ("faults", "database"),
     [
-        "start.part.before:2:error", "start.part.before:2:kill", "start.part.after:1:kill",
-        "start.part.after:3:error", "push.before:2:kill", "push.after:2:kill", "push.after:1:error",
-        "commit.after:1:kill", "complete.before:1:kill",
+        *each_on("postgres", PARTS_FAIL),
+        *each_on("sqlite", PUSHES_FAIL),
+        *each_on("postgres", REPORTS_FAIL),
     ],
-)  # fmt: skip
+    indirect=["database"],
+)
 def test_death_at_any_step(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
     submit: Submit,
     look: Look,
     tmp_path: Path,
-    fault: str,
+    faults: list[str],
 ) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()
-    odd_env |= {"FAULT": fault, "FAULT_MARKS": str(marks)}
+    odd_env |= {"FAULT": ",".join(faults), "FAULT_MARKS": str(marks)}
     start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 16)
-    pk = submit("flood", pages=PAGES)
-    check(look, pk)
-    assert [*marks.iterdir()], "nothing died"
-    assert parts(pk) >= PAGES // 500
+    pk = submit("flood", pages=MANY)
+    check(look, pk, MANY)
+    assert {mark.name for mark in marks.iterdir()} == {fault.replace(":", "_") for fault in faults}
+    assert parts(pk) >= MANY // 500
 
 
+@on("sqlite")
 def test_random_kills(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -95,14 +107,18 @@ def test_random_kills(
     check(look, pk)
 
 
+@on("postgres")
 def test_a_node_that_stops_leaves_the_start_to_another(
     odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look
 ) -> None:
+    odd_env["CRAWLFRAME_GRACE"] = str(2 * LONGEST_WAIT)
     node = start_manage("runcrawler", "--node", "one", "--workers", 1)
-    pk = submit("flood", pages=PAGES, pause=4 * PAUSE)
+    pk = submit("flood", pages=PAGES, pause=5 * PAUSE)
     wait_for(lambda: parts(pk) >= 2)
     node.process.send_signal(signal.SIGTERM)
-    assert node.process.wait(4) == 0  # less than the grace: it does not wait for the end of start
+    assert (
+        node.process.wait(LONGEST_WAIT) == 0
+    )  # less than the grace: it does not wait for the end of start
     assert not Page.objects.filter(task=pk, url="start:").exists()
     start_manage("runcrawler", "--node", "two", "--workers", 1)
     check(look, pk)
@@ -133,7 +149,8 @@ def test_a_start_is_never_far_ahead_and_can_be_cancelled(
         cancel(pk)
     task = look.wait(pk)
     assert (task.state, task.ne) == ("cancelled", task.cancelled)
-    assert task.na == len(look.pages(pk)) == 1 + 500 * parts(pk)
+    # A part has 500 requests, or what came within its time.
+    assert task.na == len(look.pages(pk)) <= 1 + 500 * parts(pk)
     assert audit(task) == []
 
 
@@ -188,7 +205,7 @@ def test_a_new_version_continues_the_start_of_the_old_one(
     project.write("shops/shop.py", FLOOD.format(code="second", pages=PAGES))
     project.commit()
     version = node.renewed(1).version
-    task = look.wait(pk, timeout=120)
+    task = look.wait(pk)
     assert (task.state, task.na, task.nf) == ("finished", PAGES + 1, PAGES + 1)
     assert sorted(item["n"] for item in look.items(pk)) == [*range(PAGES)]
     assert {item["code"] for item in look.items(pk)} == {"first", "second"}

@@ -10,10 +10,12 @@ import pytest
 
 from crawlservice.ledger.audit import audit
 from crawlservice.tasks.stats import TaskStats, of_tasks
+from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
-from tests.process.conftest import Look, OddWeb, Submit
+from tests.crawlservice.conftest import redis_at
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit, each_on, on
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
 PAGES = 60
 COUNTERS = {"pages": PAGES, "sum": PAGES * (PAGES + 1) // 2, "dropped/odd number": PAGES // 2}
@@ -39,13 +41,20 @@ def check(look: Look, pk: int) -> None:
     assert look.frontier.audit() == audit(task) == []
 
 
+# Each strikes once; those of a crawl one after another.
+KILLS = ["commit.after:2:kill", "complete.before:2:kill", "last.before:1:kill"]
+OTHERS = ["complete.after:2:error", "last.after:1:error", "finish.after:1:kill"]
+
+
 @pytest.mark.parametrize(
-    "fault",
+    ("faults", "database"),
     [
-        "", "last.before:1:kill", "last.after:1:kill", "last.after:1:error", "finish.after:1:kill",
-        "commit.after:2:kill", "complete.before:2:kill", "complete.after:2:error",
+        *each_on("postgres", KILLS),
+        *each_on("sqlite", OTHERS),
+        *each_on("postgres", ["last.after:1:kill"]),
     ],
-)  # fmt: skip
+    indirect=["database"],
+)
 def test_it_is_said_once_and_each_page_counts_once(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -53,18 +62,17 @@ def test_it_is_said_once_and_each_page_counts_once(
     look: Look,
     web: OddWeb,
     tmp_path: Path,
-    fault: str,
+    faults: list[str],
 ) -> None:
     web.latency = 0.02
     seen, marks = tmp_path / "seen", tmp_path / "marks"
     marks.mkdir()
-    odd_env |= {"FAULT": fault, "FAULT_MARKS": str(marks)}
+    odd_env |= {"FAULT": ",".join(faults), "FAULT_MARKS": str(marks)}
     start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
     pk = submit("ending", url=web.url, many=PAGES, seen=seen)
     check(look, pk)
     assert {*seen.read_text().splitlines()} == {f"{pk} {PAGES + 1}"}
-    if fault:
-        assert [*marks.iterdir()], "nothing died"
+    assert {mark.name for mark in marks.iterdir()} == {fault.replace(":", "_") for fault in faults}
 
 
 def test_a_worker_that_dies_of_it_says_it_again(
@@ -105,19 +113,21 @@ def test_a_spider_closes_its_task(
     assert "/page/40: enough with 40" in node.output
 
 
+@on("postgres")
 def test_a_cancelled_task_has_a_last_word(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
-    manage: Callable[..., Any],
     submit: Submit,
     look: Look,
+    redis_url: str,
     web: OddWeb,
 ) -> None:
     web.latency = 0.1
     start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
     pk = submit("ending", url=web.url, many=2000)
     look.wait(pk, lambda task: look.counts(pk).nf > 20)
-    manage("cancel", str(pk))
+    with redis_at(redis_url):
+        cancel(pk)
     task = look.wait(pk)
     assert (task.state, task.outcome) == ("cancelled", "cancelled")
     assert [one["outcome"] for one in summaries(look, pk)] == ["cancelled"]

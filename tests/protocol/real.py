@@ -15,6 +15,7 @@ from crawlframe.errors import EraChanged, Fenced
 from crawlframe.faults import Faults
 from crawlframe.frontier import Completion, Frontier
 from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.records import Redirect
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.ledger import LedgerAway
 from crawlframe.outcome import Outcome
@@ -148,7 +149,7 @@ class Real:
 
     def _redirect(self, node: RealNode, after: model.Node, broken_off: str) -> None:
         request = self.requests[node.told.page]
-        moved = (request.rid, request.host, "moved.example", request.record + MOVED)
+        moved = Redirect(request.rid, request.host, "moved.example", request.record + MOVED)
         node.frontier.redirect(node.life, [moved])
         node.be("idle", page="")
 

@@ -122,3 +122,17 @@ def test_a_bar_can_be_a_separator() -> None:
 
 def test_all_are_told() -> None:
     assert all(converter.told for converter in CONVERTERS.values())
+
+
+def test_a_value_cannot_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    grow = read(["replace:a=>aaaaaaaaaa"] * 9)
+    assert convert(grow, ["aa"], PAGE) == (None, "not replace")
+    monkeypatch.setattr("crawlframe.recipes.converters.MAX_TEXT", 100)
+    assert convert(grow[:1], ["a" * 10], PAGE) == ("a" * 100, "")
+    assert convert(grow[:1], ["a" * 11], PAGE) == (None, "not replace")
+    assert convert(read(["list", "replace:a=>aaaaaaaaaa"]), ["a" * 6, "a" * 6], PAGE) == (
+        ["a" * 60],
+        "not replace",
+    )
+    assert convert(read(["join:-----"]), ["x"] * 40, PAGE) == (None, "not join")
+    assert convert(read(["join:-"]), ["x"] * 4, PAGE) == ("x-x-x-x", "")

@@ -93,6 +93,14 @@ def test_blocks_are_apart_and_scripts_are_not_text() -> None:
     assert items({"fields": {"it": "#a"}}, page(body)) == [{"it": "One two three"}]
 
 
+def test_the_link_of_a_heading_to_itself_is_not_text() -> None:
+    """Manuals show it under the mouse only."""
+    body = (
+        '<h1>C#<a href="#c">\N{PILCROW SIGN}</a></h1><p>see <a href="#c"> # </a><a href="#n">3</a>'
+    )
+    assert items({"fields": {"a": "h1", "b": "p"}}, page(body)) == [{"a": "C#", "b": "see 3"}]
+
+
 def test_json() -> None:
     body = {"items": [{"id": 1, "n": "a"}, {"id": 2}], "next": "abc"}
     response = make_response(START, json=body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.robots.judge import DAY, HOUR, PATIENCE, judge
+from crawlframe.robots.judge import DAY, HOUR, MAX_OUTAGE, judge
 from crawlframe.robots.reading import Fetched
 from crawlframe.robots.state import RobotsState, Status
 
@@ -38,11 +38,11 @@ def test_waits_double_up_to_an_hour() -> None:
 @pytest.mark.parametrize("got", [DOWN, GONE, Fetched(429), Fetched(reason="timeout")])
 def test_it_is_given_up_after_thirty_days(got: Fetched) -> None:
     state = after(RobotsState(), got)
-    shortly_before = after(state, got, NOW + PATIENCE - 1)
+    shortly_before = after(state, got, NOW + MAX_OUTAGE - 1)
     assert shortly_before.status is Status.UNREACHABLE
-    then = after(shortly_before, got, NOW + PATIENCE)
+    then = after(shortly_before, got, NOW + MAX_OUTAGE)
     assert then.status is Status.GIVEN_UP
-    assert then.is_known(NOW + PATIENCE)
+    assert then.is_known(NOW + MAX_OUTAGE)
     assert "30 days" in then.note
     again = after(then, got, then.known_until)  # it is asked each hour
     assert (again.status, again.known_until) == (Status.GIVEN_UP, then.known_until + HOUR)
@@ -62,9 +62,9 @@ def test_a_copy_goes_on_counting_however_old() -> None:
     assert not stale.is_due(now + 59)
     assert stale.is_due(now + 60)
     assert "goes on counting" in stale.note
-    old = after(stale, DOWN, now + 2 * PATIENCE)
+    old = after(stale, DOWN, now + 2 * MAX_OUTAGE)
     assert (old.status, old.text) == (Status.RULES, read.text)
-    new = after(old, Fetched(404), now + 3 * PATIENCE)
+    new = after(old, Fetched(404), now + 3 * MAX_OUTAGE)
     assert (new.status, new.text, new.unreachable_since) == (Status.NO_RULES, "", 0)
 
 

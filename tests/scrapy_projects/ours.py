@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from crawlframe.code.registry import Registry
+from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed
 from crawlframe.ledger import TaskSpec
@@ -34,12 +35,12 @@ class Crawled:
     spiders: list[Any] = field(default_factory=list)
 
 
-def crawl(registry: Registry, name: str, **arguments: Any) -> Crawled:
-    return asyncio.run(_crawl(registry, TaskSpec(1, name, arguments, 0)))
+def crawl(registry: Registry, name: str, within: Settings = HERE, /, **arguments: Any) -> Crawled:
+    return asyncio.run(_crawl(registry, TaskSpec(1, name, arguments, 0), within))
 
 
-async def _crawl(registry: Registry, spec: TaskSpec) -> Crawled:
-    downloader = Downloader(HERE)
+async def _crawl(registry: Registry, spec: TaskSpec, within: Settings) -> Crawled:
+    downloader = Downloader(within)
     maker, result = CrawlMaker(registry, 60), Crawled()
 
     def make(spec: TaskSpec) -> Any:
@@ -47,7 +48,7 @@ async def _crawl(registry: Registry, spec: TaskSpec) -> Crawled:
         result.spiders.append(made.spider)
         return made
 
-    task = OneTask(spec, make, downloader, HERE)
+    task = OneTask(spec, make, downloader, within)
     seen: set[bytes] = set()
     queue: deque[Admission] = deque()
     began = datetime.now(UTC)

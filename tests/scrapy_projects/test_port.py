@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import textwrap
 from pathlib import Path
 from types import ModuleType
@@ -18,9 +19,11 @@ from twisted.internet.error import DNSLookupError
 
 from crawlframe.code.source import SourceFinder
 from crawlframe.errors import ArgumentError, BadRequest, DnsError, SpiderError
+from crawlframe.items import encode_item
 from crawlframe.outcome import Verdict
 from crawlframe.overrides import overridden
 from crawlframe.request import Request
+from crawlframe.scrapy.items import with_text
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.report import verdict_on
 from crawlframe.scrapy.requests import KEY, Translator, session_of
@@ -187,6 +190,66 @@ class Closing(Plain):
 def test_close_spider_closes_the_task() -> None:
     found = run(of(Closing), make_response(URL, html=""))
     assert (found.items, found.closing) == ([{"a": 1}], "enough")
+
+
+class Bytes(Plain):
+    name = "bytes"
+
+    def parse(self, response: Any, **more: Any) -> Any:
+        yield items.Product(name=response.body)
+
+
+def test_fields_of_bytes_are_stored_as_text() -> None:
+    found = run(of(Bytes), make_response(URL, body="é".encode()))
+    assert found.items == [{"name": "é"}]
+    picture = {"picture": b"\xff"}
+    with pytest.raises(SpiderError, match="decode it to text first"):
+        encode_item(with_text(picture))
+
+
+class Steers(Plain):
+    """Uses crawler.engine and reads the stats that Scrapy's own parts count."""
+
+    name = "steers"
+
+    def parse(self, response: Any, **more: Any) -> Any:
+        engine: Any = self.crawler.engine
+        engine.crawl(scrapy.Request(f"{URL}asked"))
+        yield scrapy.Request(f"{URL}yielded")
+        engine.close_spider(self, "enough")
+        stats: Any = self.crawler.stats
+        names = ("scheduler/enqueued", "response_received_count", "item_scraped_count")
+        yield {name: stats.get_value(name) for name in names}
+        yield {"late": stats.get_value("item_scraped_count")}
+
+
+def test_the_engine_queues_requests_and_ends_the_task_after_the_callback() -> None:
+    found = run(of(Steers), make_response(URL, html=""))
+    assert [request.url for request in found.requests] == [f"{URL}yielded", f"{URL}asked"]
+    first = {"scheduler/enqueued": 1, "response_received_count": 1, "item_scraped_count": None}
+    assert found.items == [first, {"late": 1}]
+    assert found.closing == "enough"
+
+
+def test_an_engine_that_is_closing_runs_no_further_callback() -> None:
+    made = of(Steers)._make({})
+    assert isinstance(made, PortedSpider)
+    asyncio.run(made._opened_port().crawler.engine.close_spider_async(reason="sample"))
+    assert run(made, make_response(URL, html="")).closing == "sample"
+
+
+def test_the_engine_queues_nothing_outside_of_a_callback() -> None:
+    made = of(Plain)._make({})
+    assert isinstance(made, PortedSpider)
+    with pytest.raises(RuntimeError, match="only while a callback runs"):
+        made._opened_port().crawler.engine.crawl(scrapy.Request(URL))
+
+
+def test_a_reactor_that_the_project_has_imported_does_no_harm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "twisted.internet.reactor", ModuleType("reactor"))
+    assert run(of(Plain), make_response(URL, html="")).items
 
 
 class Old(Plain):
@@ -396,7 +459,7 @@ def test_what_cannot_work_is_said_with_its_line(tmp_path: Path) -> None:
                 crawler.signals.connect(spider.idle, signal=signals.spider_idle)
                 return spider
             def idle(self):
-                self.crawler.engine.crawl(scrapy.Request("http://a.example/"))
+                self.crawler.engine.schedule(scrapy.Request("http://a.example/"), self)
             def parse(self, response):
                 yield scrapy.Request("http://b.example/", callback=lambda r: None)
                 yield scrapy.Request("http://c.example/", meta={"playwright": True})
@@ -405,12 +468,42 @@ def test_what_cannot_work_is_said_with_its_line(tmp_path: Path) -> None:
     said = str(verdict_on(spider))
     assert said.startswith("one: cannot, because ")
     for line, words in (
-        (12, "there is no crawler.engine.crawl"),
+        (12, "there is no crawler.engine.schedule"),
         (14, "a callback must be a method"),
         (15, "meta['playwright']"),
         (9, "spider_idle is never sent"),
     ):
         assert f"one.py:{line}: {words}" in said
+
+
+class Slots:
+    """A pipeline that looks into Scrapy's engine."""
+
+    def process_item(self, item: Any, spider: Any) -> Any:
+        spider.crawler.engine.slot.scheduler.flush()
+        return item
+
+
+def test_what_components_need_is_said_too() -> None:
+    made = of(Plain, ITEM_PIPELINES={Slots: 1})
+    (reason,) = verdict_on(made).cannot
+    assert reason.startswith(f"{__file__}:")
+    assert reason.endswith("there is no crawler.engine.slot")
+
+
+class Renders:
+    """An add-on, which changes settings when a crawler is made."""
+
+    def update_settings(self, settings: Any) -> None:
+        settings.set("DOWNLOAD_HANDLERS", {"https": "a.Handler"}, "addon")
+        settings.set("DOWNLOAD_DELAY", 4, "addon")
+
+
+def test_what_add_ons_set_is_seen() -> None:
+    made = of(Plain, ADDONS={Renders: 1})
+    (reason,) = verdict_on(made).cannot
+    assert reason.startswith("DOWNLOAD_HANDLERS['https']")
+    assert read_settings(made).delay == 4.0
 
 
 def test_a_directory_without_a_project_says_what_to_do(tmp_path: Path) -> None:
@@ -426,8 +519,6 @@ def test_the_modules_of_a_project_are_compiled_from_source(tmp_path: Path) -> No
 
 
 def test_nothing_installs_a_reactor() -> None:
-    import sys
-
     assert isinstance(sys.modules["scrapy"], ModuleType)
     assert "twisted.internet.reactor" not in sys.modules
 

@@ -89,6 +89,7 @@ def test_the_sitemaps_of_an_index_are_read() -> None:
     requests = run(Shop, sitemap_of(INDEX)).requests
     assert [request.url for request in requests] == [f"{SITE}/products.xml.gz", f"{SITE}/news.xml"]
     assert {request.callback for request in requests} == {"read_sitemap"}
+    assert {request.priority for request in requests} == {-1}  # after the pages of others
     some = with_parts(sitemap_follow=["/products"])
     assert found(some, sitemap_of(INDEX)) == [f"{SITE}/products.xml.gz"]
 
@@ -231,7 +232,6 @@ def urlset(number: int) -> bytes:
 
 def test_more_than_the_protocol_allows_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sitemap, "MAX_URLS", 4)
-    monkeypatch.setattr(sitemap, "SKIPPED", 3)
     body, part, pages = urlset(9), sitemap_of(urlset(9)), []
     for skip in (4, 8):
         *requests, more = run(Shop, part).requests
@@ -242,6 +242,43 @@ def test_more_than_the_protocol_allows_is_read_in_parts(monkeypatch: pytest.Monk
     pages += found(Shop, part)
     assert pages == [f"{SITE}/p/{i}" for i in range(9)]
     assert len(run(Shop, sitemap_of(urlset(4))).requests) == 4
+
+
+def test_a_part_has_a_bounded_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sitemap, "MAX_LENGTH", 3 * len(f"{SITE}/p/0") - 1)
+    *pages, more = run(Shop, sitemap_of(urlset(5))).requests
+    assert [request.url for request in pages] == [f"{SITE}/p/{i}" for i in range(3)]
+    assert more.cb_kwargs == {"skip": 3}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "skip", "pages"), [({}, 0, 9), ({"since": "2026"}, 0, 0), ({}, 9, 0)]
+)
+def test_others_have_their_turn_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], skip: int, pages: int
+) -> None:
+    """Also while entries are left out, or passed over."""
+    monkeypatch.setattr(sitemap, "STEP", 0)
+    body = "".join(f"<url><loc>{SITE}/p/{i}</loc><lastmod>2020</lastmod></url>" for i in range(9))
+    spider, _ = build(Shop, arguments)
+    assert isinstance(spider, Shop)
+    turns = 0
+
+    async def main() -> list[Request]:
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        response = sitemap_of(f"<urlset {NAMESPACE}>{body}</urlset>")
+        found = [request async for request in spider.read_sitemap(response, skip)]
+        task.cancel()
+        return found
+
+    assert len(asyncio.run(main())) == pages
+    assert turns >= 8
 
 
 def test_a_filter_that_stops_ends_the_sitemap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,7 +355,7 @@ def test_sitemaps_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
                 order.append(entry.loc.split("/")[3])
                 yield entry
 
-    monkeypatch.setattr(sitemap, "STEP", 1)
+    monkeypatch.setattr(sitemap, "STEP", 0)
     texts = ["\n".join(f"{SITE}/{name}/{i}" for i in range(5)) for name in ("a", "b", "c")]
     found = collect(Watching(), *map(sitemap_of, texts))
     assert "".join(order) == "aaaaabbbbbccccc"
@@ -326,7 +363,7 @@ def test_sitemaps_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_that_waits_too_long_is_fetched_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sitemap, "PATIENCE", 0.01)
+    monkeypatch.setattr(sitemap, "TURN_TIMEOUT", 0.01)
     spider = Shop()
 
     async def main() -> list[Request]:

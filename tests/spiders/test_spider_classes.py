@@ -116,6 +116,28 @@ def test_a_graphql_api(site: Site) -> None:
     assert found("orders", site, token="t0p") == [{"after": None}, {"after": "c1"}]
 
 
+def test_an_api_that_gives_out_its_token(site: Site) -> None:
+    @site.on("/api/token")
+    async def token(exchange: Exchange) -> bool:
+        assert exchange.body == b"key=k1"
+        return await _json(exchange, {"access_token": "t0p"})
+
+    @site.on("/api/tickets")
+    async def tickets(exchange: Exchange) -> bool:
+        assert exchange.header("Authorization") == "Bearer t0p"
+        if exchange.target.endswith("?page=2"):
+            return await _json(exchange, {"tickets": [{"id": 2}], "next": None})
+        return await _json(exchange, {"tickets": [{"id": 1}], "next": "/api/tickets?page=2"})
+
+    assert found("tickets", site, key="k1") == [{"id": 1}, {"id": 2}]
+
+
+async def _json(exchange: Exchange, data: object) -> bool:
+    body = json.dumps(data).encode()
+    await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    return True
+
+
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_every_example_compiles(number: int) -> None:
     compile(EXAMPLES[number], str(PAGE), "exec")

@@ -2,15 +2,21 @@
 
 local call = redis.call
 
-local clock
+local clock, exact_clock
 
 -- Milliseconds; constant throughout a script.
 local function now_ms()
   if not clock then
     local time = call('TIME')
-    clock = time[1] * 1000 + math.floor(time[2] / 1000)
+    exact_clock = time[1] * 1000 + time[2] / 1000
+    clock = math.floor(exact_clock)
   end
   return clock
+end
+
+-- The same with its fraction: what is rounded down would let the next request come that much early.
+local function exact_now()
+  return now_ms() and exact_clock
 end
 
 local function integer(n) return string.format('%.0f', n) end
@@ -85,6 +91,15 @@ local function split_lane(lane)
   return task, rank, host
 end
 
+-- A host with a delay is claimed this long before its next time (ms), so that the way to the worker does
+-- not add to the delay. The worker gets to know the time, and does not send the request before.
+local AHEAD = 20
+
+-- From when on claim may look at a host or an address. d: see Addresses.
+local function claimable_from(next_time, d)
+  return d and next_time - AHEAD or next_time
+end
+
 -- What holds a host is kept with it: a rest after refusals, an operator's pause. `x` says that there
 -- is something of the kind.
 local FOREVER = 8640000000000000  -- ms: the end of what has none
@@ -104,17 +119,17 @@ end
 -- A lane whose list was empty becomes visible to claim, which hides the lane of a paused task again.
 local function show_lane(lane)
   local task, rank, host = split_lane(lane)
-  local state = call('HMGET', HOST(host), 't', 'n', 'x')
+  local state = call('HMGET', HOST(host), 't', 'n', 'x', 'd')
   local score = rank * TURNS + (tonumber(state[1]) or 0) % TURNS
   call('ZADD', LANES(host), 'NX', integer(score), task .. ':' .. rank)
-  local next_time = tonumber(state[2]) or 0
+  local from = claimable_from(tonumber(state[2]) or 0, state[4])
   if state[3] then
-    next_time = math.max(next_time, held_until(host))
+    from = math.max(from, held_until(host))
     -- Requests of a task that is being cancelled are ended without a fetch, so they wait for nothing.
     local owner = task_of(task)
     if owner and owner.state == 'cancelling' then call('ZADD', HOSTS, 'LT', integer(now_ms()), host) end
   end
-  show_host(host, next_time)
+  show_host(host, from)
 end
 
 -- The last request of a task is delayed this long, in a lane of its own. Only last.lua releases it.
@@ -160,7 +175,8 @@ end
 -- Addresses: hosts at one IP address share its limits, for tasks that have some. `ip` of a host is the
 -- address at which its fetches are counted. A host that its address holds up waits in WAITING, and not
 -- in HOSTS: there, one entry "@<address>" stands for all of them, while the address has a slot. `d` of a
--- host or an address is "<delay> <rid>" of its last request while that may not have been sent yet.
+-- host or an address is "<delay> <rid>" of its last request while that may not have been sent yet, and
+-- "<delay>" when it was.
 local PLACED_FOR = 600000  -- ms for which the address of a host without requests is kept
 local placing  -- whether any host is counted at an address
 
@@ -201,12 +217,11 @@ end
 -- rid: the one that was sent; without it, whichever it was. Returns whether that is new.
 local function delay_from(key, ago, rid)
   local state = call('HMGET', key, 'n', 'd')
-  if not state[2] then return false end
-  local delay, last = string.match(state[2], '^([%d.]+) ?(.*)$')
-  if rid and last ~= rid then return false end
-  call('HDEL', key, 'd')
-  local next_time = now_ms() - ago + (tonumber(delay) or 0)
-  if next_time > (tonumber(state[1]) or 0) then call('HSET', key, 'n', integer(next_time)) end
+  local delay, last = string.match(state[2] or '', '^([%d.]+) (.+)$')
+  if not last or rid and last ~= rid then return false end
+  call('HSET', key, 'd', delay)
+  local next_time = exact_now() - ago + tonumber(delay)
+  if next_time > (tonumber(state[1]) or 0) then call('HSET', key, 'n', integer(math.ceil(next_time))) end
   return true
 end
 
@@ -215,7 +230,7 @@ local function show_address(address)
   local first = call('ZRANGE', WAITING(address), 0, 0, 'WITHSCORES')
   local state = call('HMGET', ADDRESS(address), 'n', 'd')
   if not first[2] or is_unsent(state[2]) then return call('ZREM', HOSTS, '@' .. address) end
-  local due = math.max(tonumber(first[2]), tonumber(state[1]) or 0, now_ms())
+  local due = math.max(tonumber(first[2]), (tonumber(state[1]) or 0) - AHEAD, now_ms())
   call('ZADD', HOSTS, integer(math.ceil(due)), '@' .. address)
 end
 
@@ -239,11 +254,11 @@ local function rest_host(host)
   else call('DEL', HOST(host)) end
 end
 
--- When the host may be asked next (ms).
+-- From when on claim may look at the host (ms).
 local function next_of(host)
-  local state = call('HMGET', HOST(host), 'n', 'x')
-  local next_time = tonumber(state[1]) or 0
-  return state[2] and math.max(next_time, held_until(host)) or next_time
+  local state = call('HMGET', HOST(host), 'n', 'x', 'd')
+  local from = claimable_from(tonumber(state[1]) or 0, state[3])
+  return state[2] and math.max(from, held_until(host)) or from
 end
 
 -- All hosts that only one generation saw are seen by all again.

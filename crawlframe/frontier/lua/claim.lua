@@ -9,7 +9,7 @@
 -- Returns: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...},
 --          {rid whose host has no address yet, although its task limits what goes to one, ...},
---          {rid that is to be reported when it has been sent, ...},
+--          {rid, microseconds until it may be sent, ...}: those that are to be reported when they have been sent,
 --          {task that runs in one worker and is due, but is not in ARGV[5], and that no other generation serves, ...}}
 -- Repeated with the same sequence number, it returns the same batch. It counts as a change in the
 -- call log when it reports fetches or returns requests. Errors FENCED, ERA when the era is not open.
@@ -76,7 +76,7 @@ if #ARGV[5] > 1 then
 end
 
 local rids, lanes, found = {}, {}, {}  -- the claimed requests, with their lanes and records
-local spaced = {}  -- those of hosts or addresses with a delay
+local spaced = {}  -- rid, when it may be sent, ...: those of hosts or addresses with a delay
 
 local function answer(wait)
   local states, batch, blamed, refused, homeless, named = {}, {}, {}, {}, {}, {}
@@ -108,9 +108,12 @@ local function answer(wait)
       end
     end
   end
-  local free = {}
+  local free, waits = {}, {}
   for id in pairs(unserved) do free[#free + 1] = id end
-  return {wait, states, batch, blamed, refused, homeless, spaced, free}
+  for i = 1, #spaced, 2 do
+    waits[i], waits[i + 1] = spaced[i], math.max(0, math.ceil(1000 * (spaced[i + 1] - exact_now())))
+  end
+  return {wait, states, batch, blamed, refused, homeless, waits, free}
 end
 
 local last = call('GET', BATCH(generation))
@@ -245,7 +248,7 @@ local function load_address(name)
 end
 
 local function room_at(address, concurrency, delay)
-  if delay > 0 and (address.unsent or address.next_time > now) then return 0 end
+  if delay > 0 and (address.unsent or address.next_time > now + AHEAD) then return 0 end
   local room = concurrency > 0 and concurrency - address.active or math.huge
   return delay > 0 and math.min(room, 1) or room
 end
@@ -271,8 +274,9 @@ local function take(host, quota)
   local beside, until_then = 0, 0
   if state[7] then beside, until_then = count_permits(host) end
   local resting, robots_wait = rules.till > now, rules.robots_wait > now
-  if next_time > now and not resting then
-    call('ZADD', HOSTS, integer(math.ceil(next_time)), host)
+  local from = claimable_from(next_time, state[6])
+  if from > now and not resting then
+    call('ZADD', HOSTS, integer(math.ceil(from)), host)
     return 0
   end
   if active > 0 and not resting and is_unsent(state[6]) then
@@ -310,9 +314,10 @@ local function take(host, quota)
     elseif polite and (resting or robots_wait and task.robots) then
       skipped = skipped + 1
     elseif got < quota and not (polite and waits) then
-      local n, delay, gap = quota - got, 0, nil
+      local n, delay, gap, at = quota - got, 0, nil, now
       if task.pin then n = math.min(n, rooms[id]) end
       if polite then
+        at = math.max(now, next_time)
         delay = rules.delay or task.delay
         local concurrency = rules.concurrency or task.concurrency
         if task.robots then
@@ -334,9 +339,10 @@ local function take(host, quota)
           end
           spacing = math.max(spacing, task.ip_delay)
           n = math.min(n, room_at(address, crowd, spacing))
+          if spacing > 0 then at = math.max(at, address.next_time) end
         end
         if delay > 0 then n = math.min(n, 1)
-        elseif gap then n = math.min(n, pace_rules().batch_of(gap, next_time, now)) end
+        elseif gap then n = math.min(n, pace_rules().batch_of(gap, next_time, at)) end
         if left < poorer and n > 0 and not task.pin then
           local due = math.min(room, call('LLEN', LANE(lane)))
           if n >= due then n, kept, left = due - 1, kept + 1, left + 1 end
@@ -350,9 +356,9 @@ local function take(host, quota)
         if address and some > 0 then
           address.active = address.active + some
           if polite and spacing > 0 then
-            address.next_time, address.unsent = now + spacing, true
+            address.next_time, address.unsent = at + spacing, true
             local d = integer(spacing) .. ' ' .. rids[#rids]
-            call('HSET', ADDRESS(address.name), 'n', integer(address.next_time), 'd', d)
+            call('HSET', ADDRESS(address.name), 'n', integer(math.ceil(address.next_time)), 'd', d)
           end
         end
         if empty then
@@ -363,14 +369,18 @@ local function take(host, quota)
         end
         if gap and some > 0 then
           -- The rate may only grow while it is what limits the host.
-          local bound = pace_rules().held_up(next_time, now, gap) and not empty
+          local bound = pace_rules().held_up(next_time, at, gap) and not empty
           if bound then call('HINCRBY', HOST(host), 'w', some) else call('HDEL', HOST(host), 'w') end
-          next_time, waits = pace_rules().next_after(next_time, now, gap, some, delay), true
+          next_time, waits = pace_rules().next_after(next_time, at, gap, some, delay), true
         elseif polite and some > 0 and delay > 0 then
-          next_time, waits = now + delay, true
+          next_time, waits = at + delay, true
         end
         if polite and some > 0 and delay > 0 then unsent = integer(delay) .. ' ' .. rids[#rids] end
-        if polite and some > 0 and (delay > 0 or spacing > 0) then spaced[#spaced + 1] = rids[#rids] end
+        if polite and some > 0 and (delay > 0 or spacing > 0 or at > now) then
+          for i = #rids - some + 1, #rids do
+            spaced[#spaced + 1], spaced[#spaced + 2] = rids[i], at
+          end
+        end
       end
     end
   end
@@ -386,12 +396,13 @@ local function take(host, quota)
   if unsent then call('HSET', HOST(host), 'd', unsent)
   elseif state[6] and got > 0 then call('HDEL', HOST(host), 'd') end
   if rules.probation and asked then call('HSET', HOST(host), 'p', 2) end
+  from = claimable_from(next_time, state[6] and got == 0)
   if gone == #members and (gone < most or call('EXISTS', LANES(host)) == 0) then
     call('ZREM', HOSTS, host)
     if active <= 0 then rest_host(host) end
   elseif apart > 0 and apart + gone == #members and not holders[''] then
     call('ZREM', HOSTS, host)
-    local after = math.max(now, next_time)
+    local after = math.max(now, from)
     for holder in pairs(holders) do
       -- A worker without room here is asked again a little later.
       local due = holder == generation and math.max(after, now + LEFT) or after
@@ -408,12 +419,12 @@ local function take(host, quota)
   elseif address and not resting and (crowd > 0 or spacing > 0) and room_at(address, crowd, spacing) <= 0 then
     address.full = true
     call('ZREM', HOSTS, host)
-    local after = math.max(now, next_time) + (got > 0 and 1 or 0)  -- those that got nothing come first
+    local after = math.max(now, from) + (got > 0 and 1 or 0)  -- those that got nothing come first
     call('ZADD', WAITING(address.name), integer(math.ceil(after)), host)
     if address.unsent or crowd > 0 and address.active >= crowd then call('ZREM', HOSTS, '@' .. address.name)  -- as above
-    else call('ZADD', HOSTS, integer(math.ceil(address.next_time)), '@' .. address.name) end
+    else call('ZADD', HOSTS, integer(math.ceil(address.next_time - AHEAD)), '@' .. address.name) end
   else
-    call('ZADD', HOSTS, integer(resting and now or math.ceil(math.max(now, next_time))), host)
+    call('ZADD', HOSTS, integer(resting and now or math.ceil(math.max(now, from))), host)
   end
   return got
 end
@@ -424,7 +435,7 @@ local MAX_HOSTS = 50  -- of an address that one claim examines
 local function take_at(name, quota)
   local address, got = load_address(name), 0
   address.full = false
-  if address.next_time <= now then
+  if address.next_time <= now + AHEAD then
     local some = math.min(quota, MAX_HOSTS)
     for _, host in ipairs(call('ZRANGEBYSCORE', WAITING(name), '-inf', integer(now), 'LIMIT', 0, some)) do
       call('ZREM', WAITING(name), host)

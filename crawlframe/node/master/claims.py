@@ -136,7 +136,7 @@ class Claims:
             self._next_report = now + REPORT_DELAY
 
     def _age(self, sent: Fetched, now: float) -> Signal:
-        return Signal(SENT, max(0, round(1000 * (now - self._sent[sent]))))
+        return Signal(SENT, max(0.0, 1000 * (now - self._sent[sent])))
 
     def _ask_for(
         self,

@@ -42,9 +42,11 @@ class _Worked(NamedTuple):
 
 class _Sight(NamedTuple):
     """A worker that may be held up. ``rid``: the request whose callback holds its event loop; None:
-    no callback does, but it is silent."""
+    no callback does, but it is silent. ``steps``: other requests have had a turn when it differs,
+    though the same callback holds the loop again."""
 
     rid: bytes | None
+    steps: bytes
     since: float  # time.monotonic() at which the callback or the silence began
     seen: float  # time.monotonic() at which this was first seen
     worked: _Worked  # until first seen
@@ -152,7 +154,7 @@ class StallMonitor:
         for child in self._pool:
             if not child.works or child.role == "isolated" or not child.staying:
                 continue
-            rid = child.in_loop
+            rid, steps = child.in_loop, child.steps
             if rid not in child.held:
                 rid = None
                 if now - child.last_beat < SILENT_AFTER or child.running.isdisjoint(child.held):
@@ -160,8 +162,9 @@ class StallMonitor:
             try:
                 process = psutil.Process(child.pid)
                 sight = before.get(child.pid)
-                if sight is None or sight.rid != rid:
-                    sight = _Sight(rid, now if rid else child.last_beat, now, _worked(process))
+                if sight is None or (sight.rid, sight.steps) != (rid, steps):
+                    since = now if rid else child.last_beat
+                    sight = _Sight(rid, steps, since, now, _worked(process))
                 self._sights[child.pid] = sight
                 if (stall := _judge(child, sight, process, now)) is not None:
                     yield stall

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from crawlframe.conf import Settings
-from crawlframe.node.running_marks import LOOP
+from crawlframe.node.running_marks import LOOP, SIZE, STEPS, THREADS
 from crawlframe.request import Request
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,8 @@ class Callbacks:
         self._deadline = settings.deadline
         self._mark = mark
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="callback")
-        self._slots = [*range(LOOP + 1, LOOP + 1 + settings.concurrency)]
+        self._slots = [*range(THREADS, THREADS + settings.concurrency)]
+        self._steps = 0
         self._began: dict[int, tuple[float, bytes]] = {}  # slot -> time.monotonic(), rid
         self._throttle = CallbackThrottle()
         self._computing = _Queue()
@@ -191,6 +192,8 @@ class Callbacks:
         step: Callable[[], Any] = steps.__next__
         while True:
             began = time.monotonic()
+            self._steps += 1
+            self._mark(STEPS, self._steps.to_bytes(SIZE))
             self._mark(LOOP, rid)
             try:
                 waits_for = step()

@@ -16,13 +16,13 @@ from crawlframe.conf import Settings
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
 from crawlframe.frontier.frontier import REFUSAL
-from crawlframe.frontier.records import REFUSED, Signal
+from crawlframe.frontier.records import REFUSED, Redirect, Signal
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded
 from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -226,8 +226,11 @@ class Committer(threading.Thread):
                 give(self._generation, some)
         redirected = [o for o in batch if o.verdict is Verdict.REDIRECT]
         if redirected:
-            hops = [(o.rid, o.host, o.target, o.record, Signal(*o.signal)) for o in redirected]
-            self._frontier.redirect(self._generation, hops)
+            moves = [
+                Redirect(o.rid, o.host, o.target, o.record, Signal(*o.signal), o.left)
+                for o in redirected
+            ]
+            self._frontier.redirect(self._generation, moves)
         parked = [o for o in batch if o.verdict is Verdict.PARK]
         for version in {o.version for o in parked}:
             reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]
@@ -307,5 +310,6 @@ class Committer(threading.Thread):
 def _value(outcome: Outcome) -> int:
     """The number that goes with a request that is given back: milliseconds, or a penalty."""
     if outcome.verdict is Verdict.RELEASE:
-        return REFUSAL if outcome.signal[0] == REFUSED else 0
+        refused = outcome.signal[0] == REFUSED or outcome.reason == CHALLENGED
+        return REFUSAL if refused else 0
     return outcome.delay

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ from crawlframe.errors import Blocked, ConnectionLost, Excluded, FetchError, Unp
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.fetch.redirects import IDEMPOTENT, Redirected, Trail
+from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
 from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
 from crawlframe.links import host_of
@@ -24,16 +25,19 @@ from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import MemoryWaits
 from crawlframe.node.worker.permits import HostPermits, LocalPermits
 from crawlframe.node.worker.replay import KEPT_HOST, NotKept, Replay
-from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard, Wait
+from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
 from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
+from crawlframe.node.worker.site_files import Elsewhere, Leaves, Step, Wait
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
-from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
-from crawlframe.record import with_hops
+from crawlframe.outcome import CHALLENGED, EXCLUDED, NO_ERRORS, Outcome, Verdict
+from crawlframe.record import Errand, with_errand, with_hops, without_errand
 from crawlframe.request import Request
 from crawlframe.response import Response
 
+TICK = 0.001  # seconds: the resolution of the event loop's timers, which may fire that much early
+MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
 MAX_HOSTS = 10_000  # whose addresses are remembered
 UNRESOLVED = "unresolved"  # in place of an address: all such names share its limits
 
@@ -61,9 +65,9 @@ class Fetching:
         permits: HostPermits | None = None,
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
-        that of requests whose spider names none. ``sent`` is called when a ``spaced`` request
-        leaves. ``replay``: the development cache, if it is used. ``permits``: of inline fetches;
-        None: there is no frontier."""
+        that of requests whose spider names none. ``sent`` is called when a request leaves that
+        has a time before which it must not. ``replay``: the development cache, if it is used.
+        ``permits``: of inline fetches; None: there is no frontier."""
         self._downloader = downloader
         self._robots = robots
         self._tdm = None if robots is None else TdmGuard(robots)
@@ -93,30 +97,32 @@ class Fetching:
         url = outcome.redirects[-1].url if outcome.redirects else request.url
         apart = claimed.host.startswith(KEPT_HOST)
         if claimed.homeless and not apart:
-            address = await self._downloader.address_of(url) or UNRESOLVED
-            outcome.signal = Signal(address=address)
-            outcome.end(Verdict.RELEASE, "address", f"{claimed.host} is at {address}")
+            await self._tell_address(outcome, url)
             return None
+        if claimed.due is not None:
+            await until(claimed.due)
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
-        trail = Trail(request, outcome.redirects)
+        paced = claimed.due is not None and claimed.refusals < MAX_CHALLENGES
+        trail = Trail(request, outcome.redirects, paced=paced)
         started = self._clock()
         watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
         judge, replay = Judge(crawl, watch.in_loop), self._replay
-        leaves = partial(self._sent, claimed) if claimed.spaced else None
+        leaves = None if claimed.due is None else partial(self._sent, claimed)
 
         async def download(asked: Request) -> Response:
             nonlocal sent
             sent, trail.hops = asked, [*outcome.redirects]
             if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
+                outcome.budget = None  # nothing is fetched
                 return kept
             if apart:
-                raise NotKept(asked.url)
+                raise NotKept
             if outcome.lent:  # a middleware has fetched from this host in our slot, and our time
                 outcome.lent = False
                 async with self.permits.take(crawl, outcome.host, 0.0, own=True):
                     pass
-            check = self.check_for(asked, crawl)
+            check = self.check_for(asked, crawl, leaves)
             transfer = self._downloader.fetch(
                 asked,
                 crawl.settings,
@@ -158,6 +164,7 @@ class Fetching:
                     response = await next_hop()
                 except Redirected:
                     outcome.redirects = trail.hops
+                    outcome.target = host_of(trail.hops[-1].url)
                     if self._moves(outcome.host, outcome.target) and not (
                         replay is not None and replay.goes_on(trail.next_request())
                     ):
@@ -168,10 +175,23 @@ class Fetching:
                         outcome.end(Verdict.REDIRECT)
                         return None
                     if crawl.middlewares is not None:  # what they changed was for that hop
-                        trail = Trail(Request.decode(outcome.record), trail.hops)
+                        trail = Trail(Request.decode(outcome.record), trail.hops, paced=paced)
             faults.at("fetch.after", ConnectionLost)
         except Wait as wait:
             self._holds.hold(outcome, wait)
+            return None
+        except NotKept:  # it waits for its host, as it would have without the cache
+            outcome.target, outcome.left = host_of(url), outcome.record
+            outcome.end(Verdict.REDIRECT)
+            return None
+        except Challenged:
+            outcome.signal = judge.signal
+            outcome.fetch_ms = self._end(claimed, started, outcome.signal)
+            outcome.cookies = crawl.cookies.changes()
+            outcome.end(Verdict.RELEASE, CHALLENGED)
+            return None
+        except Elsewhere as elsewhere:
+            await self._send(outcome, elsewhere.errand._replace(home=outcome.host))
             return None
         except (FetchError, MiddlewareFailed) as error:
             excused = isinstance(error, FetchError) and (
@@ -205,14 +225,64 @@ class Fetching:
         self._terms.read(response, sent, outcome, crawl.settings)
         return response
 
-    def check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | TdmCheck | None:
-        """The check of each URL before it is sent; None if the spider obeys no robots.txt."""
+    def check_for(
+        self,
+        request: Request,
+        crawl: TaskCrawl,
+        leaves: Leaves | None = None,
+        *,
+        in_place: bool = False,
+    ) -> RobotsCheck | TdmCheck | None:
+        """The check of each URL before it is sent; None if the spider obeys no robots.txt.
+        ``leaves`` and ``in_place``: as in ``SiteFiles.read``."""
         if self._robots is None or self._tdm is None or not crawl.settings.robots:
             return None
-        check = self._robots.check_for(request, crawl.settings)
-        if crawl.settings.purpose is None:
-            return check
-        return TdmCheck(check, self._tdm, request.downloader or crawl.settings.downloader)
+        check = self._robots.check_for(request, crawl.settings, leaves, in_place=in_place)
+        return check if crawl.settings.purpose is None else TdmCheck(check, self._tdm)
+
+    async def run_errand(
+        self, outcome: Outcome, errand: Errand, crawl: TaskCrawl, claimed: Claimed
+    ) -> None:
+        """Makes a step of the errand that has brought the request to this host. The outcome has
+        ended then: the request goes on, or home."""
+        if claimed.homeless:
+            await self._tell_address(outcome, errand.url)
+            return
+        if claimed.due is not None:
+            await until(claimed.due)
+        step, started = Step(None), self._clock()
+        if self._robots is not None and crawl.settings.robots:
+            leaves = None if claimed.due is None else partial(self._sent, claimed)
+            step = await self._robots.files.go_on(errand, leaves)
+        outcome.signal, outcome.status = step.signal, step.status
+        spent = self._end(claimed, started, outcome.signal)
+        outcome.fetch_ms = spent if step.sent else 0
+        await self._send(outcome, step.errand)
+
+    async def _send(self, outcome: Outcome, errand: Errand | None) -> None:
+        """Sends the request on an errand; home, if that is None."""
+        here = outcome.errand
+        while errand is not None and not self._moves(outcome.host, host_of(errand.url)):
+            assert self._robots is not None
+            errand = (await self._robots.files.go_on(errand)).errand
+        if errand is None and here is None:
+            outcome.end(Verdict.RELEASE)
+            return
+        before = outcome.record
+        if errand is not None:
+            outcome.target = host_of(errand.url)
+            outcome.record = with_errand(before, errand)
+        else:
+            assert here is not None
+            outcome.target, outcome.record = here.home, without_errand(before)
+        outcome.left = before if here is not None else b""
+        outcome.end(Verdict.REDIRECT)
+
+    async def _tell_address(self, outcome: Outcome, url: str) -> None:
+        """The request goes back, with the address of its host."""
+        address = await self._downloader.address_of(url) or UNRESOLVED
+        outcome.signal = Signal(address=address)
+        outcome.end(Verdict.RELEASE, "address", f"{outcome.host} is at {address}")
 
     def _new_address(self, host: str, response: Response) -> str:
         """The address of the host, if it is not the one that was reported last."""
@@ -231,6 +301,12 @@ class Fetching:
         if not keep_slot:
             self._fetched(claimed, signal)
         return round((self._clock() - started) * 1000)
+
+
+async def until(instant: float) -> None:
+    """Waits until this time.monotonic(), and returns no earlier."""
+    while (left := instant - time.monotonic()) > 0:
+        await asyncio.sleep(max(TICK, left))
 
 
 class _Watch:

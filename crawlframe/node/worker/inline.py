@@ -16,10 +16,10 @@ from crawlframe.fetch.memory import Account
 from crawlframe.fetch.redirects import Check, Redirected, Trail
 from crawlframe.frontier.records import ANSWERED
 from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.node.worker.permits import PATIENCE, HostPermits
+from crawlframe.node.worker.permits import LONGEST_WAIT, HostPermits
 from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import Wait
 from crawlframe.node.worker.signalling import Judge
+from crawlframe.node.worker.site_files import Wait
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -124,7 +124,7 @@ class InlineFetch:
         self, asked: Request, lender: Outcome | None, judge: Judge, trail: Trail, account: Account
     ) -> Response:
         """Fetches with a permit, and again with another one once the robots.txt is known."""
-        crawl, patient_until = self._crawl, time.monotonic() + PATIENCE
+        crawl, patient_until = self._crawl, time.monotonic() + LONGEST_WAIT
         seconds = limits_of(asked, crawl.settings).timeout
         while True:
             own = lender is not None and lender.lends(asked.host)
@@ -149,7 +149,7 @@ class InlineFetch:
             except Wait as wait:
                 pause = max(POLL, wait.seconds)
                 if time.monotonic() + pause > patient_until:
-                    why = f"it is not known within {PATIENCE:g} s"
+                    why = f"it is not known within {LONGEST_WAIT:g} s"
                     raise RobotsUnread(asked.url, "timeout", why, pause) from None
                 await asyncio.sleep(pause)
 

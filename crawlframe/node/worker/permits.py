@@ -21,7 +21,7 @@ from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.outcome import CANCELLED
 
-PATIENCE = 60.0  # seconds that a fetch waits for its host; callbacks have 120 by default
+LONGEST_WAIT = 60.0  # seconds that a fetch waits for its host; callbacks have 120 by default
 ASK_AGAIN = 1.0  # seconds, at most: a slot is kept for three
 MARGIN = 30.0  # seconds that a permit outlasts the timeout of its fetch
 
@@ -33,7 +33,9 @@ class HostBusy(FetchError):
 
     def __init__(self, host: str, after: float) -> None:
         """``after``: seconds until it may be asked again, as far as known."""
-        super().__init__(f"{host} may not be asked within {PATIENCE:g} s, so nothing was fetched")
+        super().__init__(
+            f"{host} may not be asked within {LONGEST_WAIT:g} s, so nothing was fetched"
+        )
         self.after = after
 
 
@@ -86,7 +88,7 @@ class StoredPermits(HostPermits):
     async def _wait_for(
         self, task: int, host: str, token: bytes, seconds: float, own: bool
     ) -> None:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + LONGEST_WAIT
         while True:
             left = until - time.monotonic()
             ms = round(1000 * (seconds + MARGIN)), max(0, round(1000 * left))

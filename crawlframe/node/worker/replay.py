@@ -3,10 +3,13 @@ robots.txt, and do not wait for the delay of their host."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from crawlframe.conf import Settings
-from crawlframe.errors import BadRequest, FetchError, MissingCode
+from crawlframe.errors import BadRequest, CacheUnusable, MissingCode
 from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.request import Admission, Request
@@ -15,27 +18,26 @@ from crawlframe.response import Response
 if TYPE_CHECKING:
     from crawlframe.fetch.page_cache import PageCache
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 # The beginning of the host under which a request waits whose page is kept. Each has one of its own,
 # so that nothing holds it up. The ledger has its real host.
 KEPT_HOST = "/kept/"
+PAUSE = 60.0  # seconds in which a cache is not tried again that could not be used
 
 
-class NotKept(FetchError):
-    """The page of a request that did not wait for its host is not in the cache any more."""
-
-    reason = "cache"
-    retryable = False
-
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"{url}: its page is no longer in the development cache, or this node does not use it; "
-            "retry the task to fetch it"
-        )
+class NotKept(BaseException):
+    """The page of a request that did not wait for its host is not in the cache any more, or this
+    node does not use it. Not an Exception, so that a middleware that expects errors lets it
+    pass."""
 
 
 class Replay:
-    """``places``: whether requests may wait apart from their hosts; their partition would change if
-    there were several."""
+    """``opened`` opens the cache, at first use. While it cannot be used, nothing is found, and
+    nothing is kept. ``places``: whether requests may wait apart from their hosts; their partition
+    would change if there were several. ``clock`` returns seconds."""
 
     @classmethod
     def of(cls, settings: Settings) -> Replay | None:
@@ -45,16 +47,24 @@ class Replay:
         # Imported here: few nodes need it, and SQLite with it.
         from crawlframe.fetch.page_cache import PageCache
 
-        return cls(PageCache.of(settings), places=settings.partitions == 1)
+        return cls(lambda: PageCache.of(settings), places=settings.partitions == 1)
 
-    def __init__(self, cache: PageCache, places: bool) -> None:
-        self._cache = cache
+    def __init__(
+        self,
+        opened: Callable[[], PageCache],
+        places: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._opened = opened
         self._places = places
+        self._clock = clock
+        self._cache: PageCache | None = None
+        self._next = 0.0  # when it may be tried again
 
     def find(self, request: Request, crawl: TaskCrawl, trail: Trail) -> Response | None:
         """Returns the page that is kept for the request. Raises Redirected after it has added a
         redirect to the trail, as a fetch does."""
-        kept = self._cache.find(request)
+        kept = self._use(lambda cache: cache.find(request), None)
         if kept is None:
             return None
         if kept.hop is not None:
@@ -69,15 +79,15 @@ class Replay:
 
     def goes_on(self, request: Request) -> bool:
         """Whether the target of a redirect is kept, too."""
-        return self._cache.has(request)
+        return self._use(lambda cache: cache.has(request), False)
 
     def keep(self, request: Request, response: Response, crawl: TaskCrawl) -> None:
         """Keeps what is worth keeping: not what would be tried again."""
         if response.status not in crawl.settings.retry_statuses:
-            self._cache.keep(request, response)
+            self._use(lambda cache: cache.keep(request, response), None)
 
     def keep_redirect(self, request: Request, trail: Trail) -> None:
-        self._cache.keep_redirect(request, trail.hops[-1])
+        self._use(lambda cache: cache.keep_redirect(request, trail.hops[-1]), None)
 
     def place(self, admissions: list[Admission]) -> list[Admission]:
         """The same requests; those whose pages are kept do not wait for their hosts."""
@@ -90,6 +100,19 @@ class Replay:
 
     def _is_kept(self, admission: Admission) -> bool:
         try:
-            return self._cache.has(Request.decode(admission.record))
+            return self.goes_on(Request.decode(admission.record))
         except (BadRequest, MissingCode):
             return False
+
+    def _use(self, job: Callable[[PageCache], T], otherwise: T) -> T:
+        """The result of ``job``; ``otherwise`` if the cache cannot be used."""
+        if self._clock() < self._next:
+            return otherwise
+        try:
+            if self._cache is None:
+                self._cache = self._opened()
+            return job(self._cache)
+        except CacheUnusable as error:
+            self._next, self._cache = self._clock() + PAUSE, None
+            log.warning("pages are fetched and not kept: %s", error)
+            return otherwise

@@ -43,7 +43,7 @@ from crawlframe.node.worker.start_run import StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.node.worker.terms import denies
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
-from crawlframe.record import hops_of, read_head
+from crawlframe.record import errand_of, hops_of, read_head
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.robots.usage import FOLLOW, INDEX
@@ -97,13 +97,12 @@ class RequestRunner:
         )
         self._failed = failed
         self._starts = starts
+        in_place = partial(self._fetching.check_for, in_place=True)
         self.crawls = Crawls(
             source,
             self.callbacks,
             mark,
-            lambda crawl: InlineFetch(
-                downloader, crawl, self._fetching.check_for, self._fetching.permits, replay
-            ),
+            lambda crawl: InlineFetch(downloader, crawl, in_place, self._fetching.permits, replay),
         )
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
@@ -161,6 +160,7 @@ class RequestRunner:
         outcome.url, outcome.depth = request.url, request.depth
         outcome.callback = request.callback or "parse"
         outcome.redirects = hops_of(outcome.record)
+        outcome.errand = errand_of(outcome.record)
         return request
 
     async def _fetch_and_call(
@@ -171,6 +171,9 @@ class RequestRunner:
         claimed: Claimed,
         account: Account,
     ) -> Outcome:
+        if outcome.errand is not None:
+            await self._fetching.run_errand(outcome, outcome.errand, crawl, claimed)
+            return outcome
         # Park before the fetch, not after it.
         check_fit(crawl, request)
         if crawl.budget is not None:
@@ -205,7 +208,7 @@ class RequestRunner:
         kept in either case."""
         refused = outcome.signal[0] == REFUSED and isinstance(error, StatusError)
         if refused and refusals + 1 < REFUSALS:  # its host rests, and then it goes first
-            asked = max(0, outcome.signal[1])
+            asked = max(0, round(outcome.signal[1]))
             return outcome.end(Verdict.RELEASE, error.reason, str(error), asked)
         if error.retryable and not refused and outcome.attempts < crawl.retries(request):
             delay = backoff(outcome.attempts)

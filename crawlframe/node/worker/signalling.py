@@ -18,7 +18,7 @@ from crawlframe.errors import (
     TlsError,
     TooManyRedirects,
 )
-from crawlframe.fetch.redirects import Redirected
+from crawlframe.fetch.redirects import Challenged, Redirected
 from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
@@ -88,7 +88,7 @@ class Judge:
         began = clock()
         try:
             response = await download
-        except Redirected:
+        except (Challenged, Redirected):
             self.signal = Signal(ANSWERED, round(1000 * (clock() - began)))
             raise
         except FetchError as error:

@@ -7,96 +7,86 @@ robots.txt, under the URL of the file."""
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from typing import NamedTuple
 
-from crawlframe.errors import BadUrl, PrivateAddress
-from crawlframe.node.worker.robots import (
+from crawlframe.links import host_of
+from crawlframe.node.worker.loading_cache import Loaded, LoadingCache
+from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
+from crawlframe.node.worker.site_files import (
     LEASE,
     MAX_CACHED,
     RECHECK,
     SHORTLY,
-    RobotsCheck,
-    RobotsGuard,
+    Elsewhere,
+    Leaves,
     Wait,
 )
+from crawlframe.record import Errand
 from crawlframe.robots.rules import Rules, origin_of
 from crawlframe.robots.state import MAX_ORIGIN
-from crawlframe.robots.tdmrep import NO_TDM_RULES, PATH, TdmRules, judge_file
-
-
-class _Known(NamedTuple):
-    rules: TdmRules
-    until: float  # by the worker's clock
-    forgotten: int  # the guard's number when it was read
+from crawlframe.robots.tdmrep import NO_TDM_RULES, PATH, TdmRules
 
 
 class TdmGuard:
     """The files of all origins, for one worker. Use it from one event loop."""
 
     def __init__(self, robots: RobotsGuard) -> None:
-        """``robots``: whose store, clock and downloader are used."""
+        """``robots``: whose store, clock and way of reading are used."""
         self._robots = robots
-        self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._loading: dict[str, asyncio.Future[TdmRules]] = {}
+        # By origin, and by how often files were forgotten.
+        self._cache: LoadingCache[tuple[str, int], TdmRules] = LoadingCache(
+            MAX_CACHED, robots.clock
+        )
 
-    async def rules_for(self, url: str, user_agent: str, via: str) -> TdmRules:
-        """Returns the rules for a URL. Raises Wait while they are unknown; PrivateAddress and
-        BadUrl if no request may be sent there."""
+    async def rules_for(
+        self,
+        url: str,
+        user_agent: str,
+        via: str,
+        leaves: Leaves | None = None,
+        *,
+        in_place: bool = False,
+    ) -> TdmRules:
+        """Returns the rules for a URL. Raises Wait while they are unknown; Elsewhere as
+        ``SiteFiles.read`` does; PrivateAddress and BadUrl if no request may be sent there."""
         origin = origin_of(url)
         if len(origin + PATH) > MAX_ORIGIN:  # no such host exists
             return NO_TDM_RULES
-        known = self._known.get(origin)
-        if known is not None and (
-            known.until > self._robots.clock() and known.forgotten == self._robots.forgotten
-        ):
-            self._known.move_to_end(origin)
-            return known.rules
-        loading = self._loading.get(origin)
-        if loading is None:
-            loading = asyncio.ensure_future(self._load(url, origin, user_agent, via))
-            self._loading[origin] = loading
-            loading.add_done_callback(lambda done: self._loaded(origin, done))
-        return await asyncio.shield(loading)
+        key = (origin, self._robots.forgotten)
+        first = not self._cache.is_loading(key)
+        errand = Errand(origin + PATH, origin + PATH, 0, user_agent, via, host_of(url))
 
-    def _loaded(self, origin: str, done: asyncio.Future[TdmRules]) -> None:
-        self._loading.pop(origin, None)
-        if not done.cancelled():
-            done.exception()  # whoever waited for it has it
+        async def load() -> Loaded[TdmRules]:
+            return await self._load(url, errand, leaves, in_place)
 
-    async def _load(self, url: str, origin: str, user_agent: str, via: str) -> TdmRules:
-        store, forgotten = self._robots.store, self._robots.forgotten
-        turn = await store.turn(origin + PATH, LEASE)
-        state = turn.state
-        if turn.mine:
-            try:
-                got = await self._robots.read_file(origin, PATH, user_agent, via)
-            except (PrivateAddress, BadUrl):
-                await store.save(origin + PATH, state)
+        try:
+            return await self._cache.get(key, load)
+        except Elsewhere:
+            if first:
                 raise
-            state = judge_file(got, turn.now)
-            await store.save(origin + PATH, state)
-        if not state.is_known(turn.now):  # another worker reads it
+            raise Wait(url) from None  # the errand is another request's
+
+    async def _load(
+        self, url: str, errand: Errand, leaves: Leaves | None, in_place: bool
+    ) -> Loaded[TdmRules]:
+        turn = await self._robots.store.turn(errand.file, LEASE)
+        if turn.mine:
+            turn = await self._robots.files.read(errand, turn, leaves, in_place=in_place)
+        state, now, fresh = turn
+        if not state.is_known(now):  # another worker reads it
             raise Wait(url, SHORTLY, shortly=True)
         rules = await asyncio.to_thread(TdmRules, state.text) if state.text else NO_TDM_RULES
-        until = self._robots.clock() + min(RECHECK, state.known_until - turn.now)
-        self._known[origin] = _Known(rules, until, forgotten)
-        if len(self._known) > MAX_CACHED:
-            self._known.popitem(last=False)
-        if turn.mine:
-            raise Wait(url)
-        return rules
+        left = min(RECHECK, state.known_until - now)
+        return Loaded(rules, left, Wait(url) if fresh else None)
 
 
 class TdmCheck:
     """Checks each URL that is sent for one request, after its RobotsCheck. ``rules`` and
     ``reservations`` are those of the last one."""
 
-    def __init__(self, robots: RobotsCheck, guard: TdmGuard, via: str) -> None:
+    def __init__(self, robots: RobotsCheck, guard: TdmGuard) -> None:
         self.reservations = NO_TDM_RULES
         self._robots = robots
         self._guard = guard
-        self._via = via
 
     @property
     def rules(self) -> Rules:
@@ -105,4 +95,7 @@ class TdmCheck:
     async def __call__(self, url: str) -> None:
         """Raises what RobotsCheck and ``TdmGuard.rules_for`` raise."""
         await self._robots(url)
-        self.reservations = await self._guard.rules_for(url, self._robots.user_agent, self._via)
+        robots = self._robots
+        self.reservations = await self._guard.rules_for(
+            url, robots.user_agent, robots.via, robots.leaves, in_place=robots.in_place
+        )

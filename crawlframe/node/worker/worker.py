@@ -42,7 +42,8 @@ from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import RobotsGuard, StoredRobots
+from crawlframe.node.worker.robots import RobotsGuard
+from crawlframe.node.worker.robots_store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Starts
@@ -241,7 +242,10 @@ class Worker:
 
     def _on_sent(self, claimed: Claimed) -> None:
         self._sent.append((claimed.rid, claimed.claim, time.monotonic()))
-        self._report_soon()
+        if self._busy:
+            self._report_soon()
+        else:  # its host waits for that
+            self._loop.call_soon(self._report)
 
     def _on_settled(self, rids: list[bytes]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody needs it

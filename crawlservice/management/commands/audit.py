@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.connections.frontier import frontier
 from crawlservice.ledger.audit import Found, audit_cluster, audit_group, groups, sizes
 from crawlservice.models import Task

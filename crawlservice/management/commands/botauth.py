@@ -13,7 +13,7 @@ from rich.table import Table
 
 from crawlframe.identity.signing import DIRECTORY
 from crawlservice.accounts.journal import record
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.connections import clock
 from crawlservice.identity import bot_keys
 from crawlservice.models import BotKey

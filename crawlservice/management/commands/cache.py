@@ -7,8 +7,9 @@ from typing import Any
 
 from django.conf import settings
 
+from crawlframe.errors import CacheUnusable
 from crawlframe.fetch.page_cache import PLACE, PageCache
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 
 
 class Command(ServiceCommand):
@@ -23,12 +24,19 @@ class Command(ServiceCommand):
         if not path.exists():
             self.stdout.write(f"no pages: there is no {path}")
             return
-        cache = PageCache(path)
         try:
-            pages, size = cache.extent()
-            if options["clear"]:
-                cache.clear()
-        finally:
-            cache.close()
+            cache = PageCache(path)
+            try:
+                pages, size = cache.extent()
+                if options["clear"]:
+                    cache.clear()
+            finally:
+                cache.close()
+        except CacheUnusable:
+            if not options["clear"]:
+                raise
+            PageCache.delete(path)
+            self.stdout.write(f"deleted: {path}, which could not be read")
+            return
         done = "deleted" if options["clear"] else "kept"
         self.stdout.write(f"{done}: {pages:,} pages, {size / (1 << 20):,.1f} MiB, in {path}")

@@ -9,8 +9,8 @@ from typing import Any
 
 from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.crawl import Crawl, Demo
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import add_output, add_settings
 from crawlservice.tasks.arguments import parse_pairs
 from crawlservice.tasks.export import STDOUT

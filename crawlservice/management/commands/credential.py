@@ -9,8 +9,8 @@ from django.core.management.base import CommandError
 from rich.table import Table
 
 from crawlframe.identity.credentials import BEARER, SCHEMES
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.secret_input import read_secret
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.identity import credentials
 from crawlservice.models import HostCredential

@@ -7,7 +7,7 @@ from typing import Any
 
 from crawlframe.robots.usage import ABOUT
 from crawlservice.accounts.journal import record
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import add_output
 from crawlservice.models import Task
 from crawlservice.tasks.export import STDOUT, check_target, export, place_of

@@ -10,8 +10,10 @@ from django.core.management.base import CommandError
 
 from crawlframe.loading import load_spiders
 from crawlframe.response import Response
+from crawlframe.spider import Spider
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.fetch_shell import PageFetcher, shell
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
 
@@ -34,7 +36,7 @@ class Command(ServiceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["spider"]
-        spider = load_spiders(settings.CRAWLFRAME).get(name)() if name else None
+        spider = self._spider(name) if name else None
         identity, lacks = identity_here()
         if lacks:
             self.stderr.write(f"note: {lacks}")
@@ -57,6 +59,12 @@ class Command(ServiceCommand):
         if not response.ok:
             self.stderr.write(f"status {response.status}")
         self._print_body(response)
+
+    def _spider(self, name: str) -> Spider:
+        named = NamedSpiders(load_spiders(settings.CRAWLFRAME)).get(name)
+        if named.note:
+            self.stderr.write(f"note: {named.note}")
+        return named.kind()
 
     def _print_body(self, response: Response) -> None:
         out: TextIO = self.stdout._out  # type: ignore[assignment]

@@ -16,8 +16,8 @@ from django.utils.timezone import get_current_timezone
 from rich.table import Table
 from rich.text import Text
 
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import STYLES, facts_table, plain
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.connections import clock
 from crawlservice.hosts import orders
 from crawlservice.hosts.lists import Which, chosen

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 
 from crawlframe.frontier import Frontier
 from crawlservice.accounts.journal import record
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import facts_table
 from crawlservice.connections import installation
 from crawlservice.connections.frontier import redis_url

@@ -9,14 +9,16 @@ from typing import Any
 
 from django.conf import settings
 
+from crawlframe.code.registry import Registry
 from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
 from crawlframe.loading import load_spiders
 from crawlframe.request import Request
 from crawlframe.shell import allow_here
 from crawlframe.testing import Result
+from crawlservice.cli.command import Command as ServiceCommand
+from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.cli.parse_page import NotParsed, PageParser, spider_for
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
 from crawlservice.tasks.arguments import parse_pairs
@@ -56,7 +58,9 @@ class Command(ServiceCommand):
             downloader=options["downloader"],
         )
         registry = load_spiders(settings.CRAWLFRAME)
-        name = options["spider"]
+        named = _spider(registry, options["spider"], options["url"])
+        if named.note:
+            self.stderr.write(f"note: {named.note}")
         identity, lacks = identity_here()
         if lacks:
             self.stderr.write(f"note: {lacks}")
@@ -64,8 +68,7 @@ class Command(ServiceCommand):
             allow_here()
         parser = PageParser(
             settings.CRAWLFRAME,
-            registry,
-            registry.get(name) if name else spider_for(registry, normalise(options["url"])),
+            named,
             parse_pairs(options["arguments"]),
             middlewares=not options["no_middlewares"],
             pipelines=not options["no_pipelines"],
@@ -107,6 +110,12 @@ class Command(ServiceCommand):
 
     def _say(self, text: str) -> None:
         self.stderr.write(plain(text), str)  # not in the colour of errors
+
+
+def _spider(registry: Registry, name: str | None, url: str) -> NamedSpider:
+    """Raises UnknownSpider, ArgumentError and BadRequest."""
+    spiders = NamedSpiders(registry)
+    return spiders.get(name or spider_for(registry, normalise(url)).name)
 
 
 def json_object(option: str, text: str | None) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from crawlframe.program import command
 from crawlservice.accounts.journal import change
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.tasks.submit import pause
 
 

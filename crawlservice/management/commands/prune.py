@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from crawlservice.accounts.journal import record
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.connections import clock
 from crawlservice.tasks.removal import Extent, ended_before, extent, remove
 

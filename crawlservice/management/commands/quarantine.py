@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from crawlservice.accounts.journal import record
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.connections.frontier import frontier
 

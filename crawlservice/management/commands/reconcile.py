@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from crawlservice.accounts.journal import record
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.connections.frontier import frontier
 from crawlservice.ledger.reconcile import Reconciliation
 from crawlservice.models import Task

@@ -8,8 +8,8 @@ from django.core.management.base import CommandError
 from django.db import transaction
 
 from crawlservice.accounts.journal import record
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.resealing import reseal_all
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.connections.installation import keep_key
 
 

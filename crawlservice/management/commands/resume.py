@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from crawlservice.accounts.journal import change
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.tasks.submit import resume
 
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from crawlframe.code.checkout import SHORT
 from crawlframe.errors import ArgumentError
 from crawlservice.accounts.journal import record
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.connections.database import prepare
 from crawlservice.connections.frontier import frontier

@@ -29,8 +29,8 @@ from crawlframe.node.supervisor.master_processes import MasterProcesses
 from crawlframe.node.supervisor.supervisor import Supervisor
 from crawlframe.program import command
 from crawlservice import project
+from crawlservice.cli.command import Command as BaseCommand
 from crawlservice.cli.resolver_check import check_resolver
-from crawlservice.cli.terminal import Command as BaseCommand
 from crawlservice.connections.checks import check_redis, network_filesystem
 from crawlservice.connections.frontier import redis_url
 from crawlservice.identity import bot_keys

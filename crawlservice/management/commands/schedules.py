@@ -8,7 +8,7 @@ from django.db.models import OuterRef, Subquery
 from rich.table import Table
 from rich.text import Text
 
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain, status
 from crawlservice.models import Run, Schedule, Task
 from crawlservice.scheduling.schedules import upcoming

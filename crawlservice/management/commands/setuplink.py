@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from crawlframe.program import command
 from crawlservice.accounts import setup_link
 from crawlservice.accounts.journal import record
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 
 
 class Command(ServiceCommand):

@@ -9,8 +9,8 @@ from django.conf import settings
 
 from crawlframe.code.registry import find_package
 from crawlframe.program import command
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.new_spider import write_spider
-from crawlservice.cli.terminal import Command as ServiceCommand
 
 
 class Command(ServiceCommand):

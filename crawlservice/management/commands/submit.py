@@ -9,8 +9,8 @@ from django.db import transaction
 
 from crawlframe.program import command
 from crawlservice.accounts.journal import record
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.secret_input import with_secrets
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import add_settings
 from crawlservice.tasks.arguments import parse_pairs
 from crawlservice.tasks.overrides import detail, parse_settings

@@ -6,9 +6,9 @@ from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from crawlframe.errors import ArgumentError
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.log import follow_log, print_log
 from crawlservice.cli.report import report
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain, watch
 from crawlservice.models import Task
 from crawlservice.tasks import outcomes

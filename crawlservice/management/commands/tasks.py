@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from crawlframe.program import command
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import status, task_table
 from crawlservice.models import Task
 from crawlservice.tasks.progress import read

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from crawlframe.program import command
 from crawlservice.accounts import journal, tokens
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.models import Token
 

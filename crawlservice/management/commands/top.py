@@ -9,9 +9,9 @@ from typing import Any
 from rich.live import Live
 
 from crawlframe.errors import ArgumentError
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.keyboard import keyboard
 from crawlservice.cli.terminal import PLAIN_EVERY
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.top import ClusterView
 
 

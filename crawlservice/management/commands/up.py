@@ -16,9 +16,9 @@ from django.db import connection
 from crawlframe.errors import ConfigError
 from crawlservice.accounts import setup_link
 from crawlservice.accounts.journal import record
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.local_node import manage_command
 from crawlservice.cli.process_group import ProcessGroup
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.connections.checks import check_redis
 from crawlservice.connections.frontier import frontier
 from crawlservice.security import exposure

@@ -33,6 +33,15 @@
     picking?.classList.add("cf-picked");
   });
 
+  // A link that was found is the next page to try.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-try]");
+    if (!link) return;
+    const input = document.querySelector("[name=try_url]");
+    input.value = link.dataset.try;
+    input.parentElement.querySelector("[hx-post]").click();
+  });
+
   // -- selectors --------------------------------------------------------------------------------
 
   const own = (element) => {

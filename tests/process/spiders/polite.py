@@ -20,3 +20,8 @@ class Polite(Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url}
+
+
+class Patient(Polite):
+    name = "patient"
+    settings = {"delay": 1}

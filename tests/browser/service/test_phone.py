@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import Page
 
-from crawlservice.models import Host
+from tests.browser.conftest import submit_watched
+from tests.process.conftest import OddWeb
 
-# The pages are the same on both databases.
-pytestmark = [pytest.mark.process, pytest.mark.parametrize("database", ["sqlite"], indirect=True)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 SHOWN = """() => [...document.querySelectorAll('#result_list [data-label]')].map(cell =>
     [cell.dataset.label.toLowerCase(), getComputedStyle(cell, '::before').textTransform])"""
 
 
-def test_the_name_of_a_file_is_not_capitalized(
-    start: Callable[[dict[str, str]], str],
-    manage_env: dict[str, str],
-    open_page: Callable[[str], Page],
-) -> None:
-    Host.objects.create(name="shop.example")
-    page = open_page(f"{start(manage_env)}admin/crawlservice/host/")
+def test_the_name_of_a_file_is_not_capitalized(site: str, page: Page, web: OddWeb) -> None:
+    submit_watched(page, site, web.url, pages=1)
+    page.goto(f"{site}admin/crawlservice/host/")
     page.set_viewport_size({"width": 390, "height": 800})
     shown = dict(page.evaluate(SHOWN))
     assert shown["robots.txt"] == "none"

@@ -4,18 +4,16 @@ retried, exported; and a reload that was refused."""
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, Request, expect
 
-from tests.browser.conftest import TIMEOUT_MS
+from tests.browser.conftest import TIMEOUT_MS, number_of
 from tests.process.conftest import OddWeb
 from tests.process.reload_project import Project, shop
 
-# The pages are the same on both databases.
-pytestmark = [pytest.mark.process, pytest.mark.parametrize("database", ["sqlite"], indirect=True)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 
 def tile(page: Page, name: str) -> str:
@@ -52,17 +50,11 @@ FINISHED = "Number(document.querySelector('[data-name=nf]').textContent.replace(
 
 
 def test_a_crawl_is_submitted_watched_steered_and_exported(
-    start: Callable[[dict[str, str]], str],
-    manage_env: dict[str, str],
-    open_page: Callable[[str], Page],
-    web: OddWeb,
-    tmp_path: Path,
+    site: str, page: Page, web: OddWeb, tmp_path: Path
 ) -> None:
     web.latency = 0.2
     web.statuses = {"/3": 404, "/7": 404}
-    manage_env["CRAWLFRAME_SPIDERS"] = "tests.browser.spiders"
-    page = open_page(f"{start(manage_env)}admin/submit/")
-
+    page.goto(f"{site}admin/submit/")
     page.click("text=Numbered pages of a small site.")
     page.fill("input[name=argument-site]", web.url)
     page.fill("input[name=argument-pages]", "0")
@@ -72,7 +64,8 @@ def test_a_crawl_is_submitted_watched_steered_and_exported(
     assert page.input_value("input[name=argument-site]") == web.url
     page.fill("input[name=argument-pages]", "80")
     page.click("#content form button[type=submit]")
-    page.wait_for_url("**/task/1/change/")
+    page.wait_for_url("**/task/*/change/")
+    task = number_of(page)
 
     stay(page)
     wait(page, f"{FINISHED} > 3")
@@ -114,7 +107,7 @@ def test_a_crawl_is_submitted_watched_steered_and_exported(
 
     with page.expect_download() as download:
         page.click("a[download]:has-text('csv')")
-    assert download.value.suggested_filename == "task-1.csv"
+    assert download.value.suggested_filename == f"task-{task}.csv"
     path = tmp_path / "items.csv"
     download.value.save_as(path)
     with path.open(newline="") as file:
@@ -130,20 +123,15 @@ def test_a_crawl_is_submitted_watched_steered_and_exported(
 
 
 def test_a_refused_reload_is_shown_on_the_dashboard(
-    start: Callable[[dict[str, str]], str],
-    manage_env: dict[str, str],
-    open_page: Callable[[str], Page],
-    tmp_path: Path,
+    site: str, page: Page, project: Project
 ) -> None:
-    project = Project.make(tmp_path / "project")
-    page = open_page(f"{start(project.env(manage_env))}admin/")
+    page.goto(f"{site}admin/")
     stay(page)
     nodes = page.locator("section:has(h2:text-is('Nodes')) tbody tr")
     expect(nodes).to_have_count(1)
     expect(nodes).to_contain_text("idle")
     project.write("shops/shop.py", shop("broken").replace("def parse", "dfe parse"))
-    trouble = page.locator(".cf-trouble")
-    expect(trouble).to_contain_text("SyntaxError")
+    trouble = page.locator(".cf-trouble:has-text('SyntaxError')")
     expect(trouble).to_contain_text("shops/shop.py")
     expect(trouble).to_contain_text("dfe parse")
     expect(nodes).to_contain_text("abnormal")

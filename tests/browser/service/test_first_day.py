@@ -1,38 +1,25 @@
-"""The first administrator's first minutes: the link that `up` prints, logging out and in again."""
+"""The first administrator's first minutes: the link that `up` prints, another user, and logging in
+again."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.service.conftest import PASSWORD
+
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
-PASSWORD = "correct horse 9"
 
-
-def test_from_the_setup_link_to_a_user_who_logs_in(start_manage, manage_env, browser: Browser):
-    running = start_manage("up", "--bind", "127.0.0.1:0", "--workers", "1")
-    running.wait_for("Ctrl-C stops everything.", 60)
-    found = re.search(r"first administrator: (http://\S+/)setup/\S+", running.output)
-    assert found
-    link, site = found[0].split(": ")[1], found[1]
-
-    page = browser.new_context().new_page()
-    page.goto(link)
-    page.fill("[name=username]", "ada")
-    for password, problem in (("12345", "too short"), (PASSWORD, "")):
-        page.fill("[name=password1]", password)
-        page.fill("[name=password2]", password)
-        page.click("#setup-form button[type=submit]")
-        if problem:
-            page.get_by_text(problem).first.wait_for()
-    page.wait_for_url(f"{site}admin/")
-
+def test_from_the_setup_link_to_a_user_who_logs_in(
+    setup_link: str, site: str, page: Page, new_page: Callable[..., Page]
+) -> None:
     page.goto(f"{site}admin/auth/user/add/")
     page.fill("[name=username]", "bob")
     page.fill("[name=password1]", PASSWORD)
@@ -41,8 +28,8 @@ def test_from_the_setup_link_to_a_user_who_logs_in(start_manage, manage_env, bro
     page.click("[name=_save]")
     page.wait_for_url(re.compile(r"/admin/auth/user/"))
 
-    bob = browser.new_context().new_page()
-    bob.goto(link)
+    bob = new_page()
+    bob.goto(setup_link)
     assert bob.get_by_text("This link does not work").is_visible()
     bob.goto(f"{site}admin/crawlservice/task/")
     bob.fill("[name=username]", "bob")
@@ -59,4 +46,5 @@ def test_from_the_setup_link_to_a_user_who_logs_in(start_manage, manage_env, bro
     page.goto(f"{site}admin/crawlservice/action/")
     verbs = [one.strip() for one in page.locator(".field-shown_verb").all_inner_texts()]
     told = [word.splitlines()[-1].strip() for word in verbs if word]
-    assert told == ["login", "login failed", "add user", "login", "setup", "make setup link"]
+    assert told[:3] == ["login", "login failed", "add user"]
+    assert told[-3:] == ["login", "setup", "make setup link"]

@@ -1,0 +1,40 @@
+"""The JSON Schema of a spider's arguments, and the formats of text that it may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime, time
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import ValidationError, best_match
+
+from crawlframe.errors import BadRequest
+from crawlframe.links import normalise
+
+_formats = FormatChecker(formats=["uuid", "regex"])
+
+
+def _check_format(name: str, read: Callable[[str], object]) -> None:
+    """Declares text to be of this format if ``read`` does not raise."""
+
+    def is_read(value: object) -> bool:
+        if isinstance(value, str):
+            read(value)
+        return True
+
+    _formats.checks(name, (ValueError, BadRequest))(is_read)
+
+
+_check_format("date", date.fromisoformat)
+_check_format("date-time", datetime.fromisoformat)
+_check_format("time", time.fromisoformat)
+_check_format("uri", normalise)
+
+
+def first_error(schema: dict[str, Any], values: dict[str, Any]) -> ValidationError | None:
+    """Returns the most telling error of ``values``; None if they fit."""
+    error: ValidationError | None = best_match(
+        Draft202012Validator(schema, format_checker=_formats).iter_errors(values)
+    )
+    return error

@@ -1,0 +1,49 @@
+"""What a worker reports to its master, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from crawlframe.conf import Settings
+from crawlframe.frontier.records import NO_SIGNAL, Claimed
+from crawlframe.node.messages import WorkerReport
+from crawlframe.node.worker.worker import Worker
+
+ONE, OTHER = (Claimed(rid, 1, "a.example", 0, 0, b"", claim=7) for rid in (b"one", b"other"))
+
+
+class Line:
+    """The end of a channel that keeps what is sent."""
+
+    pending = False
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_worker_that_is_not_busy_reports_at_once_what_it_sent(busy: bool) -> None:
+    async def main() -> list[WorkerReport]:
+        line: Any = Line()
+        nothing: Any = None
+        worker = Worker(Settings(), nothing, nothing, "", 1, line, lambda slot, rid: None)
+        worker._loop = asyncio.get_running_loop()
+        worker._committer = SimpleNamespace(held=0)  # type: ignore[assignment]
+        worker._busy = busy
+        worker._on_fetched(OTHER, NO_SIGNAL)  # that can wait for others
+        await asyncio.sleep(0)
+        assert line.sent == []
+        worker._on_sent(ONE)
+        await asyncio.sleep(0)
+        return list(line.sent)
+
+    reports = asyncio.run(main())
+    assert [[sent[:2] for sent in one.sent] for one in reports] == [[(b"one", 7)]] * (not busy)
+    assert [[over[:2] for over in one.fetched] for one in reports] == [[(b"other", 7)]] * (not busy)

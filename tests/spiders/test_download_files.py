@@ -1,0 +1,51 @@
+"""The example in docs/howto/download-files.md stores files from a real server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fetch.conftest import Site, _server, site
+from tests.spiders.test_docs import crawl, html, items
+
+__all__ = ("_server", "site")
+
+PAGE = Path(__file__).parents[2] / "docs/howto/download-files.md"
+
+
+def test_files_are_stored_once_and_checked(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FILES", str(tmp_path))
+    (source,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    source = source.replace("https://files.example", site.url).replace("files.example", "127.0.0.1")
+    module: dict[str, Any] = {"__name__": "howto_downloads"}
+    exec(compile(source, str(PAGE), "exec", dont_inherit=True), module)
+    spider = module["Downloads"]
+    spider.settings = {**spider.settings, "delay": 0, "robots": False}
+    bodies = {"/a.bin": bytes(range(256)), "/b.bin": bytes(range(256)), "/c.bin": b"other"}
+    sums = {path: hashlib.sha256(body).hexdigest() for path, body in bodies.items()}
+    wrong = sums | {"/c.bin": "0" * 64}
+    for path, body in bodies.items():
+        site.answer(path, body, headers={"Content-Type": "application/octet-stream"})
+    links = (
+        f'<a class=file href="{path}" data-sha256="{sum_}">f</a>' for path, sum_ in wrong.items()
+    )
+    html(site, "/downloads", "".join(links))
+
+    outcomes = crawl(spider, {})
+    stored = [json.loads(item) for item in items(outcomes)]
+    kept = tmp_path / sums["/a.bin"][:2] / sums["/a.bin"]
+    assert [(one["url"], one["size"], one["path"]) for one in stored] == [
+        (f"{site.url}/a.bin", 256, str(kept)), (f"{site.url}/b.bin", 256, str(kept)),
+    ]  # fmt: skip
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [kept]
+    assert kept.read_bytes() == bodies["/a.bin"]
+    (failed,) = [one for one in outcomes if one.reason]
+    assert (failed.url, failed.reason) == (f"{site.url}/c.bin", "callback")
+    assert f"the checksum is {sums['/c.bin']}, not 000" in failed.detail
