@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IResolverSimple
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 HERE = "127.0.0.1"
-_MARK = "CRAWLFRAME_FENCED"  # in the environment: the namespace is made
+_MARK = "FENCED_BENCHMARK"  # in the environment: the namespace is made
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.process.conftest import Look, OddWeb, Submit
+from tests.process.conftest import Look, OddWeb, wait_for
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -16,13 +16,16 @@ Manage = Callable[..., subprocess.CompletedProcess[str]]
 def test_the_log_of_a_task_has_what_its_spider_said(
     manage: Manage,
     start_manage: Callable[..., object],
-    submit: Submit,
     look: Look,
     web: OddWeb,
 ) -> None:
     web.pages = {"/": ["/a"]}
     node = start_manage("runcrawler", "--workers", 1)
-    task = submit("talking", url=web.url, password="very secret")
+    wait_for(lambda: "talking" in look.frontier.spiders.all())
+    # As a process, which seals the password with the key of the node.
+    done = manage("submit", "talking", "-a", f"url={web.url}", "-a", "password=very secret")
+    assert done.returncode == 0, done.stderr
+    task = 1
     followed = manage("task", task, "--log", "--follow")
     look.wait(task)
     assert followed.returncode == 0, followed.stderr
