@@ -87,7 +87,8 @@ def measure(options: argparse.Namespace, work: Path) -> int:
                     return 1
             pairs.append(pair)
             ratio = pair[OURS].crawl / pair[SCRAPY].crawl
-            say("ported", f"pair {number + 1}: {pair[SCRAPY]} {pair[OURS]}, {ratio:.2f}")
+            both = f"{pair[SCRAPY].crawl:.2f} and {pair[OURS].crawl:.2f} ms a page"
+            say("ported", f"pair {number + 1}: {both}, {ratio:.2f}")
     report(pairs, options)
     return 0
 
