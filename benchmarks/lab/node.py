@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ import psycopg2
 from benchmarks.lab.meter import Metered, Usage
 from benchmarks.lab.postgres import Postgres
 from crawlframe.conf import Settings
-from crawlframe.frontier import Frontier
+from crawlframe.frontier import Counts, Frontier
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MANAGE = (sys.executable, "manage.py")
@@ -88,6 +88,16 @@ class Node:
                 if time.monotonic() > deadline:
                     raise self.run.problem(f"has not finished task {task} after {timeout:.0f} s")
                 time.sleep(POLL_EVERY)
+
+    def counts_of(self, task: int) -> Iterator[Counts]:
+        """The counters of a task whenever the next ones are asked for, until it has ended. Raises
+        RuntimeError if the node ends before."""
+        frontier = Frontier.connect(self._redis, Settings(), follows=True)
+        with closing(frontier.store.redis):
+            while counts := frontier.counts(task):
+                if not self.run.lives():
+                    raise self.run.problem("ended before its task")
+                yield counts
 
     def stop(self) -> Usage:
         """Stops it as an operator does: SIGTERM, then waits until all have ended."""

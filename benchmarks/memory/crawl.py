@@ -18,9 +18,6 @@ from benchmarks.lab.redis import RedisServer
 from benchmarks.lab.tree import Tree
 from benchmarks.memory.growth import Sample
 from benchmarks.memory.names import Names
-from crawlframe.conf import Settings
-from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.records import Counts
 
 IN_FLIGHT = 64
@@ -66,24 +63,18 @@ def crawl(pages: int, work: Path) -> list[Sample]:
 def _watch(node: Node, redis: RedisServer, task: int, pages: int) -> Iterator[Sample]:
     started = reported = time.monotonic()
     names = Names(node.run.processes)
-    with closing(Frontier.connect(redis.url, Settings()).store.redis) as connection:
-        frontier = Frontier(
-            PartitionedStore(connection, Settings().key_prefix, Settings().partitions)
-        )
-        while counts := frontier.counts(task):
-            if not node.run.lives():
-                raise node.run.problem("ended before its task")
-            now = time.monotonic()
-            sample = _sample(now - started, counts, names, redis)
-            yield sample
-            if now - reported >= TELL:
-                reported = now
-                say("memory", _progress(sample, pages))
-            if sample.seconds > 60 + pages / SLOWEST:
-                raise node.run.problem(f"has done {sample.pages} pages in {sample.seconds:.0f} s")
-            # At most twenty times a second, because measuring takes some milliseconds.
-            rate = max(1.0, sample.pages / max(sample.seconds, 1.0))
-            time.sleep(min(2.0, max(0.05, pages / rate / SAMPLES)))
+    for counts in node.counts_of(task):
+        now = time.monotonic()
+        sample = _sample(now - started, counts, names, redis)
+        yield sample
+        if now - reported >= TELL:
+            reported = now
+            say("memory", _progress(sample, pages))
+        if sample.seconds > 60 + pages / SLOWEST:
+            raise node.run.problem(f"has done {sample.pages} pages in {sample.seconds:.0f} s")
+        # At most twenty times a second, because measuring takes some milliseconds.
+        rate = max(1.0, sample.pages / max(sample.seconds, 1.0))
+        time.sleep(min(2.0, max(0.05, pages / rate / SAMPLES)))
 
 
 def _sample(seconds: float, counts: Counts, names: Names, redis: RedisServer) -> Sample:

@@ -19,9 +19,6 @@ from benchmarks.memory.names import Names
 from benchmarks.sitemap.files import Files
 from benchmarks.sitemap.spiders.million import PAGES
 from benchmarks.starts.crawl import EVERY, NEVER, TELL, worker_memory
-from crawlframe.conf import Settings
-from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import PartitionedStore
 
 FOUND = (
     "SELECT count(*) FILTER (WHERE url LIKE %s), count(DISTINCT url) FILTER (WHERE url LIKE %s), "
@@ -74,29 +71,23 @@ def _watch(
 ) -> Iterator[Sample]:
     started = told = time.monotonic()
     names = Names(node.run.processes)
-    with closing(Frontier.connect(redis.url, Settings()).store.redis) as connection:
-        frontier = Frontier(
-            PartitionedStore(connection, Settings().key_prefix, Settings().partitions)
-        )
-        while counts := frontier.counts(task):
-            if not node.run.lives():
-                raise node.run.problem("ended before its task")
-            now = time.monotonic()
-            memory = redis.client.info("memory")["used_memory"]
-            worker = worker_memory(names)
-            sample = Sample(now - started, counts.na, counts.nr, worker, memory, *_worst(stalls))
-            yield sample
-            if now - told >= TELL:
-                told = now
-                say(
-                    "sitemap",
-                    f"{counts.na:,} of {urls:,} admitted, {counts.nr:,} wait, worker "
-                    f"{worker / 2**20:.1f} MiB, longest stall {1000 * sample.stall:.0f} ms, of "
-                    f"which computed {1000 * sample.computed:.0f}",
-                )
-            if alone and counts.nr == urls:  # also the sitemaps are done
-                return
-            time.sleep(EVERY)
+    for counts in node.counts_of(task):
+        now = time.monotonic()
+        memory = redis.client.info("memory")["used_memory"]
+        worker = worker_memory(names)
+        sample = Sample(now - started, counts.na, counts.nr, worker, memory, *_worst(stalls))
+        yield sample
+        if now - told >= TELL:
+            told = now
+            say(
+                "sitemap",
+                f"{counts.na:,} of {urls:,} admitted, {counts.nr:,} wait, worker "
+                f"{worker / 2**20:.1f} MiB, longest stall {1000 * sample.stall:.0f} ms, of "
+                f"which computed {1000 * sample.computed:.0f}",
+            )
+        if alone and counts.nr == urls:  # also the sitemaps are done
+            return
+        time.sleep(EVERY)
 
 
 def _worst(stalls: Path) -> tuple[float, float]:

@@ -16,9 +16,6 @@ from benchmarks.lab.node import Node, migrated
 from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.memory.names import Names
-from crawlframe.conf import Settings
-from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import PartitionedStore
 
 EVERY = 1.0  # seconds between two samples
 TELL = 20.0  # seconds between two lines of progress
@@ -67,23 +64,17 @@ def _watch(
 ) -> Iterator[Sample]:
     started = told = time.monotonic()
     names = Names(node.run.processes)
-    with closing(Frontier.connect(redis.url, Settings()).store.redis) as connection:
-        frontier = Frontier(
-            PartitionedStore(connection, Settings().key_prefix, Settings().partitions)
-        )
-        while counts := frontier.counts(task):
-            if not node.run.lives():
-                raise node.run.problem("ended before its task")
-            now = time.monotonic()
-            memory = redis.client.info("memory")["used_memory"]
-            yield Sample(now - started, counts.na, counts.nr, worker_memory(names), memory)
-            if now - told >= TELL:
-                told = now
-                rate = counts.na / (now - started)
-                say("starts", f"{counts.na:,} of {urls:,} admitted, {rate:,.0f}/s")
-            if alone and counts.na > urls:
-                return
-            time.sleep(EVERY)
+    for counts in node.counts_of(task):
+        now = time.monotonic()
+        memory = redis.client.info("memory")["used_memory"]
+        yield Sample(now - started, counts.na, counts.nr, worker_memory(names), memory)
+        if now - told >= TELL:
+            told = now
+            rate = counts.na / (now - started)
+            say("starts", f"{counts.na:,} of {urls:,} admitted, {rate:,.0f}/s")
+        if alone and counts.na > urls:
+            return
+        time.sleep(EVERY)
 
 
 def worker_memory(names: Names) -> int:

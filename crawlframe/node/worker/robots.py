@@ -23,10 +23,10 @@ from crawlframe.node.worker.site_files import (
     MAX_CACHED,
     RECHECK,
     SHORTLY,
-    Elsewhere,
     Leaves,
     SiteFiles,
     Wait,
+    once,
 )
 from crawlframe.record import Errand
 from crawlframe.request import Request
@@ -87,18 +87,13 @@ class RobotsGuard:
         if len(origin) > MAX_ORIGIN:  # no such host exists
             return ALLOW_ALL
         key = (origin, token)
-        first = not self._cache.is_loading(key)
         errand = Errand(origin + PATH, origin + PATH, 0, user_agent, via, host_of(url))
 
         async def load() -> Loaded[Rules]:
             return await self._load(url, errand, leaves, in_place)
 
         try:
-            return await self._cache.get(key, load)
-        except Elsewhere:
-            if first:
-                raise
-            raise Wait(url) from None  # the errand is another request's
+            return await once(self._cache, key, url, load)
         except RobotsUnread as error:  # each request has its own, for its errback
             raise error.copy() from None
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, PrivateAddress
@@ -16,6 +16,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
 from crawlframe.ledger import RobotsTurn
 from crawlframe.links import host_of
+from crawlframe.node.worker.loading_cache import Loaded, LoadingCache
 from crawlframe.node.worker.robots_store import RobotsStore
 from crawlframe.node.worker.signalling import NO_MEASURE, REFUSING
 from crawlframe.record import Errand
@@ -39,6 +40,9 @@ RECHECK = 600.0  # seconds after which a worker looks again at what the database
 MAX_CACHED = 2_000  # files of one kind that a worker keeps, parsed
 
 Leaves = Callable[[], None]
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Wait(BaseException):
@@ -159,6 +163,20 @@ class SiteFiles:
         except TimeoutError:
             why = f"{errand.url} was not complete within {TIMEOUT:g} s"
             return Fetched(hops=errand.hops, reason="timeout", detail=why)
+
+
+async def once(
+    cache: LoadingCache[K, V], key: K, url: str, load: Callable[[], Coroutine[Any, Any, Loaded[V]]]
+) -> V:
+    """What a file says, as ``cache`` has it or ``load`` returns it. Raises what that raises; but an
+    errand is that of the request for which it is loaded, and all others get Wait for ``url``."""
+    first = not cache.is_loading(key)
+    try:
+        return await cache.get(key, load)
+    except Elsewhere:
+        if first:
+            raise
+        raise Wait(url) from None
 
 
 def key_of(file: str) -> str:

@@ -16,9 +16,9 @@ from crawlframe.node.worker.site_files import (
     MAX_CACHED,
     RECHECK,
     SHORTLY,
-    Elsewhere,
     Leaves,
     Wait,
+    once,
 )
 from crawlframe.record import Errand
 from crawlframe.robots.rules import Rules, origin_of
@@ -52,18 +52,12 @@ class TdmGuard:
         if len(origin + PATH) > MAX_ORIGIN:  # no such host exists
             return NO_TDM_RULES
         key = (origin, self._robots.forgotten)
-        first = not self._cache.is_loading(key)
         errand = Errand(origin + PATH, origin + PATH, 0, user_agent, via, host_of(url))
 
         async def load() -> Loaded[TdmRules]:
             return await self._load(url, errand, leaves, in_place)
 
-        try:
-            return await self._cache.get(key, load)
-        except Elsewhere:
-            if first:
-                raise
-            raise Wait(url) from None  # the errand is another request's
+        return await once(self._cache, key, url, load)
 
     async def _load(
         self, url: str, errand: Errand, leaves: Leaves | None, in_place: bool
