@@ -178,6 +178,20 @@ class GrowingCrawl:
 
     # -- what must hold ---------------------------------------------------------------------------
 
+    def end(self) -> None:
+        """Brings a last version to all nodes. Checks that it is live, what the crawl has stored,
+        and that the nodes stop and leave nothing behind."""
+        last = self.author.commit("last")
+        for name in self.nodes:
+            self.pull(name)
+        self.finish()
+        for name in self.nodes:
+            assert self.judged(name, last) == "live"
+        self.check()
+        for node in self.nodes.values():
+            assert node.stop() == 0
+        assert self.left() == []
+
     def check(self) -> None:
         """Each task ended once, with exactly the generator's listings; each row and item is the
         work of the one version that its label names."""
