@@ -7,6 +7,7 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -361,7 +362,7 @@ def test_with_another_key_nothing_starts(
     settings_with(SECRET_KEY="b" * 50)
     with pytest.raises(SealError, match="CRAWLFRAME_SECRET_KEY"):
         DjangoLedger().task(task.pk)
-    Schedule.objects.update(next_at=timezone.now())
+    Schedule.objects.update(next_at=timezone.now() - timedelta(seconds=1))
     schedules.start_due()
     assert Run.objects.get().outcome == Run.Outcome.FAILED
     assert "CRAWLFRAME_SECRET_KEY" in Run.objects.get().problem

@@ -259,7 +259,7 @@ def test_it_is_tried_again_until_it_arrives(
     assert delivery.next_at is not None
     assert 20 < (delivery.next_at - timezone.now()).total_seconds() <= deliveries.RETRY_PAUSES[0]
     receiver.answers.clear()
-    Delivery.objects.update(next_at=timezone.now())
+    Delivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
     first, second = receiver.wait(2)
     arrived(1)
     assert first.headers["webhook-id"] == second.headers["webhook-id"]

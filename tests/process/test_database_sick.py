@@ -287,7 +287,9 @@ def test_results_are_held_while_it_refuses_them(
     told: str,
 ) -> None:
     crawl.advance(60)
+    crawl.web.latency = 1.0  # the crawl must not end before the harm is complete
     with harm(control):
+        crawl.web.latency = 0.1
         crawl.hold()
         assert told in control.log()
     crawl.resume()
