@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from email.utils import formatdate
 from operator import attrgetter
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import IO, NamedTuple
 import msgspec
 import uvloop
 
-from benchmarks.lab.connection import Connection
+from benchmarks.politeness.arrivals import has_gone, receive, stamp
 from benchmarks.politeness.limits import MISSING, MOVED, OK, AnyLimit, Limit, Reply
 from crawlservice.cli.process_group import die_with_parent
 
@@ -52,7 +53,7 @@ class Host(msgspec.Struct):
 class Entry(NamedTuple):
     """A request. Times in seconds since the epoch."""
 
-    arrived: float
+    arrived: float  # by the kernel, see arrivals.py
     replied: float
     host: str
     path: str
@@ -147,14 +148,30 @@ class _Server:
         return reply, ""
 
 
-class _Connection(Connection):
-    def __init__(self, servers: dict[str, _Server], log: IO[str]) -> None:
-        super().__init__()
+class _Conversation:
+    """A connection: requests one after another, without pipelining."""
+
+    def __init__(
+        self, connection: socket.socket, servers: dict[str, _Server], log: IO[str]
+    ) -> None:
+        self._connection = connection
         self._servers = servers
         self._log = log
 
-    def requested(self, request: bytes) -> None:
-        now = time.time()
+    async def hold(self) -> None:
+        """Returns when the client has gone, or has asked for an unknown host."""
+        received = b""
+        with self._connection, suppress(OSError):
+            while True:
+                data, arrived = await receive(self._connection)
+                received += data
+                if received.endswith(b"\r\n\r\n"):
+                    request, received = received, b""
+                    await self._requested(request, arrived)
+                elif not data:
+                    return
+
+    async def _requested(self, request: bytes, arrived: float) -> None:
         lines = request.decode("latin-1").splitlines()
         headers = {
             name.lower(): value.strip()
@@ -164,13 +181,15 @@ class _Connection(Connection):
         path = [*lines[0].split(), "", ""][1]
         server = self._servers.get(name)
         if server is None:
-            self.transport.abort()
-            return
-        reply, target = server.reply(path, now)
-        entry = Entry(now, now, name, path, reply.status, None, headers.get("user-agent", ""))
-        self.after(reply.latency, self._send, server.host, entry, reply, target)
+            raise ConnectionAbortedError(f"there is no host {name}")
+        reply, target = server.reply(path, arrived)
+        agent = headers.get("user-agent", "")
+        entry = Entry(arrived, arrived, name, path, reply.status, None, agent)
+        if reply.latency:
+            await asyncio.sleep(reply.latency)
+        await self._send(server.host, entry, reply, target)
 
-    def _send(self, host: Host, entry: Entry, reply: Reply, target: str) -> None:
+    async def _send(self, host: Host, entry: Entry, reply: Reply, target: str) -> None:
         now = time.time()
         body = (host.robots or "").encode() if entry.path == ROBOTS else PAGE
         kind = "text/plain" if entry.path == ROBOTS else "text/html; charset=utf-8"
@@ -184,15 +203,15 @@ class _Connection(Connection):
             if host.dated:
                 until = float(math.ceil(until))
                 headers["Retry-After"] = formatdate(until, usegmt=True)
-        if gone := self.transport.is_closing():
-            until = None
-        else:
+        gone = has_gone(self._connection)
+        done = entry._replace(replied=now, status=0 if gone else reply.status)
+        done = done._replace(until=None if gone else until)
+        self._log.write(f"{json.dumps(done)}\n")
+        if not gone:
             lines = [f"HTTP/1.1 {reply.status} {REASONS[reply.status]}"]
             lines += [f"{name}: {value}" for name, value in headers.items()]
-            self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
-        status = 0 if gone else reply.status
-        done = entry._replace(replied=now, status=status, until=until)
-        self._log.write(f"{json.dumps(done)}\n")
+            whole = "\r\n".join([*lines, "", ""]).encode() + body
+            await asyncio.get_running_loop().sock_sendall(self._connection, whole)
 
 
 def _listen(addresses: Iterable[str]) -> tuple[int, list[socket.socket]]:
@@ -216,9 +235,24 @@ async def _serve(hosts: Sequence[Host], log: Path) -> None:
     port, sockets = _listen(dict.fromkeys(host.address or host.name for host in hosts))
     servers = {host.name: _Server(host, port) for host in hosts}
     loop = asyncio.get_running_loop()
+    conversations: set[asyncio.Task[None]] = set()
+
+    def accept(listener: socket.socket) -> None:
+        with suppress(BlockingIOError):  # accept all that wait
+            while True:
+                connection, _ = listener.accept()
+                connection.setblocking(False)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                stamp(connection)
+                one = loop.create_task(_Conversation(connection, servers, lines).hold())
+                conversations.add(one)  # the loop itself keeps only a weak reference
+                one.add_done_callback(conversations.discard)
+
     with log.open("a", buffering=1) as lines:
         for one in sockets:
-            await loop.create_server(lambda: _Connection(servers, lines), sock=one, backlog=BACKLOG)
+            one.setblocking(False)
+            stamp(one)  # so that the kernel notes times from the first packet on
+            loop.add_reader(one, accept, one)
         print(port, flush=True)
         await asyncio.Event().wait()
 
