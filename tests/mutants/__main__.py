@@ -17,9 +17,14 @@ def main() -> int:
     )
     parser.add_argument("--only", nargs="+", default=[], metavar="FILE", help="as in claim.lua")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--again", action="store_true", help="also what no test noticed before")
+    parser.add_argument(
+        "--again", action="store_true", help="also what no test has noticed, or can"
+    )
     parser.add_argument("--quick", action="store_true", help="without the tests that take long")
     parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="no others")
+    parser.add_argument(
+        "--each", type=float, default=math.inf, metavar="SECONDS", help="of tests for one mutant"
+    )
     parser.add_argument("--minutes", type=float, default=math.inf, help="ends after so many")
     parser.add_argument("--page", action="store_true", help="only write the report")
     options = parser.parse_args()
@@ -33,13 +38,15 @@ def main() -> int:
 
     verdicts = Verdicts(CHECKOUT / "build" / "mutants")
 
-    few = options.quick or options.tests
+    few = options.quick or options.tests or options.each < math.inf
     if not options.page:
         todo = []
         for mutant in mutants(options.only):
             verdict = verdicts.of(mutant)
-            again = options.again or (verdict and verdict.why == QUICK and not few)
-            if verdict is None or (again and not verdict.test and not reason(mutant)):
+            if verdict and verdict.test:
+                continue
+            tried = verdict is not None and (few or verdict.why != QUICK)
+            if options.again or not (tried or reason(mutant)):
                 todo.append(mutant)
         campaign = Campaign(
             todo,
@@ -47,6 +54,7 @@ def main() -> int:
             partial(print, flush=True),
             quick=options.quick,
             suites=options.tests,
+            each=options.each,
             seconds=60 * options.minutes,
         )
         if untried := campaign.run(options.jobs):

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from tests.mutants.arena import Arena, Row
 from tests.mutants.every import shown
@@ -26,8 +27,9 @@ TELL_EVERY = 25  # mutants
 
 
 class Campaign:
-    """``quick`` leaves out slow tests, ``suites`` all but these files. No new mutant is tried
-    ``seconds`` after the beginning."""
+    """``quick`` leaves out slow tests, ``suites`` all but these files, ``each`` those of a mutant
+    that would take longer, in seconds, of the code as it is. No new mutant is tried ``seconds``
+    after the beginning."""
 
     def __init__(
         self,
@@ -37,13 +39,15 @@ class Campaign:
         *,
         quick: bool = False,
         suites: Sequence[str] = (),
+        each: float = math.inf,
         seconds: float = math.inf,
     ) -> None:
         self._verdicts = verdicts
         self._tell = tell
         self._quick = quick
         self._suites = suites or ([FRONTIER] if quick else SUITES)
-        self._missed = QUICK if quick or suites else ""  # why a survivor is one
+        self._each = each
+        self._missed = QUICK if quick or suites or each < math.inf else ""  # why a survivor is one
         self._total = len(mutants)
         self._left: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
         for mutant in mutants:
@@ -112,7 +116,10 @@ class Campaign:
 
     def _tests(self, mutant: Mutant, arena: Arena) -> list[Row]:
         tests = self._verdicts.likeliest(mutant, arena.tests, self._shown.statement(mutant))
-        return [row for row in tests if not self._quick or row.seconds < SHORT]
+        if self._quick:
+            tests = [row for row in tests if row.seconds < SHORT]
+        until = accumulate(row.seconds for row in tests)
+        return [row for row, seconds in zip(tests, until, strict=True) if seconds <= self._each]
 
     def _keep(self, mutant: Mutant, verdict: Verdict) -> None:
         self._verdicts.keep(mutant, verdict)

@@ -26,8 +26,9 @@ one fails. If no test notices a change, nobody knows what that line is for.
 `python -m tests.mutants` does this in copies of the checkout, with real Redis and database servers.
 It resumes where it was interrupted (`build/mutants/` keeps the results) and writes this page.
 `--only claim.lua` limits it to some files, `--tests tests/frontier/test_claim.py` to some tests,
-`--minutes 5` ends it early, `--jobs` uses more cores, `--again` repeats the mutants that no test
-noticed.
+`--each 10` to the likeliest tests of each mutant, 10 seconds of them. `--minutes 5` ends it early,
+`--jobs` uses more cores, `--again` repeats the mutants that no test noticed, and tries those that
+none can notice.
 
 - **Which tests**: those of `tests/frontier`, the ledger's and the eras' in `tests/crawlservice`,
   and `tests/node`, as far as they run the line at all; first those that noticed something near it.
@@ -76,7 +77,7 @@ def summary(tried: Iterable[tuple[Mutant, Verdict | None]]) -> str:
 def _kind(mutant: Mutant, verdict: Verdict | None) -> str:
     if verdict and verdict.test:
         return "noticed"
-    if verdict and reason(mutant):
+    if reason(mutant):
         return "equivalent"
     return UNTRIED if verdict is None or verdict.why == QUICK else "survives"
 
@@ -121,10 +122,8 @@ def _code(line: str) -> str:
 
 
 def _noticed_by(mutant: Mutant, verdict: Verdict | None) -> str:
-    kind = _kind(mutant, verdict)
-    if verdict is None or kind == UNTRIED:
-        return UNTRIED
-    if verdict.test:
+    if verdict and verdict.test:
         test = verdict.test.removeprefix("tests/").replace("|", "\\|")
         return f"{test} (hangs)" if verdict.why == "hangs" else test
-    return f"{EQUIVALENT}{why}" if (why := reason(mutant)) else SURVIVES
+    kind = _kind(mutant, verdict)
+    return {"equivalent": f"{EQUIVALENT}{reason(mutant)}", "survives": SURVIVES}.get(kind, UNTRIED)
