@@ -118,6 +118,28 @@ def test_while_an_era_is_closed_nothing_is_claimed_and_no_life_begins(
         node.leases.renew(1, 15)
 
 
+def test_damage_found_while_an_era_is_closed_leaves_it_closed(
+    client: Callable[..., Frontier], redis_client: Redis
+) -> None:
+    founder = client()
+    founder.eras.begin(1)
+    redis_client.hset(founder.store.keys[0]("REQ"), "rid", "junk")
+    assert founder.store.run("quarantine", 0, "req", "rid", "junk", 1) == 1
+    assert founder.eras.read() == [(1, "closed")]
+
+
+def test_an_unreadable_era_is_doubted_and_replaced_by_the_next(
+    client: Callable[..., Frontier], redis_client: Redis
+) -> None:
+    frontier = client()
+    redis_client.set(frontier.store.keys[0]("ERA"), "junk")
+    with pytest.raises(EraChanged, match="ERA 0 is doubted"):
+        frontier.claim(1, 1, 10)
+    frontier.eras.begin(1)
+    frontier.eras.open()
+    assert frontier.eras.settled() == 1
+
+
 LOST: dict[str, Callable[[Bench], object]] = {
     "claim": lambda bench: bench.claim(1),
     "a fetch that is over": lambda bench: bench.claim(0, fetched=[bench.held]),
