@@ -449,3 +449,18 @@ def test_partitions_are_separate(make_bench: Any, redis_client: Redis) -> None:
     begin(bench, hosts=12, each=2, concurrency=1)
     assert len(settle(bench)) == 2  # one in each
     assert bench.frontier.audit() == []
+
+
+@pytest.mark.parametrize("value", ["junk", -5])
+def test_an_impossible_number_of_slots_is_replaced(bench: Bench, value: object) -> None:
+    begin(bench, hosts=2, each=5, concurrency=3)
+    flying = settle(bench)
+    bench.redis.hset(bench.key("ADDRESS", ONE), "a", value)
+    bench.complete_all(flying[:1])
+    assert slots(bench) == 0
+    more = bench.claim()
+    assert len(more) == slots(bench) == 3
+    bench.redis.hset(bench.key("ADDRESS", ONE), "a", value)
+    bench.complete_all(more[:2])
+    assert len(bench.claim()) == 3
+    bench.redis.flushall()  # the audit would find what is not counted

@@ -12,7 +12,7 @@ from crawlframe.frontier import TaskLimits
 from crawlframe.frontier.hosts import HostOrder
 from tests.frontier.bench import Bench
 
-HOUR = 3600.0
+HOUR, DAY = 3600.0, 86400.0
 
 
 def obeying(bench: Bench, *requests: object, task: int = 1, delay: int = 0) -> None:
@@ -223,3 +223,45 @@ def test_an_order_without_an_end_outlives_an_era(bench: Bench) -> None:
     bench.open(*bench.requests(1))
     assert bench.claim() == []
     assert bench.frontier.hosts.held() == {"a.example": ("paused", math.inf)}
+
+
+def ttl_of_an_idle_host(bench: Bench, **fields: object) -> float:
+    """Seconds for which a host with these fields is kept after its last request; -0.001: always."""
+    bench.open(*bench.requests(1))
+    (one,) = bench.claim()
+    bench.redis.hset(bench.key("HOST", "a.example"), mapping=fields)
+    bench.complete(one)
+    assert bench.redis.exists(bench.key("HOST", "a.example"))
+    kept = float(bench.redis.pttl(bench.key("HOST", "a.example"))) / 1000
+    bench.redis.flushall()  # such fields alone are no sound state
+    return kept
+
+
+def in_ms(seconds: float) -> int:
+    """The time in so many seconds, in milliseconds."""
+    return int(1000 * (time.time() + seconds))
+
+
+@pytest.mark.parametrize("field", ["ro", "g", "b"])
+def test_what_was_learned_about_a_host_is_kept_for_a_day(bench: Bench, field: str) -> None:
+    assert ttl_of_an_idle_host(bench, **{field: "1"}) == pytest.approx(DAY, abs=60)
+
+
+def test_its_address_is_kept_for_ten_minutes(bench: Bench) -> None:
+    assert ttl_of_an_idle_host(bench, ip="192.0.2.1") == pytest.approx(600, abs=60)
+
+
+@pytest.mark.parametrize("field", ["od", "oc", "op"])
+def test_an_order_without_end_is_kept_for_ever(bench: Bench, field: str) -> None:
+    assert ttl_of_an_idle_host(bench, x=1, **{field: "1"}) == -0.001
+
+
+@pytest.mark.parametrize("field", ["od", "oc"])
+def test_an_order_is_kept_until_it_ends(bench: Bench, field: str) -> None:
+    fields = {"x": 1, field: "1", "ou": in_ms(3 * DAY)}
+    assert ttl_of_an_idle_host(bench, **fields) == pytest.approx(3 * DAY, abs=60)
+
+
+def test_a_rest_is_kept_for_a_day_after_its_end(bench: Bench) -> None:
+    fields = {"x": 1, "r": in_ms(2 * DAY)}
+    assert ttl_of_an_idle_host(bench, **fields) == pytest.approx(3 * DAY, abs=60)
