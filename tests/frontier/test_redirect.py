@@ -184,6 +184,7 @@ def test_one_of_a_task_that_is_gone_is_let_go(redis_client: Redis) -> None:
     moved = [Redirect(one.rid, one.host, B, one.record + b"+") for one in held.values()]
     assert bench.frontier.redirect(1, moved) == 2
     assert bench.redis.hkeys(bench.key("OWN")) == []
+    assert not bench.redis.exists(bench.key("INPROGRESS", 1))
     assert bench.store.era_of(0) == (0, "doubted")
     assert bench.redis.lrange(bench.key("LANE", f"2:{bench.request('x').rank}:{B}"), 0, -1) == [
         held["kept"].rid
