@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from crawlframe import faults
+from crawlframe.budgets import ByteBudget
 from crawlframe.conf import Settings
 from crawlframe.faults import Faults
 from crawlframe.frontier import Completion, Frontier, TaskLimits
@@ -91,6 +92,7 @@ class Desk:
         committer.run()  # here: the connection to the database is of this thread
         assert committer.held == 0
         assert sorted(self.settled) == sorted(outcome.rid for outcome in outcomes)
+        self.settled.clear()
         return committer
 
     def committer(self) -> Committer:
@@ -576,3 +578,33 @@ def test_statistics_are_written_while_nothing_arrives(
     assert added.wait(10)
     committer.close()
     committer.join()
+
+
+# -- tasks that end or move -----------------------------------------------------------------------
+
+
+def field_of_task(desk: Desk, name: str) -> bytes | None:
+    value: bytes | None = desk.bench.redis.hget(desk.bench.key("TASK", 1), name)
+    return value
+
+
+def test_the_frontier_learns_that_a_spider_closed_its_task(desk: Desk) -> None:
+    desk.write(desk.outcome("/a"))
+    assert field_of_task(desk, "state") == b"running"
+    desk.write(desk.outcome("/b", closing="enough"))
+    assert field_of_task(desk, "state") == b"cancelling"
+
+
+def test_a_worker_learns_what_all_have_spent_on_a_host(desk: Desk) -> None:
+    mine, others = ByteBudget(0, 1000), ByteBudget(0, 1000)
+    desk.write(desk.outcome("/a", budget=others, size=300))
+    desk.write(desk.outcome("/b", budget=mine, size=400), desk.outcome("/c"))
+    assert (mine.spent, others.spent) == ({"a.example": 700}, {"a.example": 300})
+
+
+def test_a_node_without_its_code_no_longer_serves_a_task_of_one_worker(desk: Desk) -> None:
+    desk.bench.redis.hset(desk.bench.key("TASK", 1), "pin", "1")
+    desk.write(desk.outcome("/a").end(Verdict.PARK, "unknown spider"))
+    assert field_of_task(desk, "pin") == b"1"  # it holds two more
+    desk.write(*(desk.outcome(page).end(Verdict.PARK, "unknown spider") for page in PAGES[1:]))
+    assert field_of_task(desk, "pin") == b"0"
