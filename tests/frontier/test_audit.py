@@ -116,7 +116,7 @@ DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
     ),
     "stranger in a group": (
         lambda b: b.redis.sadd(b.key("PARKED_BY_TRIED", f"1:{b.tried}"), b"x" * 16),
-        "task 1 lists 2 requests for code other than ",
+        ", 1 are parked",
     ),
     "task of a tried list": (
         lambda b: b.redis.srem(b.key("TASKS_BY_TRIED", b.tried), 1),
@@ -320,6 +320,8 @@ def test_damage_of_addresses(redis_client: Redis) -> None:
         placed.redis.hincrby(key, "a", by)
         expected = f"address {ONE}: {missing} requests in flight are not counted"
         assert expected in placed.frontier.audit()
+    placed.redis.hdel(key, "a")
+    assert f"address {ONE}: 1 requests in flight are not counted" in placed.frontier.audit()
     placed.redis.hset(key, "a", 0)
     expected = f"address {ONE} has hosts that wait and free slots but no claim can see it"
     assert expected in placed.frontier.audit()
@@ -370,3 +372,20 @@ def test_counted_right_while_hashes_shrink(redis_client: Redis) -> None:
     for start in range(0, 4000, 250):
         bench.complete_all(held[start : start + 250])
         assert bench.frontier.audit() == []
+
+
+def test_a_host_is_missed_where_its_address_or_its_node_would_look(redis_client: Redis) -> None:
+    placed = Bench(redis_client, store=PartitionedStore)
+    begin(placed, hosts=2, each=1, concurrency=1)
+    (one,) = settle(placed)
+    waiting = "h1" if one.host == "h0" else "h0"
+    unseen = f"host {waiting} has requests and free slots but no claim can see it"
+    placed.redis.zrem(placed.key("WAITING", ONE), waiting)
+    assert unseen in placed.frontier.audit()
+    placed.redis.zadd(placed.key("HOSTS"), {waiting: 0})
+    assert placed.frontier.audit() == []
+    placed.redis.hset(placed.key("TASK", 1), "pin", "7")
+    placed.redis.zrem(placed.key("HOSTS"), waiting)
+    assert unseen in placed.frontier.audit()
+    placed.redis.zadd(placed.key("APART", 7), {waiting: 0})
+    assert placed.frontier.audit() == []

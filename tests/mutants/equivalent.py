@@ -10,6 +10,7 @@ PAIRS = "second line: there are as many of both"
 FEWER = "batches are only smaller"
 UNREAD = "no caller reads the answer, only whether there is an error"
 TRUE = "Redis answers true as 1"
+RESIZED = "a scan names an entry twice only while Redis resizes its table"
 
 # File -> line -> (changes, why). The changes are named as on the page.
 REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
@@ -171,6 +172,11 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
     "audit.lua": {
         "for bucket = 0, task.size + task.split - 1 do": [
             (("`-` becomes `+`",), "buckets that do not exist are counted too: they are empty")
+        ],
+        "if not been[entry] then": [(("always",), RESIZED)],
+        "been[entry] = true": [(("removed", "true becomes false"), RESIZED)],
+        "elseif kind == 'inprogress' then add(held, name, -call('SCARD', key)) end": [
+            (("always",), "no other keys have such names")
         ],
     },
     "lease.lua": {"return 1": [(("removed",), UNREAD)]},
