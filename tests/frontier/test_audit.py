@@ -320,6 +320,7 @@ def test_damage_of_addresses(redis_client: Redis) -> None:
         placed.redis.hincrby(key, "a", by)
         expected = f"address {ONE}: {missing} requests in flight are not counted"
         assert expected in placed.frontier.audit()
+    placed.redis.hset(key, "n", 1)
     placed.redis.hdel(key, "a")
     assert f"address {ONE}: 1 requests in flight are not counted" in placed.frontier.audit()
     placed.redis.hset(key, "a", 0)
@@ -389,3 +390,10 @@ def test_a_host_is_missed_where_its_address_or_its_node_would_look(redis_client:
     assert unseen in placed.frontier.audit()
     placed.redis.zadd(placed.key("APART", 7), {waiting: 0})
     assert placed.frontier.audit() == []
+
+
+def test_a_dead_generation_that_lists_nothing_has_nothing_to_give_back(broken: Broken) -> None:
+    broken.redis.sadd(broken.key("FENCED"), 1)
+    broken.redis.zrem(broken.key("GENERATIONS"), 1)
+    broken.redis.delete(broken.key("INPROGRESS", 1))
+    assert not [problem for problem in broken.frontier.audit() if "declared dead" in problem]

@@ -175,6 +175,9 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
         "if not been[entry] then": [(("always",), RESIZED)],
         "been[entry] = true": [(("removed", "true becomes false"), RESIZED)],
+        "if fields.ip and address_of(name) then add(at, fields.ip, slots) end": [
+            (("without `fields.ip and`",), SAVES)
+        ],
         "elseif kind == 'inprogress' then add(held, name, -call('SCARD', key)) end": [
             (("always",), "no other keys have such names")
         ],
