@@ -21,6 +21,7 @@ from crawlframe.ledger import LedgerAway
 from crawlframe.node.code import Code
 from crawlframe.node.master.generation import Life, begin
 from crawlservice.ledger.audit import audit
+from crawlservice.ledger.reconcile import Reconciliation, align
 from crawlservice.ledger.recovery import is_whole, renew, uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Era, Event, Item, Page, Task
@@ -402,6 +403,61 @@ def test_a_page_limit_holds_and_no_page_is_fetched_beyond_it(
     assert (counts.na, counts.nr) == (31, 0)
     assert Page.objects.filter(task=crawl.task).count() == 31
     assert DjangoLedger().finish({crawl.task.pk: counts})
+
+
+def test_what_was_fetched_comes_before_what_the_page_limit_had_left_out(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, partitions: int
+) -> None:
+    if partitions > 1:
+        pytest.skip("a page limit is one of each partition")
+    crawl, frontier = GraphCrawl(steward, page_limit=4), node()
+    crawl.work(frontier, 1)
+    first, second = (crawl.commit([one]) for one in crawl.claim(frontier, 2))
+    frontier.complete(second)  # its links are admitted, and those of the first are beyond the limit
+    frontier.complete(first)
+    while crawl.work(frontier, 2):
+        pass
+    rows = Page.objects.count()
+    redis_client.flushall()
+    renew(steward)
+    counts = steward.counts(crawl.task.pk)
+    assert counts is not None
+    assert (counts.na, counts.nr) == (rows, 0)
+
+
+def task_with_a_new_delay(steward: Frontier, **fields: Any) -> Task:
+    """In the database; Redis has another one."""
+    task = Task.objects.get(pk=GraphCrawl(steward).task.pk)
+    task.published_limits = dict(task.settings)
+    task.settings["delay"] = 2500
+    for name, value in fields.items():
+        setattr(task, name, value)
+    task.save()
+    return task
+
+
+def delays(steward: Frontier, task: Task) -> set[bytes | None]:
+    """The task's delays in all partitions."""
+    keys = [keys("TASK", task.pk) for keys in steward.store.keys]
+    return {steward.store.redis.hget(key, "delay") for key in keys}
+
+
+def test_limits_that_redis_has_not_heard_of_hold_in_the_next_era(steward: Frontier) -> None:
+    task = task_with_a_new_delay(steward)
+    Reconciliation(task, steward).run()
+    assert delays(steward, task) == {b"2500"}
+
+
+@pytest.mark.parametrize("state", ["running", "paused", "cancelling"])
+def test_limits_that_were_not_sent_are_sent_to_an_active_task(
+    steward: Frontier, state: str
+) -> None:
+    task = task_with_a_new_delay(steward, limits_unsent=True, state=state)
+    counts = steward.counts(task.pk)
+    assert counts is not None
+    align(task, steward, counts)
+    assert delays(steward, task) == {b"0" if state == "cancelling" else b"2500"}
+    assert Task.objects.get().limits_unsent == (state == "cancelling")
 
 
 def test_a_limit_per_host_holds_in_the_next_era(

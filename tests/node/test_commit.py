@@ -17,7 +17,8 @@ from crawlframe.conf import Settings
 from crawlframe.faults import Faults
 from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.ledger import Recorded
+from crawlframe.frontier.records import NOTHING, REFUSED
+from crawlframe.ledger import LedgerRefused, Recorded
 from crawlframe.node.worker import commit
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.sieve import Sieve
@@ -257,9 +258,15 @@ def test_what_is_tried_again_later_parked_or_given_back_has_no_row(desk: Desk) -
     assert 50_000 < desk.bench.wait <= 60_000
 
 
-@pytest.mark.parametrize(("reason", "refusals"), [(CHALLENGED, 1), ("address", 0)])
-def test_a_challenge_counts_as_a_refusal(desk: Desk, reason: str, refusals: int) -> None:
-    desk.write(desk.outcome("/a").end(Verdict.RELEASE, reason))
+@pytest.mark.parametrize(
+    ("reason", "kind", "refusals"),
+    [(CHALLENGED, NOTHING, 1), ("address", NOTHING, 0), ("http_429", REFUSED, 1)],
+)
+def test_a_challenge_counts_as_a_refusal(desk: Desk, reason: str, kind: int, refusals: int) -> None:
+    outcome = desk.outcome("/a", signal=(kind, 0, ""))
+    desk.write(outcome.end(Verdict.RELEASE, reason))
+    desk.bench.redis.hdel(desk.bench.key("HOST", "a.example"), "r", "p", "x")  # it rests
+    desk.bench.redis.zadd(desk.bench.key("HOSTS"), {"a.example": 0})
     [again] = desk.bench.claim()
     assert (again.refusals, again.attempts) == (refusals, 0)
 
@@ -608,3 +615,12 @@ def test_a_node_without_its_code_no_longer_serves_a_task_of_one_worker(desk: Des
     assert field_of_task(desk, "pin") == b"1"  # it holds two more
     desk.write(*(desk.outcome(page).end(Verdict.PARK, "unknown spider") for page in PAGES[1:]))
     assert field_of_task(desk, "pin") == b"0"
+
+
+def test_the_row_of_a_budget_may_be_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(outcomes: list[Outcome]) -> dict[bytes, Recorded]:
+        raise LedgerRefused("no such task")
+
+    monkeypatch.setattr(desk.ledger, "commit", refuse)
+    desk.write(desk.outcome("/a", budget=ByteBudget(0, 1000), size=300))
+    assert desk.bench.places() == (0, 2, 0, 1)
