@@ -20,6 +20,7 @@ from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.code import Code
 from crawlframe.node.master.generation import Life, begin
+from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.reconcile import Reconciliation, align
 from crawlservice.ledger.recovery import is_whole, renew, uncounted
@@ -423,6 +424,27 @@ def test_what_was_fetched_comes_before_what_the_page_limit_had_left_out(
     counts = steward.counts(crawl.task.pk)
     assert counts is not None
     assert (counts.na, counts.nr) == (rows, 0)
+
+
+def test_everything_is_admitted_however_small_the_steps(
+    steward: Frontier,
+    node: Callable[[], Frontier],
+    redis_client: Redis,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reconcile, "REQUESTS_PER_STEP", 3)
+    crawl, frontier = GraphCrawl(steward), node()
+    for _ in range(4):
+        crawl.work(frontier, 5)
+    done = Page.objects.count()
+    redis_client.flushall()
+    steward.eras.begin(2)
+    again = Reconciliation(crawl.task, steward).run()
+    assert again.completed == done
+    steward.eras.open()
+    finish(crawl, node())
+    crawl.check_end(steward)
+    assert max(crawl.runs.values()) == 1
 
 
 def task_with_a_new_delay(steward: Frontier, **fields: Any) -> Task:

@@ -249,6 +249,29 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "asking = [outcome for outcome in outcomes if outcome.follow_ups]": [
             (("also without `outcome.follow_ups`",), NOTHING)
         ],
+        "if outcome.budget and outcome.rid in recorded and recorded[outcome.rid].spent:": [
+            (("without `recorded[outcome.rid].spent`",), "0 is what an unknown host has spent")
+        ],
+        "redirected = [o for o in batch if o.verdict is Verdict.REDIRECT]": [
+            (
+                ("also without `o.verdict is Verdict.REDIRECT`",),
+                "what is settled is not held any more, and `redirect` leaves it alone",
+            )
+        ],
+        "if redirected:": [(("always",), NOTHING)],
+        "if parked:": [(("always",), NOTHING)],
+        "if (counts := self._frontier.counts(task)) and counts.nr:": [
+            (("always", "without `counts.nr`"), "nothing is left to cancel; it saves a call")
+        ],
+    },
+    "reconcile.py": {
+        'if task.settings.get("page_limit") or task.settings.get("host_page_limit"):': [
+            (("always",), "without limits any order will do; it saves a pass")
+        ],
+        "assert packed is not None": [(("removed",), "the query says so already")],
+        "while len(batch) >= REQUESTS_PER_STEP:": [
+            (("`>=` becomes `>`",), "a batch is handed on with the next row")
+        ],
     },
     "store.py": {
         "recorded = read([outcome.rid for outcome in ordered if outcome.rid not in won])": [
