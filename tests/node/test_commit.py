@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,16 +16,18 @@ from crawlframe import faults
 from crawlframe.budgets import ByteBudget
 from crawlframe.conf import Settings
 from crawlframe.faults import Faults
+from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.records import NOTHING, REFUSED
 from crawlframe.ledger import LedgerRefused, Recorded
 from crawlframe.node.worker import commit
 from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 from crawlframe.record import Hop, with_hops
-from crawlframe.request import Request, pack_admissions, unpack_admissions
+from crawlframe.request import Admission, Request, pack_admissions, unpack_admissions
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task
 from tests.frontier.bench import Bench
@@ -96,13 +99,14 @@ class Desk:
         self.settled.clear()
         return committer
 
-    def committer(self) -> Committer:
+    def committer(self, replay: Replay | None = None) -> Committer:
         def on_fenced() -> None:
             self.fenced += 1
 
         return Committer(
             *(self.settings, self.generation, self.bench.frontier, self.ledger, self.sieve),
             *(self.settled.extend, on_fenced),
+            replay=replay,
         )
 
     def rows(self) -> dict[str, str]:
@@ -624,3 +628,20 @@ def test_the_row_of_a_budget_may_be_refused(desk: Desk, monkeypatch: pytest.Monk
     monkeypatch.setattr(desk.ledger, "commit", refuse)
     desk.write(desk.outcome("/a", budget=ByteBudget(0, 1000), size=300))
     assert desk.bench.places() == (0, 2, 0, 1)
+
+
+class Kept(Replay):
+    """A development cache that has every page."""
+
+    def place(self, admissions: list[Admission]) -> list[Admission]:
+        return [one._replace(host="kept.example") for one in admissions]
+
+
+def test_pages_of_the_development_cache_do_not_wait_for_their_host(
+    desk: Desk, tmp_path: Path
+) -> None:
+    committer = desk.committer(Kept(lambda: PageCache(tmp_path / "pages"), places=True))
+    committer.put(desk.outcome("/a", "/d"))
+    committer.close()
+    committer.run()
+    assert [one.host for one in desk.bench.claim()] == ["kept.example"]
