@@ -406,12 +406,22 @@ def test_a_page_limit_holds_and_no_page_is_fetched_beyond_it(
     assert DjangoLedger().finish({crawl.task.pk: counts})
 
 
-def test_what_was_fetched_comes_before_what_the_page_limit_had_left_out(
-    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, partitions: int
+@pytest.mark.parametrize("limit", ["page_limit", "host_page_limit"])
+def test_what_was_fetched_comes_before_what_a_limit_had_left_out(
+    steward: Frontier,
+    node: Callable[[], Frontier],
+    redis_client: Redis,
+    partitions: int,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
 ) -> None:
     if partitions > 1:
-        pytest.skip("a page limit is one of each partition")
-    crawl, frontier = GraphCrawl(steward, page_limit=4), node()
+        pytest.skip("such a limit is one of each partition")
+    of_page = GraphCrawl.admission
+    one_host = lambda crawl, page: of_page(crawl, page)._replace(host="a.example")  # noqa: E731
+    monkeypatch.setattr(GraphCrawl, "admission", one_host)
+    limits: dict[str, Any] = {limit: 4}
+    crawl, frontier = GraphCrawl(steward, **limits), node()
     crawl.work(frontier, 1)
     first, second = (crawl.commit([one]) for one in crawl.claim(frontier, 2))
     frontier.complete(second)  # its links are admitted, and those of the first are beyond the limit
@@ -468,6 +478,26 @@ def test_limits_that_redis_has_not_heard_of_hold_in_the_next_era(steward: Fronti
     task = task_with_a_new_delay(steward)
     Reconciliation(task, steward).run()
     assert delays(steward, task) == {b"2500"}
+
+
+def test_a_task_that_was_paused_just_now_is_not_resumed(steward: Frontier) -> None:
+    task = GraphCrawl(steward).task
+    Task.objects.filter(pk=task.pk).update(state="paused")
+    steward.pause(task.pk)
+    counts = steward.counts(task.pk)
+    assert counts is not None
+    align(task, steward, counts)  # the object was read before
+    counts = steward.counts(task.pk)
+    assert counts is not None
+    assert counts.state == "paused"
+
+
+def test_a_task_may_end_while_it_is_reconciled(
+    steward: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = GraphCrawl(steward)
+    monkeypatch.setattr(steward, "counts", lambda task: None)
+    assert Reconciliation(crawl.task, steward).run().completed == 0
 
 
 @pytest.mark.parametrize("state", ["running", "paused", "cancelling"])

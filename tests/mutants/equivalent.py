@@ -269,6 +269,13 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("always",), "without limits any order will do; it saves a pass")
         ],
         "assert packed is not None": [(("removed",), "the query says so already")],
+        "if self.task.published_limits is not None:  "
+        "# Redis may know it with the limits from before": [
+            (("always",), "the same limits once more; it saves a call")
+        ],
+        "if change is None or task.state == counts.state:": [
+            (("without `task.state == counts.state`",), "the same state once more; it saves calls")
+        ],
         "while len(batch) >= REQUESTS_PER_STEP:": [
             (("`>=` becomes `>`",), "a batch is handed on with the next row")
         ],

@@ -15,6 +15,7 @@ import pytest
 from crawlframe import faults
 from crawlframe.budgets import ByteBudget
 from crawlframe.conf import Settings
+from crawlframe.errors import Fenced
 from crawlframe.faults import Faults
 from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier import Completion, Frontier, TaskLimits
@@ -481,6 +482,15 @@ def test_pages_do_not_wait_for_tasks_that_cannot_be_ended(
     assert desk.rows() == dict.fromkeys(PAGES, "done")
     assert Task.objects.get().state == "running"  # a steward sees to it
     assert desk.bench.frontier.open_tasks() == [1]
+
+
+def test_who_is_dead_ends_no_task(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(tasks: object) -> None:
+        raise Fenced("generation 1 was declared dead")
+
+    monkeypatch.setattr(desk.bench.frontier, "close_tasks", refuse)
+    desk.write(*(desk.outcome(page) for page in PAGES))
+    assert desk.fenced == 1
 
 
 def test_a_large_task_is_left_to_a_steward(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
