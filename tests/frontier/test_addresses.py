@@ -453,7 +453,7 @@ def test_partitions_are_separate(make_bench: Any, redis_client: Redis) -> None:
 
 @pytest.mark.parametrize("value", ["junk", -5])
 def test_an_impossible_number_of_slots_is_replaced(bench: Bench, value: object) -> None:
-    begin(bench, hosts=2, each=5, concurrency=3)
+    begin(bench, hosts=2, each=9, concurrency=3)
     flying = settle(bench)
     bench.redis.hset(bench.key("ADDRESS", ONE), "a", value)
     bench.complete_all(flying[:1])
@@ -464,3 +464,30 @@ def test_an_impossible_number_of_slots_is_replaced(bench: Bench, value: object) 
     bench.complete_all(more[:2])
     assert len(bench.claim()) == 3
     bench.redis.flushall()  # the audit would find what is not counted
+
+
+def test_an_unreadable_number_of_slots_counts_as_none(bench: Bench) -> None:
+    begin(bench, hosts=2, each=9, concurrency=3)
+    settle(bench)
+    bench.redis.hset(bench.key("ADDRESS", ONE), "a", "junk")
+    bench.redis.zadd(bench.key("HOSTS"), {f"@{ONE}": 0})
+    assert len(bench.claim()) == slots(bench) == 3
+    bench.redis.flushall()  # the audit would find what is not counted
+
+
+@pytest.mark.parametrize("end", ["retry", "park", "fetched"])
+def test_an_address_does_not_wait_for_what_will_not_be_sent(bench: Bench, end: str) -> None:
+    begin(bench, hosts=2, each=1, delay=20)
+    lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim_unsent()]
+    bench.frontier.release(NODE, lost)
+    (one,) = bench.claim_unsent()
+    assert bench.claim_unsent() == []
+    if end == "retry":
+        bench.retry(one, EVER)
+    elif end == "park":
+        bench.park(one)
+    else:
+        bench.claim(0, fetched=[one])
+    time.sleep(0.05)
+    (other,) = bench.claim()
+    assert other.host != one.host

@@ -164,3 +164,17 @@ def test_where_there_is_more_than_enough_a_claim_gets_what_it_asked_for(bench: B
     poor.ask()
     bench.frontier.admit(1, bench.requests(55)[5:])
     assert len(bench.claim(3, generation=1)) == 3
+
+
+def test_a_lane_that_comes_later_queues_behind_those_of_its_rank(bench: Bench) -> None:
+    for task in (1, 2):
+        bench.open(*(bench.request(f"{task}/{n}", task=task) for n in range(4)), task=task)
+    for _ in range(3):
+        bench.claim(1)
+    bench.open(bench.request("3/0", task=3), task=3)
+    bench.frontier.admit(1, [bench.request("unimportant", priority=-1)])
+    bench.frontier.admit(1, [bench.request("important", priority=1)])
+    names = [bench.names(bench.claim(1))[0] for _ in range(8)]
+    assert names[0] == "important"
+    assert names[-1] == "unimportant"
+    assert names.index("3/0") == 3  # after the important one, and one of each other task

@@ -64,6 +64,43 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if not held_up and not call('ZSCORE', HOSTS, host) then": [
             (("always",), "it saves calls: a host that is there is not moved (NX) and has lanes")
         ],
+        "if task.host_limited > 0 then call('HINCRBY', TASK(id), 'host_limited', "
+        "task.host_limited) end": [
+            (("always", "`>` becomes `>=`"), "it saves a call, which adds 0")
+        ],
+        "task.host_limited = 0": [(("removed",), "second line: no verb saves its tasks twice")],
+        "if key == nil then return end": [
+            (("removed", "never"), "second line: every caller has a key")
+        ],
+        "return lane ~= nil and string.match(lane, '^%d+:%d+:/%d+/end$') ~= nil": [
+            (("without `lane ~= nil and`",), "second line: every caller has a lane")
+        ],
+        "if placing == nil then placing = call('EXISTS', PLACED) == 1 end": [(("always",), SAVES)],
+        "return placing and call('HGET', HOST(host), 'ip') or nil": [
+            (("without `or nil`",), "false is no address either")
+        ],
+        "if n == 0 then return end": [(("removed", "never"), "it saves a call, which adds 0")],
+        "if active == n then call('PERSIST', key) end": [(("always",), SAVES)],
+        "if next_time > now_ms() then call('PEXPIREAT', key, integer(math.ceil(next_time))) "
+        "else call('DEL', key) end": [
+            (
+                ("always", "`>` becomes `>=`", "`math.ceil` becomes `math.floor`"),
+                "to end at a time that is past is to be deleted; a time of the past allows all",
+            )
+        ],
+        "if next_time > (tonumber(state[1]) or 0) then call('HSET', key, 'n', "
+        "integer(math.ceil(next_time))) end": [(("`>` becomes `>=`",), "the same value once more")],
+        "if call('EXISTS', APART(generation)) == 0 then return end": [
+            (("removed", "never"), SAVES)
+        ],
+        "if (tonumber(state[1]) or 0) > latest then call('HSET', HOST(host), 'n', "
+        "integer(latest)) end": [(("`>` becomes `>=`",), "the same value once more")],
+        "if call('EXISTS', REFUSALS) == 1 then call('HDEL', REFUSALS, unpack(rids)) end": [
+            (("always",), SAVES)
+        ],
+        "if till > 0 then call('ZADD', HELD_HOSTS, integer(till), host)": [
+            (("always", "`>` becomes `>=`"), "who reads the list leaves out what is past")
+        ],
         "return hash < 0 and -hash or hash": [(("`<` becomes `<=`",), "-0 is 0")],
         "task.seen, task.dirty = task.seen + 1, true": [
             (("true becomes false",), "who calls it counts the request too, which says the same")
