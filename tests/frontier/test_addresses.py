@@ -466,10 +466,11 @@ def test_an_impossible_number_of_slots_is_replaced(bench: Bench, value: object) 
     bench.redis.flushall()  # the audit would find what is not counted
 
 
-def test_an_unreadable_number_of_slots_counts_as_none(bench: Bench) -> None:
+@pytest.mark.parametrize("value", ["junk", -5])
+def test_an_impossible_number_of_slots_counts_as_none(bench: Bench, value: object) -> None:
     begin(bench, hosts=2, each=9, concurrency=3)
     settle(bench)
-    bench.redis.hset(bench.key("ADDRESS", ONE), "a", "junk")
+    bench.redis.hset(bench.key("ADDRESS", ONE), "a", value)
     bench.redis.zadd(bench.key("HOSTS"), {f"@{ONE}": 0})
     assert len(bench.claim()) == slots(bench) == 3
     bench.redis.flushall()  # the audit would find what is not counted

@@ -267,15 +267,16 @@ def test_a_rest_is_kept_for_a_day_after_its_end(bench: Bench) -> None:
     assert ttl_of_an_idle_host(bench, **fields) == pytest.approx(3 * DAY, abs=60)
 
 
-def test_an_unreadable_number_of_slots_is_replaced(bench: Bench) -> None:
+@pytest.mark.parametrize("value", ["junk", -5])
+def test_an_impossible_number_of_slots_is_replaced(bench: Bench, value: object) -> None:
     key = bench.key("HOST", "a.example")
     bench.open(*bench.requests(6), concurrency=2)
     flying = bench.claim()
-    bench.redis.hset(key, "a", "junk")
+    bench.redis.hset(key, "a", value)
     bench.redis.zadd(bench.key("HOSTS"), {"a.example": 0})
     flying += bench.claim()
     assert (len(flying), bench.redis.hget(key, "a")) == (4, b"2")
-    bench.redis.hset(key, "a", "junk")
+    bench.redis.hset(key, "a", value)
     bench.complete(flying[0])
     assert bench.redis.hget(key, "a") == b"0"
     assert len(bench.claim()) == 2

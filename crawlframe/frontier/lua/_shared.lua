@@ -305,9 +305,11 @@ end
 local function add_slots(host, n, address)
   if address then count_at(address, n) end
   local active = redis.pcall('HINCRBY', HOST(host), 'a', n)
-  if type(active) == 'number' then return active end
-  call('HSET', HOST(host), 'a', math.max(0, n))  -- it was not a number
-  return math.max(0, n)
+  if type(active) ~= 'number' or active < 0 then
+    active = math.max(0, n)
+    call('HSET', HOST(host), 'a', active)
+  end
+  return active
 end
 
 local note_signal  -- set by _signals.lua, for the verbs that are told of signals

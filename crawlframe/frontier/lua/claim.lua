@@ -240,7 +240,7 @@ local function load_address(name)
   local address = addresses[name]
   if not address then
     local state = call('HMGET', ADDRESS(name), 'a', 'n', 'd')
-    address = {name = name, active = tonumber(state[1]) or 0, next_time = tonumber(state[2]) or 0,
+    address = {name = name, active = math.max(0, tonumber(state[1]) or 0), next_time = tonumber(state[2]) or 0,
       unsent = is_unsent(state[3])}
     addresses[name] = address
   end
@@ -269,7 +269,7 @@ end
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
   local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ip', 'd', 'v')
-  local active, next_time, turn = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
+  local active, next_time, turn = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0, tonumber(state[3]) or 0
   local rules = state[4] and rules_of(host) or FREE
   local beside, until_then = 0, 0
   if state[7] then beside, until_then = count_permits(host) end
