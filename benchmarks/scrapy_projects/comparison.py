@@ -16,7 +16,7 @@ from benchmarks.scrapy_projects.projects import Crawl
 from benchmarks.scrapy_projects.site import Site
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 600.0  # seconds for a line of a runner; loading 5,000 spiders takes minutes
+LINE_TIMEOUT = 600.0  # seconds for a line of a runner; loading 5,000 spiders takes minutes
 
 
 @dataclass
@@ -62,9 +62,9 @@ class Runner:
             raise RuntimeError("the process has ended") from None
         with selectors.DefaultSelector() as ready:
             ready.register(self._process.stdout, selectors.EVENT_READ)
-            if not ready.select(PATIENCE):
+            if not ready.select(LINE_TIMEOUT):
                 self._process.kill()  # a late line would be taken for the next crawl's
-                raise RuntimeError(f"nothing came within {PATIENCE:.0f} s")
+                raise RuntimeError(f"nothing came within {LINE_TIMEOUT:.0f} s")
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError("the process has ended")

@@ -28,7 +28,7 @@ from crawlframe.scrapy.spider import PortedSpider
 from crawlframe.spider import build
 from crawlframe.task_life import TaskInfo
 
-PATIENCE = 30.0  # seconds for the start of one spider
+START_TIMEOUT = 30.0  # seconds for the start of one spider
 FIRST = 20  # requests that a start is run for
 
 
@@ -92,7 +92,7 @@ async def _not_started(registry: Registry, names: Iterable[str]) -> dict[str, st
     problems: dict[str, str] = {}
     for name in names:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(START_TIMEOUT):
                 await _start(registry, name)
         except Exception as error:
             problems[name] = f"{type(error).__name__}: {error}"[:500]
