@@ -3,26 +3,34 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from contextlib import closing
 
 from benchmarks.politeness.arrivals import has_gone, receive, stamp
 
+REQUEST = b"GET / HTTP/1.1\r\n\r\n"
+READ_LATER = 0.1  # seconds
+TRIES = 50
+
 
 def test_a_request_that_is_read_late_keeps_the_time_at_which_it_came() -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         stamp(listener)
         client = socket.create_connection(listener.getsockname())
         server, _ = listener.accept()
-    server.setblocking(False)
-    stamp(server)
-    with client, server:
-        assert not has_gone(server)
-        sent = time.time()
-        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        time.sleep(0.3)
-        data, arrived = asyncio.run(receive(server))
-        assert data == b"GET / HTTP/1.1\r\n\r\n"
-        assert -0.05 < arrived - sent < 0.2
-        client.close()
-        assert asyncio.run(receive(server))[0] == b""
-        assert has_gone(server)
+        server.setblocking(False)
+        stamp(server)
+        with client, server:
+            assert not has_gone(server)
+            for _ in range(TRIES):  # a busy kernel begins some time after it was asked to
+                sent = time.time()
+                client.sendall(REQUEST)
+                time.sleep(READ_LATER)
+                data, arrived = asyncio.run(receive(server))
+                assert data == REQUEST
+                if arrived < sent + READ_LATER:
+                    break
+            else:
+                raise AssertionError("the kernel kept no time")
+            assert arrived > sent - 0.05
+            client.close()
+            assert asyncio.run(receive(server))[0] == b""
+            assert has_gone(server)
