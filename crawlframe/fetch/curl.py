@@ -138,6 +138,7 @@ class CurlDownloader:
     async def _send(self, journey: Journey, own_connection: bool = False) -> Answer:
         pins = self._pins
         pin = None if pins is None else pins.get(journey.url) or await self._find(pins, journey)
+        await journey.wait_to_send()
         seconds = journey.remaining()
         multi = self._multi or self._open()
         handle = self._idle.pop() if self._idle else self._new_handle()

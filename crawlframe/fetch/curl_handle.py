@@ -7,7 +7,6 @@ import math
 import os
 import re
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
@@ -22,6 +21,7 @@ from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, waker
 from crawlframe.fetch.pins import FORGET, Pin
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import target_of
 
 BUFFER = 1 << 17  # bytes libcurl reads at a time
@@ -53,7 +53,7 @@ class Handle:
         self._paused = False
         self._loop: asyncio.AbstractEventLoop
         self._account: Account
-        self._leaves: Callable[[], None]
+        self._send_time: SendTime
         self._set_fixed()
 
     def _set_fixed(self) -> None:
@@ -85,7 +85,7 @@ class Handle:
         setopt = self.curl.setopt
         self._loop = asyncio.get_running_loop()
         self._account = journey.account
-        self._leaves = journey.leaves
+        self._send_time = journey.send_time
         self.own_connection = own_connection
         if own_connection:
             self._plain = False
@@ -174,7 +174,7 @@ class Handle:
         """libcurl sends an unanswered request again, up to five times, each time on another
         connection of its pool. Prevented here: ``CurlDownloader.transfer`` decides about that."""
         self._sent += 1
-        self._leaves()
+        self._send_time.sent()
         return pycurl.PREREQFUNC_OK if self._sent == 1 else pycurl.PREREQFUNC_ABORT  # type: ignore[no-any-return]
 
     def _before_resolving(self, *nothing: Any) -> int:

@@ -16,6 +16,7 @@ from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names, load_hook
 from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of
 from crawlframe.options import NO_OPTIONS
@@ -60,20 +61,20 @@ class Downloader:
         account: Account | None = None,
         check: Check | None = None,
         trail: Trail | None = None,
-        leaves: Callable[[], None] | None = None,
+        send_time: SendTime | None = None,
     ) -> Response:
         """The response to ``request``. ``spider`` may have a method ``requests_session`` for the
         requests downloader. ``jar`` are the task's cookies; without the setting ``cookies``, only a
         request with a session uses them. ``allowed`` decides about the host names of redirects.
         ``account`` counts the body of the response until its owner closes it; without one it counts
         until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
-        redirects too. ``trail``: ``request`` is for the target of its last redirect. ``leaves`` is
-        called in the event loop whenever a request is sent. Raises FetchError, what ``check``
+        redirects too. ``trail``: ``request`` is for the target of its last redirect. ``send_time``:
+        of its transfers. Raises FetchError, what ``check``
         raises, and with a trail Redirected instead of following a redirect, or Challenged."""
         if account is None:
             with self.memory.account() as own:
                 return await self.fetch(
-                    request, settings, spider, jar, allowed, own, check, trail, leaves
+                    request, settings, spider, jar, allowed, own, check, trail, send_time
                 )
         limits = limits_of(request, settings)
         if not settings.cookies and request.options.session is None:
@@ -81,7 +82,7 @@ class Downloader:
         headers = self._headers(request, settings, trail)
         identity = None if self._identity.is_plain else self._identity
         journey = Journey(
-            request, limits, headers, jar, allowed, account, check, trail, identity, leaves
+            request, limits, headers, jar, allowed, account, check, trail, identity, send_time
         )
         factory = getattr(spider, "requests_session", None)
         if (request.downloader or settings.downloader) == "requests":

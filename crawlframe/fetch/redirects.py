@@ -17,6 +17,7 @@ from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of, join
 from crawlframe.record import Hop
@@ -142,12 +143,12 @@ class Journey:
         check: Check | None = None,
         trail: Trail | None = None,
         identity: Identity | None = None,
-        leaves: Callable[[], None] | None = None,
+        send_time: SendTime | None = None,
     ) -> None:
         """``account`` counts the body, including that of the response; its owner closes it.
         ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
         target of its last redirect. ``identity`` signs each transfer, and logs it in.
-        ``leaves`` is called in the event loop when a transfer is sent."""
+        ``send_time``: of its transfers."""
         self.account = account or Account(TransferMemory())
         self.url = request.url
         self.method = request.method
@@ -165,7 +166,7 @@ class Journey:
         self._identity = identity
         self._authorization = ""  # as sent with the last transfer
         self._started = time.monotonic()
-        self.leaves = leaves or _ignore
+        self.send_time = send_time or SendTime()
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is not a redirect. Raises FetchError, Redirected and
@@ -241,6 +242,10 @@ class Journey:
             raise self.timeout()
         return left
 
+    async def wait_to_send(self) -> None:
+        """Waits until the next transfer may be sent; that does not count as its time."""
+        self._started += await self.send_time.wait()
+
     def left(self) -> float:
         """Seconds until the timeout; negative after it. Waiting for memory does not count."""
         spent = time.monotonic() - self._started - self.account.waited
@@ -306,10 +311,6 @@ class Journey:
         if self._trail is not None:
             self._trail.hops.append(hop)
             raise Redirected
-
-
-def _ignore() -> None:
-    pass
 
 
 def header_bytes(value: str) -> bytes:

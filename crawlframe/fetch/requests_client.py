@@ -129,6 +129,7 @@ class RequestsDownloader:
     async def transfer(self, journey: Journey, factory: SessionFactory | None = None) -> Answer:
         """One transfer of a journey. It sends a request as often as CurlDownloader.transfer does;
         adapters and plugins of authors may send it more often."""
+        await journey.wait_to_send()
         if not journey.idempotent:
             return await self._send(_Transfer(journey, own_connection=True), factory)
         transfer = _Transfer(journey)
@@ -161,7 +162,7 @@ class RequestsDownloader:
         """Runs a transfer in the current thread."""
         kind = (factory, transfer.journey.session if factory else "")
         session = self._take_session(kind)
-        self._loop.call_soon_threadsafe(transfer.journey.leaves)
+        self._loop.call_soon_threadsafe(transfer.journey.send_time.sent)
         try:
             return transfer.run(session)
         finally:

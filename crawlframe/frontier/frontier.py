@@ -144,6 +144,7 @@ class Frontier(Tasks):
         wait, states, batch, blamed, refused, homeless, spaced, unserved = self.store.run(
             "claim", partition, generation, sequence, n, over, rooms
         )
+        then = time.monotonic()
         claim.unserved.update(map(int, unserved))
         if batch or fetched:
             self.store.call_log.count(partition)
@@ -157,7 +158,7 @@ class Frontier(Tasks):
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version, pinned == 1)
         kills = self._numbers_of("KILLS", blamed, partition)
         refusals = self._numbers_of("REFUSALS", refused, partition)
-        then, lost, fields = time.monotonic(), set(homeless), iter(batch)
+        lost, fields = set(homeless), iter(batch)
         due = {rid: then + us / 1e6 for rid, us in zip(spaced[::2], spaced[1::2], strict=True)}
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)

@@ -16,6 +16,7 @@ from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings
@@ -109,7 +110,7 @@ class Given(Downloader):
         account: Account | None = None,
         check: Check | None = None,
         trail: Trail | None = None,
-        leaves: Callable[[], None] | None = None,
+        send_time: SendTime | None = None,
     ) -> Response:
         """Raises Redirected instead of returning a redirect, and FetchError for one that is not
         followed, as a Downloader does."""

@@ -8,6 +8,7 @@ import ipaddress
 import socket
 import struct
 import threading
+import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ from crawlframe.errors import (
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.redirects import Journey
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.request import Request
 
 from .conftest import CERTIFICATE, Client, Exchange, Site
@@ -194,13 +196,36 @@ def test_what_is_sent_is_reported(client: Client, site: Site) -> None:
                 Request(f"{site.url}/"),
                 FetchLimits(),
                 {},
-                leaves=lambda: sent.append(asyncio.get_running_loop() is loop),
+                send_time=SendTime(
+                    sent=lambda: sent.append(asyncio.get_running_loop() is loop),
+                ),
             )
             await journey.run(downloader.transfer)
         await downloader.fetch(Request(f"{site.url}/"), FetchLimits(), {})  # nobody asked
 
     client.run(job)
     assert sent == [True] * 3
+
+
+def test_nothing_is_sent_before_its_time(client: Client, site: Site) -> None:
+    times: list[float] = []
+    site.answer("/", b"ok")
+
+    async def job(downloader: Any) -> None:
+        due = time.monotonic() + 1.2
+        send_time = SendTime(due, lambda: times.append(time.monotonic() - due))
+        journey = Journey(
+            Request(f"{site.url}/"), FetchLimits(timeout=1.0), {}, send_time=send_time
+        )
+        response = await journey.run(downloader.transfer)
+        assert (
+            response.elapsed < 1.0
+        )  # neither the timeout nor the time that it took counts the wait
+        assert send_time.elapsed() < 1.0
+
+    client.run(job)
+    assert len(times) == len(site.seen) == 1
+    assert times[0] >= 0
 
 
 def test_connection_closed_while_idle_is_replaced(client: Client, site: Site) -> None:

@@ -125,11 +125,11 @@ def test_the_delay_of_an_address(bench: Bench) -> None:
     begin(bench, hosts=4, each=2, delay=30)
     lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim()]
     bench.frontier.release(NODE, lost)
-    times: list[int] = []
+    times: list[float] = []
     while len(times) < 8:
         if some := bench.claim():
             (one,) = some
-            times.append(int(bench.redis.hget(bench.key("ADDRESS", ONE), "n")))
+            times.append(float(bench.redis.hget(bench.key("ADDRESS", ONE), "n")))
             finish(bench, one)
         else:
             time.sleep(max(bench.wait, 1) / 1000)

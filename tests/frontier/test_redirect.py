@@ -27,8 +27,8 @@ def slots(bench: Bench, host: str) -> int:
     return int(bench.redis.hget(bench.key("HOST", host), "a") or 0)
 
 
-def next_time(bench: Bench, host: str) -> int:
-    return int(bench.redis.hget(bench.key("HOST", host), "n") or 0)
+def next_time(bench: Bench, host: str) -> float:
+    return float(bench.redis.hget(bench.key("HOST", host), "n") or 0)
 
 
 def test_it_goes_to_the_host_of_its_target(bench: Bench) -> None:

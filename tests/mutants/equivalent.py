@@ -55,7 +55,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if length == #rids then show_lane(lane) end": [
             (("always",), "it saves calls; what is there stays, what is paused is hidden again")
         ],
-        "if keep > now_ms() then call('PEXPIREAT', HOST(host), integer(keep))": [
+        "if keep > now_ms() then call('PEXPIREAT', HOST(host), integer(math.ceil(keep)))": [
             (("always", "`>` becomes `>=`"), "to end at a time that is past is to be deleted")
         ],
         "left_by = {}": [
@@ -89,7 +89,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             )
         ],
         "if next_time > (tonumber(state[1]) or 0) then call('HSET', key, 'n', "
-        "integer(math.ceil(next_time))) end": [(("`>` becomes `>=`",), "the same value once more")],
+        "exact(next_time)) end": [(("`>` becomes `>=`",), "the same value once more")],
         "if call('EXISTS', APART(generation)) == 0 then return end": [
             (("removed", "never"), SAVES)
         ],

@@ -155,7 +155,7 @@ def test_the_delay_of_a_host_counts_from_when_a_worker_sent_the_request(
     assert NOW + 2 < claims.due(taking=False) < NOW + 3
     now = bench.now()
     assert claims.make(bench.frontier, GENERATION, 0, NOW + 2.5) is not None
-    next_time = int(bench.redis.hget(bench.key("HOST", "a.example"), "n"))
+    next_time = float(bench.redis.hget(bench.key("HOST", "a.example"), "n"))
     assert 1900 <= next_time - now < 2000  # it was sent 100 ms before the claim
     assert claims.due(taking=False) == math.inf
 

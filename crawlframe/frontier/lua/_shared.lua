@@ -21,6 +21,11 @@ end
 
 local function integer(n) return string.format('%.0f', n) end
 
+-- A time with its fraction, rounded up to hundredths of a millisecond.
+local function exact(ms)
+  return ms % 1 > 0 and string.format('%.2f', math.ceil(100 * ms) / 100) or integer(ms)
+end
+
 -- The era of the data in this partition: number, and open, doubted or closed.
 local function read_era()
   local number, state = string.match(call('GET', ERA) or '0 open', '^(%d+) (%a+)$')
@@ -172,6 +177,16 @@ local function split_own(own)
   return holder, lane, hold
 end
 
+-- n more requests in progress at a host or an address. Returns how many there are; damage counts as none.
+local function add_active(key, n)
+  local active = redis.pcall('HINCRBY', key, 'a', n)
+  if type(active) ~= 'number' or active < 0 then
+    active = math.max(0, n)
+    call('HSET', key, 'a', active)
+  end
+  return active
+end
+
 -- Addresses: hosts at one IP address share its limits, for tasks that have some. `ip` of a host is the
 -- address at which its fetches are counted. A host that its address holds up waits in WAITING, and not
 -- in HOSTS: there, one entry "@<address>" stands for all of them, while the address has a slot. `d` of a
@@ -189,11 +204,7 @@ end
 local function count_at(address, n)
   if n == 0 then return end
   local key = ADDRESS(address)
-  local active = redis.pcall('HINCRBY', key, 'a', n)
-  if type(active) ~= 'number' or active < 0 then
-    active = math.max(0, n)
-    call('HSET', key, 'a', active)
-  end
+  local active = add_active(key, n)
   if active > 0 then
     if active == n then call('PERSIST', key) end
   else
@@ -221,7 +232,7 @@ local function delay_from(key, ago, rid)
   if not last or rid and last ~= rid then return false end
   call('HSET', key, 'd', delay)
   local next_time = exact_now() - ago + tonumber(delay)
-  if next_time > (tonumber(state[1]) or 0) then call('HSET', key, 'n', integer(math.ceil(next_time))) end
+  if next_time > (tonumber(state[1]) or 0) then call('HSET', key, 'n', exact(next_time)) end
   return true
 end
 
@@ -250,7 +261,7 @@ local function rest_host(host)
       keep = math.max(keep, held_until(host) + REMEMBERED, tonumber(orders[1]) or 0)
     end
   end
-  if keep > now_ms() then call('PEXPIREAT', HOST(host), integer(keep))
+  if keep > now_ms() then call('PEXPIREAT', HOST(host), integer(math.ceil(keep)))
   else call('DEL', HOST(host)) end
 end
 
@@ -304,12 +315,7 @@ end
 
 local function add_slots(host, n, address)
   if address then count_at(address, n) end
-  local active = redis.pcall('HINCRBY', HOST(host), 'a', n)
-  if type(active) ~= 'number' or active < 0 then
-    active = math.max(0, n)
-    call('HSET', HOST(host), 'a', active)
-  end
-  return active
+  return add_active(HOST(host), n)
 end
 
 local note_signal  -- set by _signals.lua, for the verbs that are told of signals

@@ -358,7 +358,7 @@ local function take(host, quota)
           if polite and spacing > 0 then
             address.next_time, address.unsent = at + spacing, true
             local d = integer(spacing) .. ' ' .. rids[#rids]
-            call('HSET', ADDRESS(address.name), 'n', integer(math.ceil(address.next_time)), 'd', d)
+            call('HSET', ADDRESS(address.name), 'n', exact(address.next_time), 'd', d)
           end
         end
         if empty then
@@ -390,8 +390,7 @@ local function take(host, quota)
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
   if waits then
-    local exact = next_time % 1 > 0 and string.format('%.2f', next_time) or integer(next_time)
-    call('HSET', HOST(host), 'n', exact)
+    call('HSET', HOST(host), 'n', exact(next_time))
   end
   if unsent then call('HSET', HOST(host), 'd', unsent)
   elseif state[6] and got > 0 then call('HDEL', HOST(host), 'd') end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -15,6 +14,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
 from crawlframe.links import host_of
@@ -28,7 +28,7 @@ from crawlframe.node.worker.replay import KEPT_HOST, NotKept, Replay
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
 from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
-from crawlframe.node.worker.site_files import Elsewhere, Leaves, Step, Wait
+from crawlframe.node.worker.site_files import Elsewhere, Step, Wait
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import CHALLENGED, EXCLUDED, NO_ERRORS, Outcome, Verdict
@@ -36,7 +36,6 @@ from crawlframe.record import Errand, with_errand, with_hops, without_errand
 from crawlframe.request import Request
 from crawlframe.response import Response
 
-TICK = 0.001  # seconds: the resolution of the event loop's timers, which may fire that much early
 MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
 MAX_HOSTS = 10_000  # whose addresses are remembered
 UNRESOLVED = "unresolved"  # in place of an address: all such names share its limits
@@ -99,16 +98,13 @@ class Fetching:
         if claimed.homeless and not apart:
             await self._tell_address(outcome, url)
             return None
-        if claimed.due is not None:
-            await until(claimed.due)
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
         paced = claimed.due is not None and claimed.refusals < MAX_CHALLENGES
         trail = Trail(request, outcome.redirects, paced=paced)
-        started = self._clock()
+        send_time = self._send_time(claimed)
         watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
         judge, replay = Judge(crawl, watch.in_loop), self._replay
-        leaves = None if claimed.due is None else partial(self._sent, claimed)
 
         async def download(asked: Request) -> Response:
             nonlocal sent
@@ -122,7 +118,7 @@ class Fetching:
                 outcome.lent = False
                 async with self.permits.take(crawl, outcome.host, 0.0, own=True):
                     pass
-            check = self.check_for(asked, crawl, leaves)
+            check = self.check_for(asked, crawl, send_time)
             transfer = self._downloader.fetch(
                 asked,
                 crawl.settings,
@@ -132,10 +128,10 @@ class Fetching:
                 account,
                 check=check,
                 trail=trail,
-                leaves=leaves,
+                send_time=send_time,
             )
             try:
-                response = await judge.of(asked, transfer, self._clock)
+                response = await judge.of(asked, transfer, send_time.elapsed)
             except Redirected:
                 if replay is not None:
                     replay.keep_redirect(asked, trail)
@@ -169,7 +165,7 @@ class Fetching:
                         replay is not None and replay.goes_on(trail.next_request())
                     ):
                         outcome.signal = judge.signal
-                        outcome.fetch_ms = self._end(claimed, started, outcome.signal)
+                        outcome.fetch_ms = self._end(claimed, send_time, outcome.signal)
                         outcome.cookies = crawl.cookies.changes()
                         outcome.record = with_hops(outcome.record, outcome.redirects)
                         outcome.end(Verdict.REDIRECT)
@@ -186,7 +182,7 @@ class Fetching:
             return None
         except Challenged:
             outcome.signal = judge.signal
-            outcome.fetch_ms = self._end(claimed, started, outcome.signal)
+            outcome.fetch_ms = self._end(claimed, send_time, outcome.signal)
             outcome.cookies = crawl.cookies.changes()
             outcome.end(Verdict.RELEASE, CHALLENGED)
             return None
@@ -199,7 +195,7 @@ class Fetching:
                 and self._memory_waits.excuses(outcome.rid, error, account)
             )
             outcome.signal, outcome.slot = NO_SIGNAL if excused else judge.signal, False
-            outcome.fetch_ms = self._end(claimed, started, outcome.signal)
+            outcome.fetch_ms = self._end(claimed, send_time, outcome.signal)
             outcome.cookies = crawl.cookies.changes()
             if excused and isinstance(error, FetchError):
                 outcome.end(Verdict.DEFER, error.reason, str(error), backoff(outcome.attempts))
@@ -214,7 +210,7 @@ class Fetching:
         # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
         # workers.
         outcome.slot = keep = self._callbacks.is_slow(outcome.task, outcome.callback)
-        outcome.fetch_ms = self._end(claimed, started, outcome.signal, keep)
+        outcome.fetch_ms = self._end(claimed, send_time, outcome.signal, keep)
         outcome.status, outcome.size = response.status, len(response.body)
         outcome.cookies = crawl.cookies.changes()
         if outcome.redirects:
@@ -229,15 +225,15 @@ class Fetching:
         self,
         request: Request,
         crawl: TaskCrawl,
-        leaves: Leaves | None = None,
+        send_time: SendTime | None = None,
         *,
         in_place: bool = False,
     ) -> RobotsCheck | TdmCheck | None:
         """The check of each URL before it is sent; None if the spider obeys no robots.txt.
-        ``leaves`` and ``in_place``: as in ``SiteFiles.read``."""
+        ``send_time`` and ``in_place``: as in ``SiteFiles.read``."""
         if self._robots is None or self._tdm is None or not crawl.settings.robots:
             return None
-        check = self._robots.check_for(request, crawl.settings, leaves, in_place=in_place)
+        check = self._robots.check_for(request, crawl.settings, send_time, in_place=in_place)
         return check if crawl.settings.purpose is None else TdmCheck(check, self._tdm)
 
     async def run_errand(
@@ -248,14 +244,11 @@ class Fetching:
         if claimed.homeless:
             await self._tell_address(outcome, errand.url)
             return
-        if claimed.due is not None:
-            await until(claimed.due)
-        step, started = Step(None), self._clock()
+        step, send_time = Step(None), self._send_time(claimed)
         if self._robots is not None and crawl.settings.robots:
-            leaves = None if claimed.due is None else partial(self._sent, claimed)
-            step = await self._robots.files.go_on(errand, leaves)
+            step = await self._robots.files.go_on(errand, send_time)
         outcome.signal, outcome.status = step.signal, step.status
-        spent = self._end(claimed, started, outcome.signal)
+        spent = self._end(claimed, send_time, outcome.signal)
         outcome.fetch_ms = spent if step.sent else 0
         await self._send(outcome, step.errand)
 
@@ -294,19 +287,18 @@ class Fetching:
             del self._reported[next(iter(self._reported))]
         return address
 
+    def _send_time(self, claimed: Claimed) -> SendTime:
+        if claimed.due is None:
+            return SendTime(clock=self._clock)
+        return SendTime(claimed.due, partial(self._sent, claimed), self._clock)
+
     def _end(
-        self, claimed: Claimed, started: float, signal: Signal, keep_slot: bool = False
+        self, claimed: Claimed, send_time: SendTime, signal: Signal, keep_slot: bool = False
     ) -> int:
         """Reports the end of a fetch. Returns the milliseconds that it took."""
         if not keep_slot:
             self._fetched(claimed, signal)
-        return round((self._clock() - started) * 1000)
-
-
-async def until(instant: float) -> None:
-    """Waits until this time.monotonic(), and returns no earlier."""
-    while (left := instant - time.monotonic()) > 0:
-        await asyncio.sleep(max(TICK, left))
+        return round(send_time.elapsed() * 1000)
 
 
 class _Watch:

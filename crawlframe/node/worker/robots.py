@@ -15,6 +15,7 @@ from collections.abc import Callable
 from crawlframe.conf import Settings
 from crawlframe.errors import RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import host_of
 from crawlframe.node.worker.loading_cache import Loaded, LoadingCache
 from crawlframe.node.worker.robots_store import RobotsStore
@@ -23,7 +24,6 @@ from crawlframe.node.worker.site_files import (
     MAX_CACHED,
     RECHECK,
     SHORTLY,
-    Leaves,
     SiteFiles,
     Wait,
     once,
@@ -61,22 +61,22 @@ class RobotsGuard:
         self,
         request: Request,
         settings: SpiderSettings,
-        leaves: Leaves | None = None,
+        send_time: SendTime | None = None,
         *,
         in_place: bool = False,
     ) -> RobotsCheck:
-        """Returns the check of the URLs that are sent for a request. ``leaves`` and ``in_place``:
-        as in ``SiteFiles.read``."""
+        """Returns the check of the URLs that are sent for a request. ``send_time`` and
+        ``in_place``: as in ``SiteFiles.read``."""
         own = user_agent_of(request.headers, settings.headers) or settings.user_agent
         via = request.downloader or settings.downloader
-        return RobotsCheck(self, own or self._settings.user_agent, via, leaves, in_place)
+        return RobotsCheck(self, own or self._settings.user_agent, via, send_time, in_place)
 
     async def rules_for(
         self,
         url: str,
         user_agent: str,
         via: str,
-        leaves: Leaves | None = None,
+        send_time: SendTime | None = None,
         *,
         in_place: bool = False,
     ) -> Rules:
@@ -90,7 +90,7 @@ class RobotsGuard:
         errand = Errand(origin + PATH, origin + PATH, 0, user_agent, via, host_of(url))
 
         async def load() -> Loaded[Rules]:
-            return await self._load(url, errand, leaves, in_place)
+            return await self._load(url, errand, send_time, in_place)
 
         try:
             return await once(self._cache, key, url, load)
@@ -111,12 +111,12 @@ class RobotsGuard:
             self._cache.clear()
 
     async def _load(
-        self, url: str, errand: Errand, leaves: Leaves | None, in_place: bool
+        self, url: str, errand: Errand, send_time: SendTime | None, in_place: bool
     ) -> Loaded[Rules]:
         origin = origin_of(url)
         turn = await self.store.turn(origin, LEASE)
         if turn.mine:
-            turn = await self.files.read(errand, turn, leaves, in_place=in_place)
+            turn = await self.files.read(errand, turn, send_time, in_place=in_place)
         state, now, fresh = turn
         if state.is_known(now):
             return await self._take(url, errand.user_agent, state, now, fresh)
@@ -156,20 +156,20 @@ class RobotsCheck:
         guard: RobotsGuard,
         user_agent: str,
         via: str,
-        leaves: Leaves | None,
+        send_time: SendTime | None,
         in_place: bool,
     ) -> None:
         self.rules = ALLOW_ALL
         self.user_agent = user_agent
         self.via = via
-        self.leaves = leaves
+        self.send_time = send_time
         self.in_place = in_place
         self._guard = guard
 
     async def __call__(self, url: str) -> None:
         """Raises RobotsForbidden, and what ``RobotsGuard.rules_for`` raises."""
         self.rules = await self._guard.rules_for(
-            url, self.user_agent, self.via, self.leaves, in_place=self.in_place
+            url, self.user_agent, self.via, self.send_time, in_place=self.in_place
         )
         if self.rules.large:
             allowed = await asyncio.to_thread(self.rules.allows, url)

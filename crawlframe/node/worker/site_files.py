@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, PrivateAddress
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
 from crawlframe.ledger import RobotsTurn
 from crawlframe.links import host_of
@@ -38,8 +38,6 @@ ERRAND = 180.0  # seconds after which another request may, if the first one wait
 SHORTLY = 0.25  # seconds to wait while another worker reads it
 RECHECK = 600.0  # seconds after which a worker looks again at what the database has
 MAX_CACHED = 2_000  # files of one kind that a worker keeps, parsed
-
-Leaves = Callable[[], None]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -93,14 +91,14 @@ class SiteFiles:
         self._clock = clock
 
     async def read(
-        self, errand: Errand, turn: RobotsTurn, leaves: Leaves | None, *, in_place: bool
+        self, errand: Errand, turn: RobotsTurn, send_time: SendTime | None, *, in_place: bool
     ) -> RobotsTurn:
-        """Reads a file where it should be, and returns the turn with its state. ``leaves`` is
-        called when a transfer is sent; ``in_place``: redirects are followed at once. Raises
-        Elsewhere if it redirects; PrivateAddress and BadUrl if no request may be sent there."""
+        """Reads a file where it should be, and returns the turn with its state. ``send_time``: of
+        its transfers; ``in_place``: redirects are followed at once. Raises Elsewhere if it
+        redirects; PrivateAddress and BadUrl if no request may be sent there."""
         began = self._clock()
         try:
-            while isinstance(got := await self._ask(errand, leaves), Moved):
+            while isinstance(got := await self._ask(errand, send_time), Moved):
                 errand = errand._replace(url=got.url, hops=errand.hops + 1)
                 if not in_place:
                     await self._send_out(errand)
@@ -111,14 +109,15 @@ class SiteFiles:
         now = turn.now + self._clock() - began
         return turn._replace(state=await self._settle(errand, turn.state, got, now), now=now)
 
-    async def go_on(self, errand: Errand, leaves: Leaves | None = None) -> Step:
+    async def go_on(self, errand: Errand, send_time: SendTime | None = None) -> Step:
         """Makes the next transfer of an errand, unless the file was read meanwhile."""
         turn = await self._store.turn(key_of(errand.file), LEASE)
         step = Step(None)
         if turn.state.is_due(turn.now):
-            began = self._clock()
-            got = await self._ask(errand, leaves)
-            seconds = self._clock() - began
+            clock = self._clock if send_time is None else send_time.elapsed
+            began = clock()
+            got = await self._ask(errand, send_time)
+            seconds = clock() - began
             step = Step(None, _signal_of(got, seconds), got.status, sent=True)
             if isinstance(got, Moved):
                 errand = errand._replace(url=got.url, hops=errand.hops + 1)
@@ -147,15 +146,14 @@ class SiteFiles:
         await self._store.save(key_of(errand.file), state)
         return state
 
-    async def _ask(self, errand: Errand, leaves: Leaves | None) -> Fetched | Moved:
+    async def _ask(self, errand: Errand, send_time: SendTime | None) -> Fetched | Moved:
         limits = SpiderSettings(
             timeout=TIMEOUT, max_body=MAX_FILE, cookies=False, downloader=errand.via
         )
-        fetch = partial(self._downloader.fetch, leaves=leaves) if leaves else self._downloader.fetch
 
         async def transfer(url: str) -> Response:
             request = Request(url, headers={"User-Agent": errand.user_agent}, redirects=0)
-            return await fetch(request, limits)
+            return await self._downloader.fetch(request, limits, send_time=send_time)
 
         try:
             async with asyncio.timeout(TIMEOUT):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import host_of
 from crawlframe.node.worker.loading_cache import Loaded, LoadingCache
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
@@ -16,7 +17,6 @@ from crawlframe.node.worker.site_files import (
     MAX_CACHED,
     RECHECK,
     SHORTLY,
-    Leaves,
     Wait,
     once,
 )
@@ -42,7 +42,7 @@ class TdmGuard:
         url: str,
         user_agent: str,
         via: str,
-        leaves: Leaves | None = None,
+        send_time: SendTime | None = None,
         *,
         in_place: bool = False,
     ) -> TdmRules:
@@ -55,16 +55,16 @@ class TdmGuard:
         errand = Errand(origin + PATH, origin + PATH, 0, user_agent, via, host_of(url))
 
         async def load() -> Loaded[TdmRules]:
-            return await self._load(url, errand, leaves, in_place)
+            return await self._load(url, errand, send_time, in_place)
 
         return await once(self._cache, key, url, load)
 
     async def _load(
-        self, url: str, errand: Errand, leaves: Leaves | None, in_place: bool
+        self, url: str, errand: Errand, send_time: SendTime | None, in_place: bool
     ) -> Loaded[TdmRules]:
         turn = await self._robots.store.turn(errand.file, LEASE)
         if turn.mine:
-            turn = await self._robots.files.read(errand, turn, leaves, in_place=in_place)
+            turn = await self._robots.files.read(errand, turn, send_time, in_place=in_place)
         state, now, fresh = turn
         if not state.is_known(now):  # another worker reads it
             raise Wait(url, SHORTLY, shortly=True)
@@ -91,5 +91,5 @@ class TdmCheck:
         await self._robots(url)
         robots = self._robots
         self.reservations = await self._guard.rules_for(
-            url, robots.user_agent, robots.via, robots.leaves, in_place=robots.in_place
+            url, robots.user_agent, robots.via, robots.send_time, in_place=robots.in_place
         )
