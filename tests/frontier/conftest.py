@@ -29,13 +29,13 @@ def make_bench(redis_client: Redis) -> Iterator[Callable[..., Bench]]:
 
 @pytest.fixture
 def early_bench(monkeypatch: pytest.MonkeyPatch, make_bench: Callable[..., Bench]) -> Bench:
-    """A bench whose claims are not 20 ms ahead of delays, but hours."""
+    """A bench whose claims are not 50 ms ahead of delays, but hours."""
     source = scripts.source
 
     def hasty(verb: str) -> str:
         text = source(verb)
-        assert text.count("local AHEAD = 20\n") == 1
-        return text.replace("local AHEAD = 20\n", "local AHEAD = 36000000\n")
+        assert text.count("local AHEAD = 50\n") == 1
+        return text.replace("local AHEAD = 50\n", "local AHEAD = 36000000\n")
 
     monkeypatch.setattr(scripts, "source", hasty)
     return make_bench()

@@ -256,7 +256,7 @@ def test_the_delay_of_a_host_holds_over_generations(bench: Bench) -> None:
         bench.complete_all(claimed)
         next_times.append(float(bench.redis.hget(bench.key("HOST", "a.example"), "n")))
     assert all(b - a >= 60 for a, b in pairwise(next_times))
-    assert bench.now() + 25 >= next_times[-2]  # claimed that much ahead
+    assert bench.now() + 55 >= next_times[-2]  # claimed that much ahead
 
 
 def test_the_delay_outlives_the_host(bench: Bench) -> None:

@@ -98,7 +98,7 @@ end
 
 -- A host with a delay is claimed this long before its next time (ms), so that the way to the worker does
 -- not add to the delay. The worker gets to know the time, and does not send the request before.
-local AHEAD = 20
+local AHEAD = 50
 
 -- From when on claim may look at a host or an address. d: see Addresses.
 local function claimable_from(next_time, d)
@@ -236,6 +236,13 @@ local function delay_from(key, ago, rid)
   return true
 end
 
+-- The last request of this host or address has left, and nobody told when it was sent: a worker's word
+-- on that may come after the completion.
+local function delay_if_untold(key)
+  local d = call('HGET', key, 'd')
+  if d and not is_unsent(d) then delay_from(key, 0) end
+end
+
 -- Claim sees the hosts that wait for an address when the first of them may be asked.
 local function show_address(address)
   local first = call('ZRANGE', WAITING(address), 0, 0, 'WITHSCORES')
@@ -331,9 +338,9 @@ local function free_slots(freed)
     local address = address_of(host)
     if address then
       addresses[address] = true
-      -- Before its last slot is freed, with which it may be forgotten.
-      if not is_unsent(call('HGET', ADDRESS(address), 'd')) then delay_from(ADDRESS(address), 0) end
+      delay_if_untold(ADDRESS(address))  -- before its last slot is freed, with which it may be forgotten
     end
+    delay_if_untold(HOST(host))
     local active = add_slots(host, -n, address)
     local held_up = address and call('ZSCORE', WAITING(address), host)
     if not held_up and not call('ZSCORE', HOSTS, host) then
