@@ -1,7 +1,6 @@
 """RequestsDownloader: the same fetches through the requests library in threads, for spiders that
-need its adapters and authentication plugins. It costs about ten times as much as curl.
-
-A spider supplies its own with a method ``requests_session(self) -> requests.Session``."""
+need its adapters and authentication plugins. It costs about ten times as much as curl. A spider
+supplies its own with a method ``requests_session(self) -> requests.Session``."""
 
 from __future__ import annotations
 
@@ -127,8 +126,8 @@ class RequestsDownloader:
         self._adapter.close_connections()
 
     async def transfer(self, journey: Journey, factory: SessionFactory | None = None) -> Answer:
-        """One transfer of a journey. It sends a request as often as CurlDownloader.transfer does;
-        adapters and plugins of authors may send it more often."""
+        """One transfer of a journey, as CurlDownloader.transfer makes it; but adapters and plugins
+        of authors may send it more often."""
         await journey.wait_to_send()
         if not journey.idempotent:
             return await self._send(_Transfer(journey, own_connection=True), factory)

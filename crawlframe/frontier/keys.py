@@ -45,12 +45,13 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "PERMITS": (
         "permits:.",
-        "hash of a host: token of a fetch outside of the queue -> <g given, o in the slot of a "
-        "request, w waiting> <begin (ms)> <end (ms)>",
+        "hash of a host, or of @<address>: token of a fetch outside of the queue -> <g given, o in "
+        "the slot of a request, w waiting> <begin (ms)> <end (ms)>",
     ),
     "ADDRESS": (
         "ip:.",
-        "hash of an IP address: a fetches in progress of its hosts, n next time (ms), d as of HOST",
+        "hash of an IP address: a fetches in progress of its hosts, n next time (ms), d and "
+        "v as of HOST; v for PERMITS of @<address>",
     ),
     "WAITING": (
         "iw:.",

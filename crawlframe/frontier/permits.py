@@ -34,19 +34,20 @@ class Permits:
         patience: int,
         *,
         own: bool = False,
+        address: str = "",
     ) -> Permit:
         """``token`` names the fetch. ``lasts``: milliseconds for which the permit is kept.
         ``patience``: the longest wait, in milliseconds, for which one is given. ``own``: a request
         of this generation holds a slot of the host, and the fetch uses that. Until a permit is
         given, the next free slot of the host is kept for the token, if it asks again within
-        three seconds."""
-        asked = (generation, task, host, token, lasts, patience, int(own))
+        three seconds. ``address``: of the host, for a task that limits what goes to one."""
+        asked = (generation, task, host, token, lasts, patience, int(own), address)
         given, wait = self._run(host, *asked)
         return Permit(given == 1, wait, given < 0)
 
     def end(self, generation: int, task: int, host: str, token: bytes, signal: Signal) -> None:
         """The fetch is over, and says this about its host."""
-        self._run(host, generation, task, host, token, 0, signal.kind, signal.ms)
+        self._run(host, generation, task, host, token, 0, signal.kind, signal.ms, "")
 
     def _run(self, host: str, *arguments: object) -> tuple[int, int]:
         given, wait = self._store.run("permit", self._store.partition_of(host), *arguments)

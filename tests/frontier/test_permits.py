@@ -10,7 +10,7 @@ from crawlframe.errors import Fenced
 from crawlframe.frontier import TaskLimits
 from crawlframe.frontier.hosts import HostOrder
 from crawlframe.frontier.permits import Permit
-from crawlframe.frontier.records import NO_SIGNAL, REFUSED, Signal
+from crawlframe.frontier.records import NO_SIGNAL, NOTHING, REFUSED, Signal
 from tests.frontier.bench import NODE, Bench
 
 HOST = "a.example"
@@ -25,9 +25,10 @@ def ask(
     own: bool = False,
     patience: int = LONGEST_WAIT,
     lasts: int = LASTS,
+    address: str = "",
 ) -> Permit:
-    permits = bench.frontier.permits
-    permit: Permit = permits.ask(NODE, 1, host, token.encode(), lasts, patience, own=own)
+    where = NODE, 1, host, token.encode()
+    permit: Permit = bench.frontier.permits.ask(*where, lasts, patience, own=own, address=address)
     return permit
 
 
@@ -171,3 +172,87 @@ def test_a_dead_generation_gets_none(bench: Bench) -> None:
     bench.redis.sadd(bench.key("FENCED"), str(NODE))
     with pytest.raises(Fenced):
         ask(bench)
+
+
+# -- limits of an IP address ----------------------------------------------------------------------
+
+
+ADDRESS = "192.0.2.1"
+OTHER = "other.example"
+
+
+def place(bench: Bench, *hosts: str, each: int = 3, concurrency: int = 0, delay: int = 0) -> None:
+    """A task with requests of these hosts, which are known to be at one address."""
+    limits = TaskLimits(0, 0, 1000, ip_concurrency=concurrency, ip_delay=delay)
+    bench.frontier.open_task(
+        1, limits, [one for host in hosts for one in bench.requests(each, host)]
+    )
+    lost = [(one.rid, one.host, 0, Signal(NOTHING, 0, ADDRESS)) for one in bench.claim()]
+    bench.frontier.release(NODE, lost)
+
+
+def test_a_permit_takes_a_slot_of_the_address(bench: Bench) -> None:
+    place(bench, HOST, concurrency=2)
+    assert ask(bench, host=OTHER, address=ADDRESS) == Permit(True, 0)
+    assert len(bench.claim()) == 1
+    assert not ask(bench, "u", host=OTHER).given
+    end(bench, "u", host=OTHER)
+    assert bench.claim() == []
+    assert bench.wait == -1, "until one of them ends, nothing is looked at"
+    end(bench, host=OTHER)
+    assert len(bench.claim()) == 1
+    assert bench.frontier.audit() == []
+
+
+def test_a_full_address_keeps_the_next_slot_for_the_one_that_waits(bench: Bench) -> None:
+    place(bench, HOST, concurrency=1)
+    (held,) = bench.claim()
+    assert not ask(bench, host=OTHER, address=ADDRESS).given
+    assert bench.claim(fetched=[held]) == []
+    assert ask(bench, host=OTHER) == Permit(True, 0)
+    assert bench.claim() == []
+    end(bench, host=OTHER)
+    assert len(bench.claim()) == 1
+
+
+def test_what_a_dead_worker_held_of_an_address_lapses(bench: Bench) -> None:
+    place(bench, HOST, concurrency=1)
+    assert ask(bench, host=OTHER, address=ADDRESS, lasts=300).given
+    assert bench.claim() == []
+    assert 0 < bench.wait <= 300
+    time.sleep(0.31)
+    assert len(bench.claim()) == 1
+    assert bench.frontier.audit() == []
+
+
+def test_the_delay_of_an_address_counts_for_permits_and_claims_alike(bench: Bench) -> None:
+    place(bench, HOST, delay=400)
+    assert ask(bench, "t", host=OTHER, address=ADDRESS) == Permit(True, 0)
+    permit = ask(bench, "u", host=OTHER)
+    assert permit.given
+    assert 300 < permit.wait <= 400
+    assert bench.claim() == []
+    assert 600 < bench.wait <= 800
+    time.sleep(bench.wait / 1000)
+    (one,) = bench.claim_unsent()
+    assert not ask(bench, "v", host=OTHER).given, "it is not sent yet"
+    bench.report_sent(one)
+    later = ask(bench, "v", host=OTHER)
+    assert later.given
+    assert 300 < later.wait <= 450  # it was claimed ahead
+
+
+def test_the_limits_of_an_address_are_those_of_tasks_that_have_some(bench: Bench) -> None:
+    bench.open(*bench.requests(2))
+    assert ask(bench, host=OTHER, address=ADDRESS).given
+    assert not bench.redis.exists(bench.key("ADDRESS", ADDRESS))
+
+
+def test_nothing_is_left_of_an_address_whose_permit_is_over(bench: Bench) -> None:
+    place(bench, HOST, each=1, concurrency=2)
+    assert ask(bench, host=OTHER, address=ADDRESS).given
+    bench.complete_all(bench.claim())
+    assert bench.redis.pttl(bench.key("ADDRESS", ADDRESS)) > 0
+    end(bench, host=OTHER)
+    assert not bench.redis.exists(bench.key("PERMITS", f"@{ADDRESS}"))
+    assert not bench.redis.hexists(bench.key("ADDRESS", ADDRESS), "v")

@@ -80,8 +80,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("without `or nil`",), "false is no address either")
         ],
         "if n == 0 then return end": [(("removed", "never"), "it saves a call, which adds 0")],
-        "if active == n then call('PERSIST', key) end": [(("always",), SAVES)],
-        "if next_time > now_ms() then call('PEXPIREAT', key, integer(math.ceil(next_time))) "
+        "elseif active == n then call('PERSIST', key) end": [(("always",), SAVES)],
+        "if keep > now_ms() then call('PEXPIREAT', key, integer(math.ceil(keep))) "
         "else call('DEL', key) end": [
             (
                 ("always", "`>` becomes `>=`", "`math.ceil` becomes `math.floor`"),

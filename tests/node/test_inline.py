@@ -39,7 +39,13 @@ class Recorded(HostPermits):
 
     @contextlib.asynccontextmanager
     async def take(
-        self, crawl: TaskCrawl, host: str, seconds: float, *, own: bool = False
+        self,
+        crawl: TaskCrawl,
+        host: str,
+        seconds: float,
+        *,
+        own: bool = False,
+        address: str = "",
     ) -> AsyncIterator[Held]:
         held = Held()
         self.open.append(host)

@@ -201,16 +201,19 @@ local function address_of(host)
   return placing and call('HGET', HOST(host), 'ip') or nil
 end
 
+-- No request of an address is in flight: its next time and its permits are kept as long as they matter.
+local function rest_address(key)
+  local state = call('HMGET', key, 'n', 'v')
+  local keep = math.max(tonumber(state[1]) or 0, tonumber(state[2]) or 0)
+  if keep > now_ms() then call('PEXPIREAT', key, integer(math.ceil(keep))) else call('DEL', key) end
+end
+
 local function count_at(address, n)
   if n == 0 then return end
   local key = ADDRESS(address)
   local active = add_active(key, n)
-  if active > 0 then
-    if active == n then call('PERSIST', key) end
-  else
-    local next_time = tonumber(call('HGET', key, 'n')) or 0
-    if next_time > now_ms() then call('PEXPIREAT', key, integer(math.ceil(next_time))) else call('DEL', key) end
-  end
+  if active <= 0 then rest_address(key)
+  elseif active == n then call('PERSIST', key) end
 end
 
 local taken = {}  -- rids that this claim returns; their owners are not written yet

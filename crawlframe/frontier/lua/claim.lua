@@ -232,16 +232,30 @@ local function adaptive_gap(host)
   return tonumber(call('HGET', HOST(host), 'g')) or 1000 / pace_rules().FIRST_RATE
 end
 
--- An address in this claim: its slots that are taken, and its next time. `full` says which of the two
--- held it up.
+-- Slots of a host, or of "@<address>", that fetches outside of the queue have, or wait for, and when the
+-- first of them lapses (ms). `key` has the `v` of the place.
+local function count_permits(place, key)
+  local n, first, permits = 0, FOREVER, call('HVALS', PERMITS(place))
+  for _, permit in ipairs(permits) do
+    local kind, ends = string.match(permit, '^(%a) %d+ (%d+)$')
+    ends = tonumber(ends) or 0
+    if kind ~= 'o' and ends > now then n, first = n + 1, math.min(first, ends) end
+  end
+  if #permits == 0 then call('HDEL', key, 'v') end
+  return n, first
+end
+
+-- An address in this claim: its slots that are taken, those beside the queue, and its next time. `full`
+-- says that one of them held it up.
 local addresses = {}
 
 local function load_address(name)
   local address = addresses[name]
   if not address then
-    local state = call('HMGET', ADDRESS(name), 'a', 'n', 'd')
+    local state = call('HMGET', ADDRESS(name), 'a', 'n', 'd', 'v')
     address = {name = name, active = math.max(0, tonumber(state[1]) or 0), next_time = tonumber(state[2]) or 0,
-      unsent = is_unsent(state[3])}
+      unsent = is_unsent(state[3]), beside = 0, until_then = 0}
+    if state[4] then address.beside, address.until_then = count_permits('@' .. name, ADDRESS(name)) end
     addresses[name] = address
   end
   return address
@@ -249,20 +263,8 @@ end
 
 local function room_at(address, concurrency, delay)
   if delay > 0 and (address.unsent or address.next_time > now + AHEAD) then return 0 end
-  local room = concurrency > 0 and concurrency - address.active or math.huge
+  local room = concurrency > 0 and concurrency - address.active - address.beside or math.huge
   return delay > 0 and math.min(room, 1) or room
-end
-
--- Slots of the host that fetches outside of the queue have, or wait for, and when the first of them lapses (ms).
-local function count_permits(host)
-  local n, first, permits = 0, FOREVER, call('HVALS', PERMITS(host))
-  for _, permit in ipairs(permits) do
-    local kind, ends = string.match(permit, '^(%a) %d+ (%d+)$')
-    ends = tonumber(ends) or 0
-    if kind ~= 'o' and ends > now then n, first = n + 1, math.min(first, ends) end
-  end
-  if #permits == 0 then call('HDEL', HOST(host), 'v') end
-  return n, first
 end
 
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
@@ -272,7 +274,7 @@ local function take(host, quota)
   local active, next_time, turn = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0, tonumber(state[3]) or 0
   local rules = state[4] and rules_of(host) or FREE
   local beside, until_then = 0, 0
-  if state[7] then beside, until_then = count_permits(host) end
+  if state[7] then beside, until_then = count_permits(host, HOST(host)) end
   local resting, robots_wait = rules.till > now, rules.robots_wait > now
   local from = claimable_from(next_time, state[6])
   if from > now and not resting then
@@ -420,8 +422,12 @@ local function take(host, quota)
     call('ZREM', HOSTS, host)
     local after = math.max(now, from) + (got > 0 and 1 or 0)  -- those that got nothing come first
     call('ZADD', WAITING(address.name), integer(math.ceil(after)), host)
-    if address.unsent or crowd > 0 and address.active >= crowd then call('ZREM', HOSTS, '@' .. address.name)  -- as above
-    else call('ZADD', HOSTS, integer(math.ceil(address.next_time - AHEAD)), '@' .. address.name) end
+    local crowded = crowd > 0 and address.active + address.beside >= crowd
+    if address.unsent or crowded and address.active > 0 then call('ZREM', HOSTS, '@' .. address.name)  -- as above
+    else
+      local due = crowded and address.until_then or address.next_time - AHEAD
+      call('ZADD', HOSTS, integer(math.ceil(due)), '@' .. address.name)
+    end
   else
     call('ZADD', HOSTS, integer(resting and now or math.ceil(math.max(now, from))), host)
   end

@@ -5,6 +5,7 @@
 -- ARGV[5] ms for which the permit is kept from the beginning of the fetch; 0: the fetch is over
 -- ARGV[6] longest wait (ms): later permits are not given. When the fetch is over: kind of its signal
 -- ARGV[7] 1: a request of the generation holds a slot of this host, which the fetch uses. When it is over: ms of the signal
+-- ARGV[8] address of the host, if the task limits what goes to one and it is known; or empty
 -- Returns: {1 if the permit is given, ms until the fetch may begin}; {0, ms after which to ask again, or at least that
 --          long}, and a free slot is then kept for this token for a while; {-1, 0}: the task is over. Asked again with
 --          the same token, it returns the same permit.
@@ -20,44 +21,69 @@ local KEPT = 3000  -- ms for which a slot is kept for one that waits; it asks ag
 local POLL, SENT_SOON = 100, 20  -- ms after which to ask again
 local now = now_ms()
 
+-- The permit is kept with the host, and with its address for the limits of that.
+local function drop(address)
+  local place = address and '@' .. address
+  if place and call('HDEL', PERMITS(place), token) == 1 then
+    if call('EXISTS', PERMITS(place)) == 0 then call('HDEL', ADDRESS(address), 'v') end
+    show_address(address)
+  end
+  return call('HDEL', PERMITS(host), token)
+end
+
 if lasts == 0 then
-  if call('HDEL', PERMITS(host), token) == 1 then
+  local address = address_of(host)
+  if drop(address) == 1 then
     note_signal(id, host, tonumber(ARGV[6]), tonumber(ARGV[7]), '')
     hear_signals()
     if call('EXISTS', PERMITS(host)) == 0 then call('HDEL', HOST(host), 'v') end
-    local address = address_of(host)
     if not (address and call('ZSCORE', WAITING(address), host)) then reconsider(host) end
   end
   return {1, 0}
 end
 
-local permits, others, latest, known, kept = call('HGETALL', PERMITS(host)), 0, 0, nil, false
-for i = 1, #permits, 2 do
-  local kind, start, ends = string.match(permits[i + 1], '^(%a) (%d+) (%d+)$')
-  ends = tonumber(ends) or 0
-  if ends <= now then call('HDEL', PERMITS(host), permits[i])
-  elseif permits[i] == token then
-    known = kind ~= 'w' and tonumber(start)
-    kept = kind == 'w' and ends - now > KEPT / 2
-  else
-    latest = math.max(latest, ends)
-    if kind == 'g' then others = others + 1 end
+-- Those of a host or "@<address>": how many others there are, until when, and the one with our token.
+local function read_permits(place)
+  local found, permits = {others = 0, latest = 0}, call('HGETALL', PERMITS(place))
+  for i = 1, #permits, 2 do
+    local kind, start, ends = string.match(permits[i + 1], '^(%a) (%d+) (%d+)$')
+    ends = tonumber(ends) or 0
+    if ends <= now then call('HDEL', PERMITS(place), permits[i])
+    elseif permits[i] == token then
+      found.known = kind ~= 'w' and tonumber(start)
+      found.kept = kind == 'w' and ends - now > KEPT / 2
+    else
+      found.latest = math.max(found.latest, ends)
+      if kind == 'g' then found.others = found.others + 1 end
+    end
   end
+  return found
 end
-if known then return {1, math.max(0, known - now)} end
+
+local here = read_permits(host)
+if here.known then return {1, math.max(0, here.known - now)} end
 
 local task = task_of(id)
 if not task or task.state == 'cancelling' then
-  call('HDEL', PERMITS(host), token)
+  drop(address_of(host))
   return {-1, 0}
 end
+if task.shares and ARGV[8] ~= '' and not address_of(host) then move_host(host, ARGV[8]) end
+local address = task.shares and address_of(host) or nil
+local there = address and read_permits('@' .. address)
 
--- Claims see it by `v` of the host.
+-- Claims see it by `v` of the host and of the address.
+local function keep_at(place, key, others, permit, ends)
+  local latest = integer(math.max(others.latest, ends))
+  call('HSET', PERMITS(place), token, permit)
+  call('PEXPIREAT', PERMITS(place), latest)
+  call('HSET', key, 'v', latest)
+end
+
 local function keep(kind, start, ends)
-  call('HSET', PERMITS(host), token, kind .. ' ' .. integer(start) .. ' ' .. integer(ends))
-  latest = math.max(latest, ends)
-  call('PEXPIREAT', PERMITS(host), integer(latest))
-  call('HSET', HOST(host), 'v', integer(latest))
+  local permit = kind .. ' ' .. integer(math.ceil(start)) .. ' ' .. integer(math.ceil(ends))
+  keep_at(host, HOST(host), here, permit, math.ceil(ends))
+  if address then keep_at('@' .. address, ADDRESS(address), there, permit, math.ceil(ends)) end
 end
 
 local state = call('HMGET', HOST(host), 'a', 'n', 'd', 'r', 'p', 'rd', 'rw', 'od', 'oc', 'op', 'ou', 'ro', 'g')
@@ -74,19 +100,31 @@ if task.auto and not state[8] then
   delay = math.max(delay, tonumber(state[13]) or 1000 / pace_rules().FIRST_RATE)
 end
 local start = math.max(now, next_time)
+local crowded, unsent = active + here.others >= concurrency, delay > 0 and active > 0 and is_unsent(state[3])
+if address then
+  local there_now = call('HMGET', ADDRESS(address), 'a', 'n', 'd')
+  local crowd = (tonumber(there_now[1]) or 0) + there.others
+  crowded = crowded or task.ip_concurrency > 0 and crowd >= task.ip_concurrency
+  if task.ip_delay > 0 then
+    start = math.max(start, tonumber(there_now[2]) or 0)
+    unsent = unsent or is_unsent(there_now[3])
+  end
+end
 local idle = active <= 0 and call('EXISTS', LANES(host)) == 0
 local given = false
 if till > now then start = till
 elseif start - now > most then  -- too late
-elseif not own and active + others >= concurrency then start = math.max(start, now + POLL)
-elseif delay > 0 and active > 0 and not own and is_unsent(state[3]) then start = now + SENT_SOON
+elseif not own and crowded then start = math.max(start, now + POLL)
+elseif not own and unsent then start = now + SENT_SOON
 else given = true end
 if given then
   keep(own and 'o' or 'g', start, start + lasts)
-  if delay > 0 then call('HSET', HOST(host), 'n', integer(math.ceil(start + delay))) end
+  if delay > 0 then call('HSET', HOST(host), 'n', exact(start + delay)) end
+  if address and task.ip_delay > 0 then call('HSET', ADDRESS(address), 'n', exact(start + task.ip_delay)) end
 elseif till <= now and start - now <= most and not own then
-  if not kept then keep('w', now, now + KEPT) end
-else call('HDEL', PERMITS(host), token) end
+  if not here.kept then keep('w', now, now + KEPT) end
+else drop(address) end
+if address and (tonumber(call('HGET', ADDRESS(address), 'a')) or 0) <= 0 then rest_address(ADDRESS(address)) end
 if idle then rest_host(host) elseif given then call('PERSIST', HOST(host)) end
 if given and call('ZSCORE', HOSTS, host) then bring_back(host) end
 return {given and 1 or 0, math.ceil(start - now)}

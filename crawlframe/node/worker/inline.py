@@ -128,8 +128,12 @@ class InlineFetch:
         seconds = limits_of(asked, crawl.settings).timeout
         while True:
             own = lender is not None and lender.lends(asked.host)
+            address = ""
+            if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
+                address = await self._downloader.address_of(asked.url)
+            permit_of = self._permits.take(crawl, asked.host, seconds, own=own, address=address)
             try:
-                async with self._permits.take(crawl, asked.host, seconds, own=own) as permit:
+                async with permit_of as permit:
                     if lender is not None:
                         lender.lent = True
                     transfer = self._downloader.fetch(

@@ -60,10 +60,17 @@ class HostPermits(ABC):
 
     @abstractmethod
     def take(
-        self, crawl: TaskCrawl, host: str, seconds: float, *, own: bool = False
+        self,
+        crawl: TaskCrawl,
+        host: str,
+        seconds: float,
+        *,
+        own: bool = False,
+        address: str = "",
     ) -> contextlib.AbstractAsyncContextManager[Held]:
         """A context in which one fetch may be made, of a task and within so many seconds. ``own``:
-        in the slot of a request of this worker that is being run. Raises HostBusy and TaskOver."""
+        in the slot of a request of this worker that is being run. ``address``: of the host, for a
+        task that limits what goes to one. Raises HostBusy and TaskOver."""
 
 
 class StoredPermits(HostPermits):
@@ -76,17 +83,23 @@ class StoredPermits(HostPermits):
 
     @contextlib.asynccontextmanager
     async def take(
-        self, crawl: TaskCrawl, host: str, seconds: float, *, own: bool = False
+        self,
+        crawl: TaskCrawl,
+        host: str,
+        seconds: float,
+        *,
+        own: bool = False,
+        address: str = "",
     ) -> AsyncIterator[Held]:
         token, held = os.urandom(9), Held()
         try:
-            await self._wait_for(crawl.spec.task, host, token, seconds, own)
+            await self._wait_for(crawl.spec.task, host, token, seconds, own, address)
             yield held
         finally:
             self._end(crawl.spec.task, host, token, held)
 
     async def _wait_for(
-        self, task: int, host: str, token: bytes, seconds: float, own: bool
+        self, task: int, host: str, token: bytes, seconds: float, own: bool, address: str
     ) -> None:
         until = time.monotonic() + LONGEST_WAIT
         while True:
@@ -94,7 +107,8 @@ class StoredPermits(HostPermits):
             ms = round(1000 * (seconds + MARGIN)), max(0, round(1000 * left))
 
             def ask(ms: tuple[int, int] = ms) -> Permit:
-                return self._permits.ask(self._generation, task, host, token, *ms, own=own)
+                where = self._generation, task, host, token
+                return self._permits.ask(*where, *ms, own=own, address=address)
 
             permit = await on_commit_thread(self._committer, ask)
             if permit.ended:
@@ -127,7 +141,13 @@ class LocalPermits(HostPermits):
 
     @contextlib.asynccontextmanager
     async def take(
-        self, crawl: TaskCrawl, host: str, seconds: float, *, own: bool = False
+        self,
+        crawl: TaskCrawl,
+        host: str,
+        seconds: float,
+        *,
+        own: bool = False,
+        address: str = "",
     ) -> AsyncIterator[Held]:
         async with self._locks[host]:
             await asyncio.sleep(self._next.get(host, 0.0) - time.monotonic())
