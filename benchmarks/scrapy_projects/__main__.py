@@ -92,7 +92,12 @@ def compare(chosen: list[Project], checkouts: Path, python: str, work: Path) -> 
             place = checkout / project.directory
             if not asked or not place.is_dir():
                 continue
-            with Runners(python, place, environment(project, work)) as both:
+
+            def surroundings(name: str, project: Project = project) -> dict[str, str]:
+                (own := work / name).mkdir(exist_ok=True)
+                return environment(project, own)
+
+            with Runners(python, place, surroundings) as both:
                 for crawl in asked:
                     site.pages = Pages(crawl.pages, checkout)
                     found.append(both.compare(crawl, site))

@@ -6,6 +6,7 @@ import json
 import os
 import selectors
 import subprocess
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,11 +80,14 @@ class Runner:
 class Runners:
     """Both engines for one project. ``with Runners(...) as both: both.compare(crawl, site)``"""
 
-    def __init__(self, python: str, place: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, python: str, place: Path, environment: Callable[[str], dict[str, str]]
+    ) -> None:
+        """``environment`` of each, by its name: the second must not find the files of the first."""
         self._ends = ExitStack()
         self._runners = []
         for module in ("by_scrapy", "by_crawlframe"):
-            runner = Runner(module, python, place, environment)
+            runner = Runner(module, python, place, environment(module))
             self._ends.callback(runner.close)
             self._runners.append(runner)
 

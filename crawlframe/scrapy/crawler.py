@@ -4,7 +4,8 @@ started: no reactor is installed, nothing is scheduled."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydispatch.dispatcher import getReceivers
@@ -74,6 +75,14 @@ class PortedCrawler(Crawler):
             await self.signals.send_catch_log_async(signal=signal, **named)
 
 
+class EngineDownloader:
+    """``crawler.engine.downloader``. Nothing is in ``slots``: the delay of a host is kept for the
+    whole cluster, and no component of a spider changes it. Components expect that a host may have
+    none."""
+
+    slots: Mapping[str, Any] = MappingProxyType({})
+
+
 class Engine:
     """``crawler.engine``: what spiders and components use of it. ``closing``: the reason to end the
     task when the callback that runs is done. ``asked``: requests that it has to yield before."""
@@ -87,6 +96,7 @@ class Engine:
         self.paused = False
         self.closing = ""
         self.asked: list[Request] = []
+        self.downloader = EngineDownloader()
         self._download = download
 
     async def download(self, request: Request) -> Response:
@@ -120,8 +130,8 @@ class Engine:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"crawler.engine.{name} does not exist in Crawlframe; it has crawl, download and "
-            "close_spider"
+            f"crawler.engine.{name} does not exist in Crawlframe; it has crawl, download, "
+            "close_spider and downloader.slots"
         )
 
 

@@ -52,8 +52,8 @@ _NEVER_SENT = {
 }
 _ENGINE = frozenset(
     {
-        "close_spider", "close_spider_async", "crawl", "download", "download_async", "paused",
-        "running", "settings", "signals", "spider",
+        "close_spider", "close_spider_async", "crawl", "download", "download_async", "downloader",
+        "paused", "running", "settings", "signals", "spider",
     }
 )  # fmt: skip
 _OTHERS = {
@@ -130,5 +130,10 @@ def _judge_needs(needs: list[Need], verdict: Verdict) -> None:
             verdict.cannot.append(f"{place}: a callback must be a method of the spider")
         elif need.kind == "engine" and need.name not in _ENGINE:
             verdict.cannot.append(f"{place}: there is no crawler.engine.{need.name}")
+        elif need.kind == "engine" and need.name == "downloader":
+            verdict.but.append(
+                f"{place}: crawler.engine.downloader.slots is empty: "
+                "the delay of a host is kept for the whole cluster"
+            )
         elif need.kind == "signal" and need.name in _NEVER_SENT:
             verdict.but.append(f"{place}: {need.name} is never sent: {_NEVER_SENT[need.name]}")

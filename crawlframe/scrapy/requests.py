@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from scrapy import Request as ScrapyRequest
@@ -128,7 +129,7 @@ class Translator:
         if meta.get("handle_httpstatus_all"):
             options |= {"handle": ALL, "redirects": 0}
         elif "handle_httpstatus_list" in meta:
-            statuses = [int(status) for status in meta["handle_httpstatus_list"]]
+            statuses = _statuses(meta["handle_httpstatus_list"])
             options["handle"] = statuses
             if REDIRECTS.intersection(statuses):
                 options["redirects"] = 0
@@ -141,6 +142,14 @@ class Translator:
         elif meta.get("cookiejar") is not None:
             options["session"] = session_of(meta["cookiejar"])
         return options
+
+
+def _statuses(listed: Any) -> list[int]:
+    """What meta["handle_httpstatus_list"] allows. Media pipelines that follow redirects give a
+    container that only knows what is in it."""
+    if isinstance(listed, Iterable):
+        return [int(status) for status in listed]
+    return [status for status in range(100, 600) if status in listed]
 
 
 def session_of(jar: Any) -> str:

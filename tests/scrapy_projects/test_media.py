@@ -1,4 +1,5 @@
-"""Media pipelines of Scrapy that need other packages: images by Pillow, files in S3 by botocore."""
+"""Media pipelines of Scrapy against a server, and those that need other packages: images by Pillow,
+files in S3 by botocore."""
 
 from __future__ import annotations
 
@@ -29,6 +30,7 @@ class Server:
 
     def __init__(self) -> None:
         self.pages: dict[str, bytes] = {"/": b"<html></html>"}
+        self.moved: dict[str, str] = {}  # path -> Location
         self.asked: Counter[str] = Counter()
         self.sent: dict[str, dict[str, str]] = {}  # headers of each PUT
         server = self
@@ -39,7 +41,10 @@ class Server:
             def do_GET(self) -> None:
                 body = server.pages.get(self.path)
                 server.asked[f"{self.command} {self.path}"] += 1
-                self.send_response(404 if body is None else 200)
+                target = server.moved.get(self.path)
+                self.send_response(301 if target else 404 if body is None else 200)
+                if target:
+                    self.send_header("Location", target)
                 self.send_header("Content-Length", str(len(body or b"")))
                 self.send_header("ETag", f'"{hashlib.md5(body or b"").hexdigest()}"')
                 self.send_header("Last-Modified", formatdate(usegmt=True))
@@ -118,6 +123,25 @@ def test_images_are_stored_with_their_thumbnails(server: Server, tmp_path: Path)
     for path, size in ((tmp_path / image["path"], (40, 20)), (thumbnail, (10, 5))):
         with pillow.open(path) as opened:
             assert opened.size == size
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_files_that_redirect_are_stored_if_the_project_says_so(
+    server: Server, tmp_path: Path, allowed: bool
+) -> None:
+    server.pages["/file.txt"] = FILE
+    server.moved["/old.txt"] = "/file.txt"
+    done = crawled(
+        server,
+        {"file_urls": ["/old.txt", "/file.txt", "/missing.txt"]},
+        ITEM_PIPELINES={"scrapy.pipelines.files.FilesPipeline": 1},
+        FILES_STORE=str(tmp_path),
+        MEDIA_ALLOW_REDIRECTS=allowed,
+    )
+    (item,) = done.items
+    stored = {file["url"]: (tmp_path / file["path"]).read_bytes() for file in item["files"]}
+    names = ["/old.txt", "/file.txt"] if allowed else ["/file.txt"]
+    assert stored == {f"{server.url}{name}": FILE for name in names}
 
 
 def test_files_are_stored_in_s3(server: Server) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from crawlframe.code.source import SourceFinder
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.report import verdict_on
@@ -110,6 +112,34 @@ def test_what_components_need_is_said_too() -> None:
     (reason,) = verdict_on(made).cannot
     assert reason.startswith(f"{__file__}:")
     assert reason.endswith("there is no crawler.engine.slot")
+
+
+class Hastens:
+    """A middleware that changes the delay of a host, if Scrapy's downloader knows it."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.crawler = crawler
+        self.found: list[Any] = []
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Any:
+        return cls(crawler)
+
+    def process_request(self, request: Any) -> None:
+        self.found.append(self.crawler.engine.downloader.slots.get("a.example"))
+
+
+def test_the_slots_of_the_downloader_are_empty_and_that_is_said() -> None:
+    made = of(Plain, DOWNLOADER_MIDDLEWARES={Hastens: 1})
+    verdict = verdict_on(made)
+    assert verdict.cannot == []
+    assert any("crawler.engine.downloader.slots is empty" in one for one in verdict.but)
+    spider = made._make({})
+    assert isinstance(spider, PortedSpider)
+    engine: Any = spider._opened_port().crawler.engine
+    assert dict(engine.downloader.slots) == {}
+    with pytest.raises(AttributeError, match=r"downloader\.slots"):
+        _ = engine.slot
 
 
 class Renders:
