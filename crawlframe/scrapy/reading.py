@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -99,7 +99,8 @@ class ClassSource:
     def unset(self) -> list[str]:
         """Names that are read of self or kwargs, and that nothing sets: optional arguments."""
         written = {use.name for use in self.uses if use.writes}
-        asked = [name for _, node in self.nodes for name in _asked(node)]
+        first = self._beginnings
+        asked = [name for _, node in self.nodes for name in _asked(node, first)]
         read = [use.name for use in self.uses if not use.writes]
         names = [name for name in [*asked, *read] if not name.startswith("_")]
         return [name for name in dict.fromkeys(names) if name in asked or name not in written]
@@ -200,21 +201,33 @@ def _attribute(node: ast.expr, me: str) -> str:
     return ""
 
 
-def _asked(node: ast.AST) -> Iterator[str]:
-    """The names in getattr(self, "name", ...), kwargs.get("name"), kwargs["name"] and the like."""
+def _asked(node: ast.ClassDef, first: Container[str]) -> Iterator[str]:
+    """The names in getattr(self, "name", ...), and in kwargs.get("name"), kwargs["name"] and the
+    like, if they are identifiers. Only the methods in ``first`` have the arguments in kwargs."""
+    for part in node.body:
+        is_late = (
+            isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.name not in first
+        )
+        for name, of_kwargs in _asked_in(part):
+            if name.isidentifier() and not (of_kwargs and is_late):
+                yield name
+
+
+def _asked_in(node: ast.AST) -> Iterator[tuple[str, bool]]:
+    """(name, whether it is one of kwargs)"""
     for one in ast.walk(node):
         match one:
             case ast.Call(
                 func=ast.Name(id="getattr"), args=[ast.Name(id="self"), ast.Constant(str(name)), *_]
             ):
-                yield name
+                yield name, False
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="kwargs"), attr="get" | "pop"),
                 args=[ast.Constant(str(name)), *_],
             ):
-                yield name
+                yield name, True
             case ast.Subscript(value=ast.Name(id="kwargs"), slice=ast.Constant(str(name))):
-                yield name
+                yield name, True
 
 
 def _meta_keys(node: ast.AST) -> Iterator[tuple[str, int]]:

@@ -30,7 +30,9 @@ def test_arguments_are_the_parameters_and_what_is_read(tmp_path: Path) -> None:
                 self.colour = kwargs.get("colour")
             def parse(self, response):
                 self.logger.info(self.known, self.crawler, self.settings, self.region)
-                return getattr(self, "limit", None)
+                return getattr(self, "limit", None), getattr(self, "Country Code", None)
+            def row(self, **kwargs):
+                return kwargs["Country Code"], kwargs["place"]
         """,
     )
     arguments = describe(spider).arguments
