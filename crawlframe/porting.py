@@ -53,7 +53,8 @@ META = {
     "requests are not supported yet",
     "download_latency": _OUTPUT,
     "download_fail_on_dataloss": "a body that breaks off is tried again; leave it out",
-    "autothrottle_dont_adjust_delay": "delays are never adjusted; leave it out",
+    "autothrottle_dont_adjust_delay": "the pace of a host is decided for all its requests; leave "
+    "it out",
     "cookiejar": _SESSION,
     "dont_merge_cookies": f'{_SESSION}, or settings = {{"cookies": False}} in the spider',
     "dont_cache": "nothing is cached; leave it out",
