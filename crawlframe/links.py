@@ -71,9 +71,9 @@ def canonical(url: str) -> str:
     ``%7E`` is not ``~``."""
     if "%" in url:
         url = _ESCAPE.sub(_same_escape, url)
-    start = url.find("?")
-    if start < 0:
+    if "?" not in url:
         return url
+    start = url.index("?")
     query = url[start + 1 :]
     if not query:
         return url[:start]

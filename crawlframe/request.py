@@ -140,7 +140,8 @@ class Request:
         ``links.join`` or ``links.normalise``."""
         request = cls.__new__(cls)
         request.url = url
-        request.callback = callback if type(callback) is str else callback_name(callback)
+        named = callback is None or type(callback) is str
+        request.callback = callback if named else callback_name(callback)  # type: ignore[assignment]
         request.method = "GET"
         request.headers, request.cookies, request.cb_kwargs, request.meta = {}, {}, {}, {}
         request.body = request.errback = request.downloader = None

@@ -342,7 +342,7 @@ class Response:
             joined[link] = url
             if url is not None:
                 joined[url] = url  # spiders follow what ``links`` gave them
-        return [joined.get(link) for link in links]
+        return [*map(joined.get, links)]
 
     def __repr__(self) -> str:
         return f"<Response {self.status} {self.url}>"
