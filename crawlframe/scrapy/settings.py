@@ -55,7 +55,7 @@ _ELSEWHERE = {
 _CANNOT = {
     "DOWNLOAD_BIND_ADDRESS": "the address to send from cannot be chosen yet",
 }
-_HANDLERS = "pages are fetched by Crawlframe; nothing renders them in a browser yet"
+_HANDLERS = "Crawlframe fetches pages itself; it neither renders nor imitates a browser yet"
 
 
 @dataclass
