@@ -10,13 +10,14 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crawlframe.code.registry import Registry, find_package
-from crawlframe.code.source import SourceFinder
+from crawlframe.code.source import FRAMEWORK, SourceFinder
 from crawlframe.code.sources import Finder
 from crawlframe.errors import UnknownSpider
 from crawlframe.spider import Spider
@@ -462,11 +463,15 @@ def test_what_is_imported_after_the_load_is_warned_of(tmp_path, monkeypatch, cap
     monkeypatch.syspath_prepend(str(tmp_path))
     registry = Registry.load("sealedpack")
     registry.seal()
+    finder, ours = SourceFinder.install(), f"{FRAMEWORK}absent.py"
     try:
         importlib.import_module("sealedhelp")
+        finder.compiled(b"", SourceFileLoader("absent", ours))
     finally:
-        SourceFinder.install().sealed = False
+        finder.sealed = False
+        finder.loaded.pop(Path(ours), None)
     assert "sealedhelp.py is imported while spiders run" in caplog.text
+    assert "absent.py" not in caplog.text  # the framework imports some of its modules when needed
 
 
 class TextFiles:

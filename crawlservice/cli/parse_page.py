@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import traceback
 from dataclasses import dataclass, field
@@ -58,8 +59,14 @@ class PageParser:
     def parse(self, request: Request) -> Result:
         """Returns what one try of a request leads to. Raises NotParsed, ArgumentError, and
         SpiderError if the request does not fit the spider."""
+        kind = self.named.kind
+        if request.callback is None and kind.parse is Spider.parse:
+            some = ", ".join(_callbacks(kind)) or "none"
+            raise ArgumentError(
+                f"spider {kind.name!r} has no method 'parse'; add --callback, its callbacks: {some}"
+            )
         trial = Trial(
-            self.named.kind,
+            kind,
             _Remembering(self),
             self._checked_arguments(),
             middlewares=self.middlewares,
@@ -119,6 +126,18 @@ def spider_for(registry: Registry, url: str) -> type[Spider]:
     raise ArgumentError(
         f"{some} {host} in allowed_domains; add --spider NAME, one of {', '.join(spiders)}"
     )
+
+
+def _callbacks(spider: type[Spider]) -> list[str]:
+    """The methods of the author that take a response."""
+    own = [vars(kind) for kind in spider.__mro__ if not kind.__module__.startswith("crawlframe.")]
+    return [
+        name
+        for name in dict.fromkeys(name for names in own for name in names)
+        if not name.startswith("_")
+        and inspect.isfunction(function := getattr(spider, name, None))
+        and "response" in inspect.signature(function).parameters
+    ]
 
 
 def _names(spider: type[Spider], host: str) -> bool:

@@ -70,6 +70,12 @@ class Other(Spider):
     def start(self): ...
     def parse(self, response):
         yield {"agent": response.text}
+
+class Bare(Spider):
+    name = "bare"
+    def start(self): ...
+    def product(self, response): ...
+    def price_of(self, text): ...
 """
 HTML = {"Content-Type": "text/html"}
 
@@ -166,6 +172,7 @@ def test_the_spider_is_that_of_the_host_or_the_named_one(site: Site, parse: Pars
         (["{}/busy"], "http_503: {}/busy answered 503; a node would try again"),
         (["{}/shop", "--spider", "shopp"], "did you mean 'shop'"),
         (["{}/shop", "--callback", "gone"], "spider 'shop' has no method 'gone'"),
+        (["{}/shop", "--spider", "bare"], "add --callback, its callbacks: product"),
         (["{}/shop", "--callback", "no_item"], "a callback yielded int '5'; yield items"),
         (["{}/shop", "--cb-kwargs", '{"size": 1}'], "unexpected keyword argument 'size'"),
         (["{}/shop", "--cb-kwargs", "size"], "--cb-kwargs is not JSON: "),
