@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-FRAMEWORK = f"{Path(__file__).parents[1]}/"  # in a checkout, its files are taken for the authors'
+FRAMEWORK = f"{Path(__file__).parents[1]}/"  # in a checkout, its files look like the authors'
 INSTALLED = ("site-packages", "dist-packages")
 FULL = 64 << 20  # bytes of bytecode that are cached
 DAY = 86400.0  # seconds
