@@ -69,8 +69,8 @@ class Downloader:
         ``account`` counts the body of the response until its owner closes it; without one it counts
         until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
         redirects too. ``trail``: ``request`` is for the target of its last redirect. ``send_time``:
-        of its transfers. Raises FetchError, what ``check``
-        raises, and with a trail Redirected instead of following a redirect, or Challenged."""
+        of its transfers. Raises FetchError, what ``check`` raises, and with a trail Redirected
+        instead of following a redirect, or Challenged."""
         if account is None:
             with self.memory.account() as own:
                 return await self.fetch(
