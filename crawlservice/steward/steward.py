@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -36,13 +35,9 @@ from crawlservice.monitoring import lives
 from crawlservice.scheduling import schedules
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
+from crawlservice.steward.senders import Senders
 from crawlservice.tasks import budgets
 from crawlservice.tasks.submit import SWEEP
-from crawlservice.webhooks.deliveries import create_deliveries
-from crawlservice.webhooks.signal_sender import SignalSender
-
-if TYPE_CHECKING:
-    from crawlservice.webhooks.sender import WebhookSender
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +60,7 @@ class Steward:
         self._pruner = Pruner.of(frontier)
         self._settler = Settler()
         self._settings = settings
-        self._webhook_sender: WebhookSender | None = None
-        self._signals = SignalSender()
+        self._senders = Senders(settings)
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
@@ -145,17 +139,15 @@ class Steward:
             self._check_tasks,
             lambda: look_after(self._frontier),
             lambda: schedules.start_due(self._still_here),
-            self._deliver_webhooks,
-            self._signals.keep_going,
+            self._senders.send_webhooks,
+            self._senders.send_signals,
             self._pruner.tick,
             self._settler.tick,
         ]
 
     def resign(self) -> None:
         """Lets another steward lead at once."""
-        self._signals.stop()
-        if self._webhook_sender is not None:
-            self._webhook_sender.stop()
+        self._senders.stop()
         if self._leading:
             try:
                 self._lock.release()
@@ -328,16 +320,6 @@ class Steward:
             done.admitted,
             done.completed,
         )
-
-    def _deliver_webhooks(self) -> None:
-        if not create_deliveries():
-            return
-        if self._webhook_sender is None:
-            # Imported here: most nodes never need it, and it takes memory.
-            from crawlservice.webhooks.sender import WebhookSender
-
-            self._webhook_sender = WebhookSender(self._settings)
-        self._webhook_sender.keep_going()
 
     def _still_here(self) -> None:
         """Called during a long chore, so that neither the master nor other stewards take over."""

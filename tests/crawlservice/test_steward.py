@@ -19,6 +19,7 @@ from crawlservice.ledger.recovery import renew
 from crawlservice.models import Task
 from crawlservice.steward import steward as module
 from crawlservice.steward.pruning import Pruner
+from crawlservice.steward.senders import Senders
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import submit
 from tests.servers import RedisServer
@@ -80,7 +81,7 @@ def test_leases_that_nobody_could_renew_say_nothing(
     [
         ((Pruner, "tick"), DataError("smallint out of range")),
         ((Steward, "_check_tasks"), LedgerRefused("a task is odd")),
-        ((Steward, "_deliver_webhooks"), FrontierError("out of order")),
+        ((Senders, "send_webhooks"), FrontierError("out of order")),
         ((Steward, "_check_migrations"), DataError("no rights")),
     ],
     ids=["pruner", "tasks", "webhooks", "migrations"],

@@ -1,0 +1,44 @@
+"""Senders: what the leading steward sends out, each kind in a thread of its own, so that a receiver
+that hangs blocks no chore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crawlframe.conf import Settings
+from crawlservice.webhooks.deliveries import create_deliveries
+from crawlservice.webhooks.signal_sender import SignalSender
+
+if TYPE_CHECKING:
+    from crawlservice.webhooks.sender import WebhookSender
+
+
+class Senders:
+    """The senders of one steward. Call each method in every round; a sender starts when there is
+    something to send, and ends when the steward leads no more."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._signals = SignalSender()
+        self._webhooks: WebhookSender | None = None
+
+    def send_signals(self) -> None:
+        """Sends Django signals, if any has a receiver."""
+        self._signals.keep_going()
+
+    def send_webhooks(self) -> None:
+        """Makes the deliveries of new events, and sends what is due. Raises django.db.Error."""
+        if not create_deliveries():
+            return
+        if self._webhooks is None:
+            # Imported here: most nodes never need it, and it takes memory.
+            from crawlservice.webhooks.sender import WebhookSender
+
+            self._webhooks = WebhookSender(self._settings)
+        self._webhooks.keep_going()
+
+    def stop(self) -> None:
+        """Ends them after their current steps."""
+        self._signals.stop()
+        if self._webhooks is not None:
+            self._webhooks.stop()
