@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.functional import Promise
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
@@ -106,6 +108,16 @@ def task_link(task: int | None) -> SafeString | str:
         return "-"
     place = reverse("admin:crawlservice_task_change", args=[task])
     return format_html('<a class="cf-link" href="{}">{}</a>', place, task)
+
+
+def label_chips(labels: Mapping[str, str], place: str) -> SafeString | str:
+    """Labels, each linked to the rows that have it, of the list at ``place`` ("": this one)."""
+    chips = [
+        (f"{place}?{urlencode({'label': f'{name}={value}'})}", name, value)
+        for name, value in labels.items()
+    ]
+    shown = format_html_join(" ", '<a class="cf-chip" href="{}"><b>{}</b> {}</a>', chips)
+    return format_html('<span class="cf-chips">{}</span>', shown) if chips else ""
 
 
 def link_to(url: str) -> SafeString | str:

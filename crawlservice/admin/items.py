@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlservice.admin.created import Created
 from crawlservice.admin.keyset import KeysetList, chosen_task
 from crawlservice.admin.readonly import ReadOnly
-from crawlservice.admin.recent import RecentSpider, RecentTask, RecentVersion
+from crawlservice.admin.recent import RecentLabel, RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.search import SearchedList, latest
 from crawlservice.display import pretty, task_link
 from crawlservice.models import Item, Page
@@ -47,8 +47,8 @@ class PageOf(admin.SimpleListFilter):
 
 @admin.register(Item)
 class ItemAdmin(ReadOnly):
-    list_display = ("id", "task_number", "short", "version", "created")
-    list_filter = (RecentSpider, RecentTask, RecentVersion, PageOf, Created)
+    list_display = ("id", "task_number", "short", "shown_labels", "version", "created")
+    list_filter = (RecentSpider, RecentTask, RecentLabel, RecentVersion, PageOf, Created)
     slow_filters = ("version",)
     search_fields = ("data",)
     search_help_text = _("Text, or field:text")

@@ -8,12 +8,15 @@ from urllib.parse import urlencode
 
 from django.contrib.admin.views.main import PAGE_VAR
 from django.core.paginator import Paginator
-from django.db.models import Max, Model, QuerySet
+from django.db.models import Max, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from crawlservice.admin.lookups import DeclaredList
+from crawlservice.models import Task
+from crawlservice.tasks.label_rows import TASKS, Place, rows_of
+from crawlservice.tasks.labels import of_tasks
 from crawlservice.tasks.task_rows import first_of_latest, of_task
 
 BEFORE, AFTER = "before", "after"
@@ -63,25 +66,40 @@ class KeysetList(DeclaredList):
 
     def get_results(self, request: HttpRequest) -> None:
         size = self.list_per_page
-        before, after = (row_number(request.GET.get(name)) for name in (BEFORE, AFTER))
-        before = before if after is None else None
-        rows = self._rows(chosen_task(request), before, after)
-        if after is not None:
-            found = [*rows[: size + 1]]
-            newer, older = len(found) > size, True
-            shown = found[:size][::-1]
+        label, task = self._label(request), chosen_task(request)
+        read: Any = row_number if label is None else Place.read
+        before, after = (read(request.GET.get(name)) for name in (BEFORE, AFTER))
+        before, newest = (before, True) if after is None else (None, False)
+        reached = None
+        if label is None:
+            found = [*self._rows(task, before, after)[: size + 1]]
         else:
-            found = [*rows[: size + 1]]
-            newer, older = before is not None, len(found) > size
-            shown = found[:size]
+            beyond = before if newest else after
+            found, reached = rows_of(self.queryset, label, beyond, size + 1, newest=newest)
+        shown, more = found[:size], len(found) > size
+        if reached is not None:
+            text = _("searched: {n} tasks with this label; turn the page to search further")
+            self.bounds = text.format(n=f"{TASKS:,}")
+        if newest:
+            newer, older = before is not None, more
+        else:
+            newer, older, shown = more, True, shown[::-1]
         self.result_list = shown
-        self.newer = self._place(AFTER, shown[0]) if newer and shown else ""
-        self.older = self._place(BEFORE, shown[-1]) if older and shown else ""
+        self.newer = self._turn(AFTER, shown[0], label) if newer and shown else ""
+        self.older = self._turn(BEFORE, shown[-1], label) if older and shown else ""
+        if reached is not None and not more:
+            turned = self._place(BEFORE if newest else AFTER, str(reached))
+            self.older, self.newer = (turned, self.newer) if newest else (self.older, turned)
         self.newest = self._place(BEFORE, None) if newer else ""
         self.result_count = self.full_result_count = len(shown)
         self.can_show_all, self.multi_page, self.show_all = False, False, False
         self.show_admin_actions = True
         self.paginator = KeysetPaginator(shown, size)
+        if "shown_labels" in self.list_display:
+            numbers = {row: row.pk if self.model is Task else row.task_id for row in shown}
+            known = of_tasks(number for number in numbers.values() if number is not None)
+            for row, number in numbers.items():
+                row.known_labels = known.get(number, {})
 
     def _rows(self, task: int | None, before: int | None, after: int | None) -> QuerySet[Any]:
         """The rows from there on: the oldest first if ``after`` is given, otherwise the newest."""
@@ -93,13 +111,21 @@ class KeysetList(DeclaredList):
         rows = rows.order_by("-pk")
         return rows if before is None else rows.filter(pk__lt=before)
 
-    def _place(self, name: str, row: Model | None) -> str:
+    def _label(self, request: HttpRequest) -> str | None:
+        """The label of whose tasks rows are shown. Tasks themselves are filtered by a query."""
+        of_tasks = self.model is not Task and chosen_task(request) is None
+        return request.GET.get("label") if of_tasks else None
+
+    def _turn(self, name: str, row: Any, label: str | None) -> str:
+        return self._place(name, row.pk if label is None else str(Place(row.task_id, row.pk)))
+
+    def _place(self, name: str, place: int | str | None) -> str:
         """The query string of another page of this list."""
         words = {**self.params}
         for gone in (BEFORE, AFTER, PAGE_VAR):
             words.pop(gone, None)
-        if row is not None:
-            words[name] = row.pk
+        if place is not None:
+            words[name] = place
         return "?" + urlencode(words, doseq=True)
 
 

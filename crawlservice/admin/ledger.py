@@ -20,7 +20,13 @@ from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.created import Created
 from crawlservice.admin.keyset import KeysetList, chosen_task
 from crawlservice.admin.readonly import ReadOnly
-from crawlservice.admin.recent import RecentReason, RecentSpider, RecentTask, RecentVersion
+from crawlservice.admin.recent import (
+    RecentLabel,
+    RecentReason,
+    RecentSpider,
+    RecentTask,
+    RecentVersion,
+)
 from crawlservice.admin.search import SearchedList, latest
 from crawlservice.admin.steering import retry_some
 from crawlservice.display import laid_out, link_to, moment, pretty, state_badge, task_link
@@ -33,9 +39,11 @@ SHORT = 150  # characters of a URL in the list
 class PageAdmin(ReadOnly):
     list_display = (
         "id", "task_number", "shown_state", "reason", "status", "short_url", "fetch_ms",
-        "deliveries", "shown_items", "version", "created",
+        "deliveries", "shown_items", "shown_labels", "version", "created",
     )  # fmt: skip
-    list_filter = ("state", RecentReason, RecentVersion, RecentSpider, RecentTask, Created)
+    list_filter = (
+        "state", RecentReason, RecentVersion, RecentSpider, RecentTask, RecentLabel, Created,
+    )  # fmt: skip
     slow_filters = ("reason", "version")
     search_fields = ("url",)
     search_help_text = _("Part of the URL")

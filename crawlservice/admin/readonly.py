@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.lookups import DeclaredLookups
-from crawlservice.display import moment
+from crawlservice.display import label_chips, moment
 
 
 class ReadOnly(DeclaredLookups):
@@ -31,6 +31,11 @@ class ReadOnly(DeclaredLookups):
     @admin.display(description=_("created"))
     def created(self, row: Any) -> SafeString | str:
         return moment(row.created_at)
+
+    @admin.display(description=_("labels"))
+    def shown_labels(self, row: Any) -> SafeString | str:
+        """Of the row's task, which the list has looked up."""
+        return label_chips(row.known_labels, "")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

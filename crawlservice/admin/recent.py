@@ -12,12 +12,15 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.keyset import chosen_task
-from crawlservice.models import Page, Task
+from crawlservice.models import Label, Page, Task
+from crawlservice.tasks.label_rows import labelled, tasks_with
+from crawlservice.tasks.labels import BadLabel, parse
 from crawlservice.tasks.task_rows import of_task
 
 RECENT = 20_000  # rows whose versions are offered
 RECENT_ERRORS = 2_000  # errors whose reasons are offered
 RECENT_TASKS = 1_000  # tasks whose spiders and users are offered
+MOST_LABELS = 100  # labels offered
 TASKS = 100  # tasks of a spider whose pages and items are shown
 
 
@@ -55,6 +58,39 @@ class RecentSpider(admin.SimpleListFilter):
             return queryset.filter(spider=self.value())
         tasks = Task.objects.filter(spider=self.value()).order_by("-pk")
         return queryset.filter(task__in=[*tasks.values_list("pk", flat=True)[:TASKS]])
+
+
+class RecentLabel(admin.SimpleListFilter):
+    """Labels of the latest tasks; ``?label=domain=news`` takes any. Rows of tasks with a label are
+    found by the list (KeysetList), which knows in which order that is fast."""
+
+    title = _("label")
+    parameter_name = "label"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        newest = Task.objects.aggregate(pk=Max("pk"))["pk"] or 0
+        rows = Label.objects.filter(task__gt=newest - RECENT_TASKS).order_by("name", "value")
+        found = {f"{name}={value}" for name, value in rows.values_list("name", "value")}
+        if chosen := self.value():
+            found.add(chosen)
+        return [(label, label) for label in sorted(found)[:MOST_LABELS]]
+
+    def has_output(self) -> bool:
+        return True
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        label = self.value()
+        if label is None:
+            return queryset
+        try:
+            parse(label)
+        except BadLabel as error:
+            raise ValueError(str(error)) from None
+        if queryset.model is Task:
+            return labelled(queryset, label)
+        task = chosen_task(request)
+        has = task is None or tasks_with(label).filter(task=task).exists()
+        return queryset if has else queryset.none()
 
 
 class RecentUser(admin.SimpleListFilter):

@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.readonly import ReadOnly
+from crawlservice.admin.recent import RecentLabel
 from crawlservice.display import badge, outcome_of, task_link
 from crawlservice.models import Run, Schedule
 
@@ -32,8 +33,16 @@ TONES = {
 
 @admin.register(Run)
 class RunAdmin(ReadOnly):
-    list_display = ("due", "schedule", "shown_outcome", "shown_task", "ended_as", "problem")
-    list_filter = ("outcome", "schedule")
+    list_display = (
+        "due",
+        "schedule",
+        "shown_outcome",
+        "shown_task",
+        "ended_as",
+        "shown_labels",
+        "problem",
+    )
+    list_filter = ("outcome", "schedule", RecentLabel)
     list_select_related = ("schedule", "task")
     ordering = ("-id",)
     fields = ("schedule", "due", "shown_outcome", "shown_task", "ended_as", "problem", "created_at")

@@ -18,6 +18,7 @@ from crawlframe.overrides import overridden
 from crawlframe.secret import masked
 from crawlframe.spider import SpiderInfo, SpiderSettings
 from crawlservice.admin.argumentform import PREFIX, argument_fields, filled_in, is_untouched
+from crawlservice.admin.labelfield import LabelsField
 from crawlservice.admin.settingfields import clean_settings, setting_fields
 from crawlservice.models import Schedule
 from crawlservice.scheduling.timing import BadTiming, Timing
@@ -73,6 +74,7 @@ class ScheduleForm(forms.ModelForm):
     chosen: Chosen
     argument_names: tuple[str, ...]  # of its argument fields
     setting_names: tuple[str, ...]
+    labels = LabelsField()
 
     def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(data, *args, **kwargs)

@@ -77,7 +77,7 @@ class ScheduleAdmin(Owner):
             fields, settings = form.argument_names, form.setting_names
         nothing = "" if fields else _("This spider takes no arguments.")
         return (
-            (None, {"fields": ("name", "spider", "priority")}),
+            (None, {"fields": ("name", "spider", "priority", "labels")}),
             (_("Arguments"), {"fields": fields, "description": nothing}),
             (_("Settings of its tasks"), {"fields": settings, "classes": ("collapse",)}),
             (_("When"), {"fields": ("cron", "every", "timezone", "next_times")}),

@@ -21,6 +21,8 @@ class SearchedList(KeysetList):
         super().get_results(request)
         if self.query:
             text = _("searched: the latest {n} that match the filters")
+            if "label" in self.params:
+                text = _("searched: the latest {n} of all tasks")
             self.bounds = text.format(n=f"{SEARCHED:,}")
 
 

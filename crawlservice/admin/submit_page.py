@@ -24,6 +24,7 @@ from crawlservice.admin.submitform import SubmitForm
 from crawlservice.models import Task
 from crawlservice.tasks import submit
 from crawlservice.tasks.arguments import shortened
+from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.secret_arguments import has_secrets, readable
 
@@ -86,8 +87,13 @@ def submit_at_once(request: HttpRequest, name: str) -> HttpResponse:
 
 def _submit_form(request: HttpRequest, form: SubmitForm) -> HttpResponse | None:
     try:
-        priority = form.cleaned_data["priority"]
-        return _submit(request, form.info, form.given, priority, form.settings)
+        given = form.cleaned_data
+        return _submit(
+            *(request, form.info, form.given),
+            priority=given["priority"],
+            settings=form.settings,
+            labels=given["labels"],
+        )
     except CrawlframeError as error:
         form.add_error(None, str(error))
         return None
@@ -99,6 +105,7 @@ def _submit(
     arguments: Mapping[str, Any] = MappingProxyType({}),
     priority: int = 0,
     settings: Mapping[str, Any] = MappingProxyType({}),
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> HttpResponse:
     """Raises CrawlframeError."""
     try:
@@ -111,6 +118,7 @@ def _submit(
                 info=info,
                 user=request.user,
                 settings=settings,
+                labels=labels,
             )
             told = {"spider": task.spider, "arguments": shortened(task.arguments), **detail(task)}
             note(request, "submit", task, **told)
@@ -121,17 +129,19 @@ def _submit(
     return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[task.pk]))
 
 
-def _cloned(request: HttpRequest, info: SpiderInfo) -> tuple[dict[str, Any], int, dict[str, Any]]:
-    """Arguments, priority and settings that are filled in: those of the task to be cloned. Its
-    secrets are only for those who control it: with other arguments, they could be sent
+def _cloned(
+    request: HttpRequest, info: SpiderInfo
+) -> tuple[dict[str, Any], int, dict[str, Any], dict[str, str]]:
+    """Arguments, priority, settings and labels that are filled in: those of the task to be cloned.
+    Its secrets are only for those who control it: with other arguments, they could be sent
     anywhere."""
     number = request.GET.get("clone", "")
     if not re.fullmatch(r"\d{1,18}", number) or not request.user.has_perm(VIEW):
-        return {}, 0, {}
+        return {}, 0, {}, {}
     task = Task.objects.filter(pk=int(number), spider=info.name).defer("seeds").first()
     if task is None:
-        return {}, 0, {}
+        return {}, 0, {}, {}
     arguments = readable(task.arguments)
     if not may_steer(request.user, task):
         arguments = {name: value for name, value in arguments.items() if not has_secrets(value)}
-    return arguments, task.priority, task.overrides
+    return arguments, task.priority, task.overrides, of_task(task.pk)

@@ -12,6 +12,7 @@ from crawlframe.request import MAX_TASK_PRIORITY
 from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.roles import User
 from crawlservice.admin.argumentform import PREFIX, argument_fields, filled_in, is_untouched
+from crawlservice.admin.labelfield import LabelsField
 from crawlservice.admin.settingfields import SETTING, clean_settings, setting_fields
 from crawlservice.tasks.arguments import problems
 from crawlservice.tasks.secret_arguments import has_secrets
@@ -30,9 +31,10 @@ class SubmitForm(forms.Form):
         arguments: dict[str, Any] | None = None,
         priority: int = 0,
         settings: dict[str, Any] | None = None,
+        labels: dict[str, str] | None = None,
     ) -> None:
-        """``arguments``, ``priority`` and ``settings`` are the initial values; secrets are not
-        shown. ``user``: who submits it."""
+        """``arguments``, ``priority``, ``settings`` and ``labels`` are the initial values; secrets
+        are not shown. ``user``: who submits it."""
         super().__init__(data)
         self.info = info
         self.given: dict[str, Any] = {}
@@ -48,6 +50,7 @@ class SubmitForm(forms.Form):
             help_text=_("-100 to 100; higher runs first"),
             widget=UnfoldAdminIntegerFieldWidget(),
         )
+        self.fields["labels"] = LabelsField(initial=labels or {})
         self.fields.update(setting_fields(info, settings or {}, user))
 
     def clean(self) -> dict[str, Any]:

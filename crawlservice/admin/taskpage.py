@@ -25,7 +25,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.roles import may_steer, may_submit
-from crawlservice.admin import limits, tasklog
+from crawlservice.admin import limits, tasklabels, tasklog
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
 from crawlservice.display import state_label
@@ -33,6 +33,7 @@ from crawlservice.models import Task
 from crawlservice.monitoring import charts
 from crawlservice.tasks import export, summary
 from crawlservice.tasks.forecast import forecast
+from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.progress import Progress, read
 from crawlservice.tasks.starting import yielded
 from crawlservice.tasks.submit import limits_as_written, obeys_robots
@@ -73,6 +74,11 @@ def urls(site: AdminSite) -> list[URLPattern]:
             site.admin_view(lambda request, pk: limits.page(site, request, pk)),
             name=name("limits"),
         ),
+        path(
+            "<int:pk>/labels/",
+            site.admin_view(lambda request, pk: tasklabels.page(site, request, pk)),
+            name=name("labels"),
+        ),
         path("<int:pk>/export/<slug:suffix>/", site.admin_view(download), name=name("export")),
         *(
             path(f"<int:pk>/{verb}/", site.admin_view(act), {"verb": verb}, name=name(verb))
@@ -91,6 +97,9 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "opts": Task._meta,
         "is_fullwidth": "1",
         "limits": limits_as_written(task),
+        "labels": of_task(task.pk),
+        "tasks_url": reverse("admin:crawlservice_task_changelist"),
+        "may_label": may_steer(request.user, task),
         "may_limit": task.state in limits.CHANGEABLE and may_steer(request.user, task),
         "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
         **_now(request, task),

@@ -23,7 +23,7 @@ from crawlservice.admin import taskpage
 from crawlservice.admin.created import Created
 from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.ownpage import OwnPage, RowPage
-from crawlservice.admin.recent import RecentSpider, RecentUser
+from crawlservice.admin.recent import RecentLabel, RecentSpider, RecentUser
 from crawlservice.admin.steering import DONE, steer
 from crawlservice.display import moment, state_badge, state_label
 from crawlservice.models import Task
@@ -80,11 +80,11 @@ class Status(admin.SimpleListFilter):
 class TaskAdmin(OwnPage):
     row_page: ClassVar[RowPage] = taskpage
     list_display = (
-        "id", "spider", "shown_state", "requests", "done", "errors", "left", "parked", "item_count",
-        "user", "created", "ended", "links",
+        "id", "spider", "shown_labels", "shown_state", "requests", "done", "errors", "left",
+        "parked", "item_count", "user", "created", "ended", "links",
     )  # fmt: skip
     list_display_links = ("id", "spider")
-    list_filter = (Status, RecentSpider, RecentUser, Created)
+    list_filter = (Status, RecentSpider, RecentLabel, RecentUser, Created)
     list_select_related = ("user",)
     search_fields = ("=id", "spider")
     search_help_text = _("Number or spider")

@@ -10,6 +10,7 @@ from crawlservice.api import (
     events,
     hosts,
     items,
+    labels,
     log,
     nodes,
     pages,
@@ -38,7 +39,7 @@ api = NinjaAPI(
 )
 errors.handle(api)
 api.add_decorator(only_known)
-for part in (tasks, log, items, pages, spiders, nodes, hosts, schedules, events):
+for part in (tasks, labels, log, items, pages, spiders, nodes, hosts, schedules, events):
     api.add_router("", part.router)
 
 urls = api.urls

@@ -20,6 +20,7 @@ from crawlservice.api.errors import READING, ApiError
 from crawlservice.api.paging import LARGEST, TEXT
 from crawlservice.api.schemas import Outcome
 from crawlservice.models import SPIDER, Event
+from crawlservice.tasks import labels
 from crawlservice.webhooks import outbox
 
 router = Router(tags=["events"])
@@ -62,8 +63,8 @@ def read_events(
     """Events as they happen (`finished`, `failed`, `cancelled`, `schedule_failed`, `node_offline`,
     `node_back`, `host_held`, `host_resumed`), or all after a given one.
 
-    `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind, outcome,
-    reason, schedule, node, host, created_at. A task that finished with errors is of kind
+    `id` is the number of the event, `event` its kind, `data` JSON: id, task, labels, spider, kind,
+    outcome, reason, schedule, node, host, created_at. A task that finished with errors is of kind
     `finished`. Only events of tasks have a task, of schedules a schedule, of nodes a node, of hosts
     a host. The stream ends after five minutes; connect again with Last-Event-ID."""
     known = last if last is not None else after
@@ -138,6 +139,7 @@ class Stream:
         data = {
             "id": event.pk,
             "task": event.task_id,
+            "labels": {} if event.task_id is None else labels.of_task(event.task_id),
             "spider": event.spider,
             "kind": event.kind,
             "schedule": event.schedule_id,

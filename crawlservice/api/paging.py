@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 from django.db.models import Model, QuerySet
 from ninja import Path, Query
 
+from crawlservice.models import LABEL_NAME, LABEL_VALUE
 from crawlservice.tasks.task_rows import of_task
 from crawlservice.tasks.usage_filter import FORM
 
@@ -28,6 +29,9 @@ Usage = Annotated[
         description=f"what the page says about its use, such as `ai-train!=no`: {FORM}; of "
         "several, separated by commas, all must hold"
     ),
+]
+LabelIs = Annotated[
+    str, Query(min_length=3, max_length=LABEL_NAME + 1 + LABEL_VALUE, pattern=r"^[A-Za-z0-9._-]+=")
 ]
 Limit = Annotated[int, Query(ge=1, le=LIMIT, description="maximum number of rows")]
 

@@ -10,13 +10,19 @@ from uuid import UUID
 from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from crawlframe.request import MAX_TASK_PRIORITY
-from crawlservice.models import SPIDER
+from crawlservice.models import LABEL_NAME, LABEL_VALUE, LABELS, SPIDER
 from crawlservice.tasks.limits import MAX_CONCURRENCY, MAX_DELAY, MAX_PAGES
 
 MANY = 1000  # maximum tasks of one submission, or requests of one retry
 
 Priority = Annotated[int, Field(ge=-MAX_TASK_PRIORITY, le=MAX_TASK_PRIORITY)]
 SpiderName = Annotated[str, Field(min_length=1, max_length=SPIDER)]
+
+
+LABELLED = f'`{{"domain": "news"}}`: up to {LABELS} names with values, by which the task is found'
+LabelName = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._-]{{1,{LABEL_NAME}}}$")]
+LabelValue = Annotated[str, Field(min_length=1, max_length=LABEL_VALUE)]
+Labels = Annotated[dict[LabelName, LabelValue], Field(max_length=LABELS)]
 
 
 class Given(BaseModel):
@@ -37,6 +43,7 @@ class TaskIn(Given):
         "Without the right to operate, it may be gentler to hosts than the spider, not rougher: a "
         "longer delay, fewer requests at a time, the same `user_agent`, and so on.",
     )
+    labels: Labels = Field({}, description=LABELLED)
 
 
 def _one_or_many(given: Any) -> str:
@@ -109,6 +116,7 @@ class TaskOut(BaseModel):
     priority: int
     settings: dict[str, Any] = Field(description="what it has instead of its spider's settings")
     limits: dict[str, Any] = Field(description="as its spider was published, or changed since")
+    labels: dict[str, str]
     created_at: datetime
     finished_at: datetime | None
     closing: str = Field(
@@ -286,6 +294,7 @@ class ScheduleOut(BaseModel):
         validation_alias=AliasChoices("overrides", "settings"),
         description="what its tasks have instead of the spider's settings",
     )
+    labels: dict[str, str] = Field(description="of its tasks")
     cron: str
     every: int | None
     timezone: str

@@ -11,7 +11,7 @@ from ninja import Body, Header, Query, Router, Status
 from crawlframe.errors import ArgumentError
 from crawlservice.api.auth import Bearer, Caller
 from crawlservice.api.errors import READING, WRITING, ApiError, NotAllowed
-from crawlservice.api.paging import TEXT, After, Id, Limit, newest_first
+from crawlservice.api.paging import TEXT, After, Id, LabelIs, Limit, newest_first
 from crawlservice.api.schemas import (
     NewTask,
     OneOrMany,
@@ -25,11 +25,12 @@ from crawlservice.api.schemas import (
     TrapOut,
 )
 from crawlservice.models import SPIDER, Task, Trap
-from crawlservice.tasks import bulk_submit, limits, submit
+from crawlservice.tasks import bulk_submit, labels, limits, submit
 from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.bulk_submit import Wanted
 from crawlservice.tasks.forecast import Forecast, forecasts
+from crawlservice.tasks.label_rows import labelled
 from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.progress import read
 from crawlservice.tasks.retry import retry
@@ -91,6 +92,7 @@ def list_tasks(
     state: Annotated[State | None, Query()] = None,
     outcome: Annotated[Outcome | None, Query()] = None,
     spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
+    label: LabelIs | None = None,
     after: After = None,
     limit: Limit = 100,
 ) -> TasksOut:
@@ -102,6 +104,8 @@ def list_tasks(
         rows = rows.filter(outcome=outcome)
     if spider is not None:
         rows = rows.filter(spider=spider)
+    if label is not None:
+        rows = labelled(rows, label)
     found, following = newest_first(rows, after, limit)
     for task in found:
         task.arguments = shortened(task.arguments)
@@ -121,7 +125,7 @@ def change_limits(
     """Changes limits of a task that is running or paused, at once on all nodes.
 
     202: Redis is unreachable; the nodes apply this when it is back."""
-    caller, _ = _steered(request, task_id)
+    caller, _ = steered(request, task_id)
     status = 200
     try:
         limits.change_limits(task_id, caller.who, **body.model_dump())
@@ -157,7 +161,7 @@ def retry_task(
     request: HttpRequest, task_id: Id, body: Annotated[Retry | None, Body()] = None
 ) -> RetriedOut:
     """Runs its failed requests again: all, or the given ones."""
-    caller, task = _steered(request, task_id)
+    caller, task = steered(request, task_id)
     retried = retry(task_id, None if body is None else body.rids)
     caller.record("retry", task, retried=retried)
     return RetriedOut(retried=retried, task=_show(task_id))
@@ -167,9 +171,10 @@ def serialized(tasks: Sequence[Task]) -> list[TaskOut]:
     """Tasks with their current numbers, with one query to Redis."""
     numbers = [task.pk for task in tasks]
     counted, traps, none = of_tasks(numbers), traps_of(numbers), TaskStats({}, {})
+    tagged = labels.of_tasks(numbers)
     starting = yielded([task.pk for task in tasks if task.state in Task.ACTIVE])
     return [
-        _out(known, counted.get(pk, none), traps.get(pk, []), starting.get(pk))
+        _out(known, counted.get(pk, none), traps.get(pk, []), starting.get(pk), tagged.get(pk, {}))
         for known in forecasts(read(tasks))
         for pk in [known.progress.task.pk]
     ]
@@ -188,7 +193,7 @@ def _show(task_id: int) -> TaskOut:
 
 
 def _wanted(task: TaskIn) -> Wanted:
-    return Wanted(task.spider, task.arguments, task.priority, task.settings)
+    return Wanted(task.spider, task.arguments, task.priority, task.settings, task.labels)
 
 
 def _submit(
@@ -213,7 +218,7 @@ def _submit(
     return serialized(tasks), new
 
 
-def _steered(request: HttpRequest, task_id: int) -> tuple[Caller, Task]:
+def steered(request: HttpRequest, task_id: int) -> tuple[Caller, Task]:
     """The task, if the caller may control it. Raises UnknownTask and NotAllowed."""
     caller: Caller = request.auth  # type: ignore[attr-defined]
     task = load_task(task_id)
@@ -228,7 +233,7 @@ def _steered(request: HttpRequest, task_id: int) -> tuple[Caller, Task]:
 def _steer(
     request: HttpRequest, verb: str, task_id: int, do: Callable[[int], None]
 ) -> Status[TaskOut]:
-    caller, task = _steered(request, task_id)
+    caller, task = steered(request, task_id)
     status = 200
     try:
         do(task_id)
@@ -239,7 +244,11 @@ def _steer(
 
 
 def _out(
-    known: Forecast, counted: TaskStats, traps: Sequence[Trap], starting: int | None
+    known: Forecast,
+    counted: TaskStats,
+    traps: Sequence[Trap],
+    starting: int | None,
+    tagged: dict[str, str],
 ) -> TaskOut:
     progress, task = known.progress, known.progress.task
     return TaskOut(
@@ -252,6 +261,7 @@ def _out(
         priority=task.priority,
         settings=task.overrides,
         limits=submit.limits_as_written(task),
+        labels=tagged,
         created_at=task.created_at,
         finished_at=task.finished_at,
         closing=task.closing,

@@ -73,6 +73,7 @@ class Crawl:
     console: Console
     priority: int = 0
     settings: dict[str, Any] = field(default_factory=dict)  # of the task, over the spider's
+    labels: dict[str, str] = field(default_factory=dict)
     workers: int | None = None
     concurrency: int | None = None
     output: Path | None = None
@@ -127,6 +128,7 @@ class Crawl:
                         from_text=True,
                         info=info,
                         settings=self.settings,
+                        labels=self.labels,
                     )
                     record("submit", task=task, command=True, **detail(task))
                 last = self._crawl(task, server)
@@ -262,6 +264,9 @@ class Crawl:
             how = " --demo" if self.demo else "".join(given)
             how += f" --cache={self.cache}" if self.cache else ""
             how += "".join(f" -s {shlex.quote(one)}" for one in overrides.as_pairs(self.settings))
+            how += "".join(
+                f" --label {shlex.quote(f'{name}={value}')}" for name, value in self.labels.items()
+            )
             again = command(f"crawl {self.spider}{how} -o items.csv")
             lines.append(f"{again}   (to a file)")
         return [*lines, f"{command('up')}   (web admin and a node that keeps running)"]

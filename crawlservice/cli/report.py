@@ -19,6 +19,7 @@ from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.forecast import forecast
+from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.overrides import as_pairs
 from crawlservice.tasks.progress import Progress, read
 from crawlservice.tasks.starting import yielded
@@ -65,6 +66,8 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
     if limits := limits_as_written(task):
         facts.append(("limits", "  ".join(f"{name} {value}" for name, value in limits.items())))
+    if labels := of_task(task.pk):
+        facts.append(("labels", "  ".join(f"{name}={value}" for name, value in labels.items())))
     if task.overrides:
         facts.append(("settings", "  ".join(as_pairs(task.overrides))))
     if not obeys_robots(task):

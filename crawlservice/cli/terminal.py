@@ -47,6 +47,14 @@ def add_settings(parser: ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_labels(parser: ArgumentParser) -> None:
+    """Adds the option that gives a task labels."""
+    parser.add_argument(
+        "--label", dest="labels", action="append", default=[], metavar="NAME=VALUE",
+        help="a label by which the task is found, such as domain=news; may be repeated",
+    )  # fmt: skip
+
+
 def plain(text: str) -> str:
     """``text`` without what could control a terminal."""
     return "".join(mark if mark.isprintable() or mark == "\n" else "\ufffd" for mark in text)

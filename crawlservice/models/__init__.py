@@ -1,10 +1,11 @@
-"""The source of truth: tasks and schedules, the ledger and its items, logs, hosts, the cluster,
-people, the outbox, the robots.txt of origins, recipes, and our identity."""
+"""The source of truth: tasks with labels and schedules, the ledger and its items, logs, hosts, the
+cluster, people, the outbox, the robots.txt of origins, recipes, and our identity."""
 
 from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
+from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
 from crawlservice.models.ledger import VERSION, Item, Page, StartPart, Stat
 from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, Webhook
@@ -14,9 +15,9 @@ from crawlservice.models.robots import RobotsFile
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
 
 __all__ = (
-    "HELD", "HOST", "NOTE", "ORDERED", "SPIDER", "UNSENT", "VERSION", "Action", "BotKey",
-    "Delivery", "Era", "Event", "Generation", "Host", "HostCredential", "Installation", "Item",
-    "LogLine", "Page", "Recipe", "RecipeVersion", "RobotsFile", "Run", "Sample", "Schedule",
-    "SetupLink", "Spent", "StartPart", "Stat", "Submission", "Task", "TaskLog", "Token", "Trap",
-    "Webhook",
+    "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "NOTE", "ORDERED", "SPIDER",
+    "UNSENT", "VERSION", "Action", "BotKey", "Delivery", "Era", "Event", "Generation", "Host",
+    "HostCredential", "Installation", "Item", "Label", "LogLine", "Page", "Recipe",
+    "RecipeVersion", "RobotsFile", "Run", "Sample", "Schedule", "SetupLink", "Spent",
+    "StartPart", "Stat", "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
 )  # fmt: skip

@@ -237,6 +237,9 @@ class Schedule(models.Model):
         blank=True,
         help_text=_("settings that its tasks have instead of those of the spider"),
     )
+    labels = models.JSONField(
+        _("labels"), default=dict, db_default={}, blank=True, help_text=_("of its tasks")
+    )
     cron = models.CharField(
         _("cron"),
         max_length=100,

@@ -202,6 +202,7 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
             schedule=schedule,
             user=user,
             settings=schedule.overrides,
+            labels=schedule.labels,
         )
         run.outcome = Run.Outcome.SUBMITTED
         clear(schedule)

@@ -31,6 +31,7 @@ class Wanted(NamedTuple):
     arguments: dict[str, Any]
     priority: int = 0
     settings: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
 
 
 class KeyReused(CrawlframeError):
@@ -84,9 +85,13 @@ def submit_once(
 
 def _digest(wanted: Sequence[Wanted]) -> str:
     """With the installation's key: a short secret could be guessed from a bare digest."""
-    # Without settings, as before there were any: keys live longer than a release.
-    content = json.dumps([one if one.settings else one[:3] for one in wanted], sort_keys=True)
+    # Without what is not given, as before it existed: keys live longer than a release.
+    content = json.dumps([one[: _given(one)] for one in wanted], sort_keys=True)
     return salted_hmac("crawlframe submission", content, algorithm="sha256").hexdigest()
+
+
+def _given(one: Wanted) -> int:
+    return 5 if one.labels else 4 if one.settings else 3
 
 
 def _published(wanted: Sequence[Wanted]) -> dict[str, SpiderInfo]:
@@ -100,7 +105,7 @@ def _submit(
     recorded: Callable[[Task], None],
 ) -> list[Task]:
     tasks = []
-    for place, (spider, arguments, priority, settings) in enumerate(wanted):
+    for place, (spider, arguments, priority, settings, labels) in enumerate(wanted):
         try:
             task = submit(
                 spider,
@@ -109,6 +114,7 @@ def _submit(
                 info=known[spider],
                 user=user,
                 settings=settings,
+                labels=labels,
             )
         except ArgumentError as error:
             raise Refused(place, error) if len(wanted) > 1 else error from None

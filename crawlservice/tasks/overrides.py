@@ -18,6 +18,7 @@ from crawlframe.spider import SpiderInfo, SpiderSettings
 from crawlservice.accounts.roles import User
 from crawlservice.models import Task
 from crawlservice.tasks.arguments import accepted, from_text, storable
+from crawlservice.tasks.labels import of_task
 
 Schema = dict[str, Any]
 
@@ -136,5 +137,8 @@ def as_pairs(given: Mapping[str, Any]) -> list[str]:
 
 
 def detail(task: Task) -> dict[str, Any]:
-    """What the journal records of them."""
-    return {"settings": task.overrides} if task.overrides else {}
+    """What the journal records of them, and of the labels of a new task."""
+    labels = of_task(task.pk)
+    return ({"settings": task.overrides} if task.overrides else {}) | (
+        {"labels": labels} if labels else {}
+    )

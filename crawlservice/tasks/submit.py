@@ -36,6 +36,7 @@ from crawlservice.models import Schedule, Task
 from crawlservice.recipes import current as recipes
 from crawlservice.tasks import arguments as spider_arguments
 from crawlservice.tasks import budgets, outcomes
+from crawlservice.tasks import labels as task_labels
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks.secret_arguments import sealed
 
@@ -73,6 +74,7 @@ def submit(
     user: User | None = None,
     schedule: Schedule | None = None,
     settings: Mapping[str, Any] | None = None,
+    labels: Mapping[str, Any] | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
     ``arguments`` may have Secrets, as ``revealed`` returns them. ``settings``: those that it has
@@ -85,6 +87,7 @@ def submit(
         raise ArgumentError(
             f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
         )
+    tagged = task_labels.check(labels or {})
     info = info or published(spider)
     checked = sealed(spider_arguments.check(info, arguments, from_text=from_text))
     overrides = dict(settings or {})
@@ -110,6 +113,7 @@ def submit(
             task.save()
         task.seeds = pack_admissions(_seeds(task))
         task.save(update_fields=["seeds"])
+        task_labels.write(task.pk, tagged)
         if "time_limit" in task.settings:
             budgets.begin(task)
         _update_redis("is recorded", task.pk, lambda: _open_recorded(task))

@@ -8,7 +8,7 @@ from typing import Any
 from django import template
 
 from crawlservice.cli.terminal import duration as in_words
-from crawlservice.display import condition_badge, link_to, moment, state_badge
+from crawlservice.display import condition_badge, label_chips, link_to, moment, state_badge
 from crawlservice.tasks.forecast import Forecast
 
 register = template.Library()
@@ -31,6 +31,7 @@ def pretty_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
+register.simple_tag(label_chips)
 register.filter("linked", link_to)
 register.filter("moment", moment)
 

@@ -22,6 +22,7 @@ from django.db.models.functions import Coalesce, Now
 
 from crawlservice.models import Delivery, Event, Schedule, Task, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal
+from crawlservice.tasks import labels
 
 log = logging.getLogger(__name__)
 
@@ -209,6 +210,7 @@ def _task(task: Task) -> dict[str, Any]:
         "created_at": task.created_at,
         "finished_at": task.finished_at,
         "schedule": task.schedule_id,
+        "labels": labels.of_task(task.pk),
         "link": _link("task", task.pk),
     }
 

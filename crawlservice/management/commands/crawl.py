@@ -11,9 +11,10 @@ from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.crawl import Crawl, Demo
-from crawlservice.cli.terminal import add_output, add_settings
+from crawlservice.cli.terminal import add_labels, add_output, add_settings
 from crawlservice.tasks.arguments import parse_pairs
 from crawlservice.tasks.export import STDOUT
+from crawlservice.tasks.labels import parse_all
 from crawlservice.tasks.overrides import parse_settings
 
 
@@ -30,6 +31,7 @@ class Command(ServiceCommand):
             help="an argument of the spider; may be repeated. A secret given as - is asked for",
         )  # fmt: skip
         add_settings(parser)
+        add_labels(parser)
         parser.add_argument("--url", help="short for -a url=URL")
         add_output(parser)
         parser.add_argument(
@@ -55,6 +57,7 @@ class Command(ServiceCommand):
             self.error_console if options["output"] == STDOUT else self.console,
             priority=options["priority"],
             settings=parse_settings(options["overrides"]),
+            labels=parse_all(options["labels"]),
             workers=options["workers"],
             concurrency=options["concurrency"],
             output=options["output"],

@@ -11,8 +11,9 @@ from crawlframe.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.secret_input import with_secrets
-from crawlservice.cli.terminal import add_settings
+from crawlservice.cli.terminal import add_labels, add_settings
 from crawlservice.tasks.arguments import parse_pairs
+from crawlservice.tasks.labels import parse_all
 from crawlservice.tasks.overrides import detail, parse_settings
 from crawlservice.tasks.submit import published, submit
 
@@ -27,6 +28,7 @@ class Command(ServiceCommand):
             help="an argument of the spider; may be repeated. A secret given as - is asked for",
         )  # fmt: skip
         add_settings(parser)
+        add_labels(parser)
         parser.add_argument(
             "--priority", type=int, default=0, help="-100 to 100; higher runs first"
         )
@@ -35,9 +37,15 @@ class Command(ServiceCommand):
         priority, info = options["priority"], published(options["spider"])
         given = with_secrets(info, parse_pairs(options["arguments"]))
         settings = parse_settings(options["overrides"])
+        labels = parse_all(options["labels"])
         with transaction.atomic():  # recorded even if Redis could not be updated
             task = submit(
-                info.name, given, priority=priority, from_text=True, info=info, settings=settings
+                *(info.name, given),
+                priority=priority,
+                from_text=True,
+                info=info,
+                settings=settings,
+                labels=labels,
             )
             record("submit", task=task, command=True, **detail(task))
         self.stdout.write(f"task {task.pk} submitted: {task.spider}")

@@ -9,6 +9,7 @@ from crawlframe.program import command
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import status, task_table
 from crawlservice.models import Task
+from crawlservice.tasks.label_rows import labelled
 from crawlservice.tasks.progress import read
 
 
@@ -23,16 +24,25 @@ class Command(ServiceCommand):
             "--outcome", choices=Task.Outcome.values, help="only those that ended like this"
         )
 
+        parser.add_argument(
+            "--label", metavar="NAME=VALUE", help="only those with this label, such as domain=news"
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         tasks = Task.objects.defer("seeds")
         if options["active"]:
             tasks = tasks.filter(state__in=Task.ACTIVE)
         if options["outcome"]:
             tasks = tasks.filter(outcome=options["outcome"])
+        if options["label"]:
+            tasks = labelled(tasks, options["label"])
         found = read(tasks[: max(0, options["n"])])
         total = tasks.count()
         if not total and options["outcome"]:
             self.stdout.write(f"no task is {status(Task(outcome=options['outcome']))}")
+            return
+        if not total and options["label"]:
+            self.stdout.write(f"no task has the label {options['label']}")
             return
         if not total:
             self.stdout.write(f"no tasks; start one: {command('crawl SPIDER')}")
