@@ -67,7 +67,10 @@ class ItemAdmin(ReadOnly):
 
     @admin.display(description=_("task"))
     def task_number(self, item: Item) -> SafeString | str:
-        return task_link(item.task_id)
+        table = reverse("admin:crawlservice_task_table", args=[item.task_id])
+        return format_html(
+            '{} <a class="cf-link" href="{}">{}</a>', task_link(item.task_id), table, _("table")
+        )
 
     @admin.display(description=_("data"))
     def short(self, item: Item) -> str:

@@ -25,7 +25,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.roles import may_steer, may_submit
-from crawlservice.admin import limits, tasklabels, tasklog
+from crawlservice.admin import itemcomparison, itemtable, limits, tasklabels, tasklog
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
 from crawlservice.display import state_label
@@ -79,6 +79,8 @@ def urls(site: AdminSite) -> list[URLPattern]:
             site.admin_view(lambda request, pk: tasklabels.page(site, request, pk)),
             name=name("labels"),
         ),
+        *itemtable.urls(site),
+        *itemcomparison.urls(site),
         path("<int:pk>/export/<slug:suffix>/", site.admin_view(download), name=name("export")),
         *(
             path(f"<int:pk>/{verb}/", site.admin_view(act), {"verb": verb}, name=name(verb))

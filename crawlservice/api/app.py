@@ -16,6 +16,7 @@ from crawlservice.api import (
     pages,
     schedules,
     spiders,
+    tables,
     tasks,
 )
 from crawlservice.api.auth import Bearer, known_only
@@ -39,7 +40,7 @@ api = NinjaAPI(
 )
 errors.handle(api)
 api.add_decorator(only_known)
-for part in (tasks, labels, log, items, pages, spiders, nodes, hosts, schedules, events):
+for part in (tasks, labels, log, items, tables, pages, spiders, nodes, hosts, schedules, events):
     api.add_router("", part.router)
 
 urls = api.urls

@@ -133,9 +133,15 @@ def _unwritable(path: Path, error: Exception) -> ExportError:
 def stream(task: Task, suffix: str, usage: Sequence[UsageFilter] = ()) -> Iterator[bytes]:
     """The file, in pieces. ``suffix`` is one of FORMATS; ``usage`` as for ``export``. Raises
     ParquetMissing."""
+    return stream_chunks(Items(task, usage).chunks, suffix)
+
+
+def stream_chunks(chunks: Chunks, suffix: str) -> Iterator[bytes]:
+    """The same, of any rows. ``chunks`` is called twice and returns the same each time. Raises
+    ParquetMissing."""
     if suffix == ".parquet":
         check_installed()
-    return FORMATS[suffix](Items(task, usage).chunks)
+    return FORMATS[suffix](chunks)
 
 
 class Items:

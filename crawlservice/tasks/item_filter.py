@@ -1,0 +1,75 @@
+"""ItemFilter: which items are meant, by one of their fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from crawlframe.errors import CrawlframeError
+
+OPERATORS = ("is", "contains", "empty", "filled", "min", "max")
+
+
+class BadItemFilter(CrawlframeError):
+    """A filter that cannot be applied."""
+
+
+class ItemFilter(NamedTuple):
+    """``min`` and ``max`` mean items whose field is a number in that range."""
+
+    field: str
+    operator: str
+    value: str = ""
+
+    @classmethod
+    def make(cls, field: str, operator: str, value: str) -> ItemFilter:
+        """Raises BadItemFilter."""
+        if operator not in OPERATORS:
+            raise BadItemFilter(f"{operator!r} is none of {', '.join(OPERATORS)}")
+        if operator in ("min", "max") and number_of(value) is None:
+            raise BadItemFilter(f"{field} {operator} {value!r}: enter a number, such as 2.5")
+        return cls(field, operator, value.strip())
+
+    def means(self, data: Mapping[str, Any]) -> bool:
+        value = data.get(self.field)
+        if self.operator == "empty":
+            return is_empty(value)
+        if self.operator == "filled":
+            return not is_empty(value)
+        if is_empty(value):
+            return self.operator == "is" and not self.value
+        if self.operator == "is":
+            return text_of(value) == self.value
+        if self.operator == "contains":
+            return self.value.casefold() in text_of(value).casefold()
+        number, bound = number_of(value), number_of(self.value)
+        if number is None or bound is None:
+            return False
+        return number >= bound if self.operator == "min" else number <= bound
+
+
+def is_empty(value: Any) -> bool:
+    """None and empty text, lists and objects. 0 and false are values."""
+    return value is None or value == "" or value == [] or value == {}
+
+
+def text_of(value: Any) -> str:
+    """As it is shown in a cell."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def number_of(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def rank(value: Any) -> tuple[int, float, str]:
+    """The place of a value in a sorted column: numbers, then text, then anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return 0, number_of(value) or 0.0, ""
+    return (1 if isinstance(value, str) else 2), 0.0, text_of(value)
