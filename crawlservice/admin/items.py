@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.created import Created
-from crawlservice.admin.keyset import KeysetList, chosen_task
+from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RecentLabel, RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.search import SearchedList, latest
@@ -63,7 +63,7 @@ class ItemAdmin(ReadOnly):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        return search(queryset, search_term, chosen_task(request)), False
+        return search(queryset, search_term, request), False
 
     @admin.display(description=_("task"))
     def task_number(self, item: Item) -> SafeString | str:
@@ -90,12 +90,12 @@ class ItemAdmin(ReadOnly):
         return format_html('<a class="cf-link" href="{}">{}</a>', place, page.url)
 
 
-def search(rows: QuerySet[Any], text: str, task: int | None = None) -> QuerySet[Any]:
+def search(rows: QuerySet[Any], text: str, request: HttpRequest) -> QuerySet[Any]:
     """The newest rows that contain the text anywhere, or in one field (``field:text``)."""
     text = text.strip()
     if not text:
         return rows
-    rows = latest(rows, task)
+    rows = latest(rows, request)
     found: QuerySet[Any]
     field, colon, value = text.partition(":")
     if colon and value and field.isidentifier():

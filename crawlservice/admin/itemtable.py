@@ -124,6 +124,8 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
     task, view = task_of(request, pk), View.of(request.GET)
     window = latest(pk, view.before)
     known = columns(window.rows)
+    if {one.name for one in known} <= {*view.chosen}:
+        view = view._replace(chosen=[])  # as all boxes of the form are checked at first
     chosen = [one for one in known if not view.chosen or one.name in view.chosen]
     found = arranged(window.rows, view.filters, view.sort)
     pages = max(1, -(-len(found) // ROWS))

@@ -21,6 +21,7 @@ from crawlservice.tasks.task_rows import first_of_latest, of_task
 
 BEFORE, AFTER = "before", "after"
 LOOKED = 200_000  # latest rows searched where a filter has no index
+LOOKED_LABELLED = 50_000  # the same, where only rows of some tasks are meant
 LOOKED_OF_TASK = 50_000  # latest rows of one task searched: they are further apart
 
 
@@ -50,10 +51,11 @@ class KeysetList(DeclaredList):
         if any(name in self.params for name in slow):
             task = chosen_task(request)
             if task is None:
+                looked = LOOKED if self._label(request) is None else LOOKED_LABELLED
                 newest = self.root_queryset.aggregate(pk=Max("pk"))["pk"] or 0
-                rows = rows.filter(pk__gt=newest - LOOKED)
+                rows = rows.filter(pk__gt=newest - looked)
                 text = _("searched: the latest {n}; choose a task to search its own")
-                self.bounds = text.format(n=f"{LOOKED:,}")
+                self.bounds = text.format(n=f"{looked:,}")
             else:
                 first = first_of_latest(self.root_queryset, task, LOOKED_OF_TASK)
                 rows = of_task(rows, task, after=first - 1)

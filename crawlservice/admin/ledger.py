@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.created import Created
-from crawlservice.admin.keyset import KeysetList, chosen_task
+from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import (
     RecentLabel,
@@ -67,7 +67,7 @@ class PageAdmin(ReadOnly):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         if text := search_term.strip():
-            queryset = latest(queryset, chosen_task(request)).filter(url__icontains=text)
+            queryset = latest(queryset, request).filter(url__icontains=text)
         return queryset, False
 
     @admin.display(description=_("task"))

@@ -54,7 +54,7 @@ class RobotsFileAdmin(ReadOnly):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[RobotsFile], search_term: str
     ) -> tuple[QuerySet[RobotsFile], bool]:
-        rows = latest(queryset) if search_term else queryset
+        rows = latest(queryset, request) if search_term else queryset
         found: tuple[QuerySet[RobotsFile], bool] = super().get_search_results(
             request, rows, search_term
         )

@@ -63,8 +63,8 @@ def read_events(
     """Events as they happen (`finished`, `failed`, `cancelled`, `schedule_failed`, `node_offline`,
     `node_back`, `host_held`, `host_resumed`), or all after a given one.
 
-    `id` is the number of the event, `event` its kind, `data` JSON: id, task, labels, spider, kind,
-    outcome, reason, schedule, node, host, created_at. A task that finished with errors is of kind
+    `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind, outcome,
+    reason, schedule, node, host, labels, created_at. A task that finished with errors is of kind
     `finished`. Only events of tasks have a task, of schedules a schedule, of nodes a node, of hosts
     a host. The stream ends after five minutes; connect again with Last-Event-ID."""
     known = last if last is not None else after
@@ -139,7 +139,6 @@ class Stream:
         data = {
             "id": event.pk,
             "task": event.task_id,
-            "labels": {} if event.task_id is None else labels.of_task(event.task_id),
             "spider": event.spider,
             "kind": event.kind,
             "schedule": event.schedule_id,
@@ -148,6 +147,7 @@ class Stream:
             "created_at": event.created_at,
             "node": event.node or None,
             "host": event.host or None,
+            "labels": {} if event.task_id is None else labels.of_task(event.task_id),
         }
         text = json.dumps(data, cls=DjangoJSONEncoder)
         return f"id: {event.pk}\nevent: {event.kind}\ndata: {text}\n\n".encode()

@@ -15,7 +15,7 @@ from crawlservice.tasks.task_rows import of_task
 
 GROUP = 500  # tasks of one query
 LARGEST = 2**63 - 1
-TASKS = 10_000  # tasks that are looked through for one page of rows
+TASKS = 4_000  # tasks that are looked through for one page of rows
 
 M = TypeVar("M", bound=Model)
 

@@ -30,7 +30,12 @@ def of_task(
     newest: bool = False,
 ) -> QuerySet[M, Any]:
     """The rows of a task, beyond the given numbers; ``newest``: newest first."""
-    rows = rows.filter(task_id__gte=task, task_id__lte=task)
+    # Without the bound that a place implies: PostgreSQL may begin at the bound, and pass all rows
+    # of the task up to the place.
+    if after is None:
+        rows = rows.filter(task_id__gte=task)
+    if before is None:
+        rows = rows.filter(task_id__lte=task)
     here = _Place(F("task_id"), F("pk"))
     if after is not None:
         rows = rows.filter(GreaterThan(here, _Place(Value(task), Value(after))))

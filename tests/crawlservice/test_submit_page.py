@@ -57,6 +57,7 @@ def test_each_argument_has_the_field_of_its_type(admin: Client) -> None:
         "site": "text", "city": "text", "pages": "number", "ratio": "number", "kind": "select",
         "since": "date", "strict": "checkbox", "polite": "checkbox", "maybe": "select",
         "tags": "textarea", "extra": "textarea", "either": "text", "priority": "number",
+        "labels": "textarea",
     }  # fmt: skip
     values = filled_in(page)
     shown = [values[name] for name in ("site", "city", "pages", "kind", "since", "either")]
