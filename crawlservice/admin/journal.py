@@ -27,6 +27,7 @@ VERBS = {
     "add": _("add"),
     "cancel": _("cancel"),
     "change": _("change"),
+    "change labels": _("change labels"),
     "change limits": _("change limits"),
     "change password": _("change password"),
     "clear": _("clear the order of"),
