@@ -12,7 +12,7 @@ from crawlservice.admin.keyset import KeysetList, chosen_task
 from crawlservice.tasks.task_rows import first_of_latest, of_task
 
 SEARCHED = 100_000  # latest rows that match the filters
-SEARCHED_LABELLED = 30_000  # latest rows of all tasks, of which those with a label are meant
+SEARCHED_LABELLED = 20_000  # latest rows of all tasks, of which those with a label are meant
 
 
 class SearchedList(KeysetList):

@@ -48,7 +48,7 @@ def show_comparison(
     ] = None,
 ) -> ComparisonOut:
     """What is added, gone and changed since another run of the spider, by a key. Runs with more
-    than 5,000 items are refused; the page of the task has a download without that limit."""
+    than 1,500 items are refused; the page of the task has a download without that limit."""
     task = load_task(task_id)
     try:
         found = compared(task, other, key or "")

@@ -44,15 +44,17 @@ class Column(NamedTuple):
     distinct: int
 
 
-def latest(task: int, before: int | None = None) -> Window:
-    """The latest items of a task, or those before an item's number; newest first."""
+def latest(task: int, before: int | None = None, most: int | None = None) -> Window:
+    """The latest items of a task, or those before an item's number; newest first. ``most``: LOOKED
+    by default."""
     rows: list[Row] = []
+    most = LOOKED if most is None else most
     size, more = 0, True
     items = Item.objects.annotate(text=Cast("data", TextField()))
-    while more and len(rows) < LOOKED and size < LOOKED_BYTES:
+    while more and len(rows) < most and size < LOOKED_BYTES:
         last = rows[-1].number if rows else before
         found = of_task(items, task, before=last, newest=True).values_list("pk", "text")
-        step = min(STEP, LOOKED - len(rows))
+        step = min(STEP, most - len(rows))
         some = [*found[: step + 1]]
         more = len(some) > step
         size += sum(len(text) for _, text in some)

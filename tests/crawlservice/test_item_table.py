@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 from crawlframe.frontier import Frontier
 from crawlservice.accounts import tokens
 from crawlservice.models import Action, Item, Page, Task
-from crawlservice.tasks import item_table
+from crawlservice.tasks import comparison, item_table
 from crawlservice.tasks.comparison import (
     BadComparison,
     Change,
@@ -203,6 +203,7 @@ def test_a_large_task_says_what_was_looked_at(
     links = {a.text(): a.attributes["href"] for a in LexborHTMLParser(page).css(".cf-pages a")}
     page = _page(client, runs[0], f"table/{links['Older items']}")
     assert [row[1] for row in rows(page, "#cf-items tbody tr")] == ["/1"]
+    monkeypatch.setattr(comparison, "COMPARED", 2)
     page = _page(client, runs[1], f"compare/?with={runs[0].pk}")
     assert "download the comparison, which has no limit" in page
 
