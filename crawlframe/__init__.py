@@ -10,6 +10,7 @@ from crawlframe.response import Response
 from crawlframe.secret import Secret
 from crawlframe.spider import Spider
 from crawlframe.task_life import Summary, TaskInfo
+from crawlframe.upsert import Upsert
 
 if TYPE_CHECKING:
     from crawlframe.href import Link
@@ -47,6 +48,7 @@ __all__ = [
     "SyncCallNext",
     "SyncMiddleware",
     "TaskInfo",
+    "Upsert",
     "XMLFeedSpider",
 ]
 __version__ = "0.1.0"

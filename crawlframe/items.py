@@ -17,7 +17,8 @@ MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transact
 
 
 def is_item(thing: Any) -> bool:
-    """Whether it can be stored: a dict, or an object of a dataclass, attrs, pydantic or msgspec."""
+    """Whether it can be stored: a dict, an object of a dataclass, attrs, pydantic or msgspec, or an
+    instance of a Django model."""
     return type(thing) is dict or _adapter().is_item(thing)
 
 
@@ -31,10 +32,11 @@ def as_dict(item: Any) -> dict[str, Any]:
 def _adapter() -> type[ItemAdapter]:
     from itemadapter import ItemAdapter  # imports pydantic, which most processes do not need
 
+    from crawlframe.model_items import ModelAdapter
     from crawlframe.struct_adapter import StructAdapter
 
     # Also for the pipelines of authors.
-    ItemAdapter.ADAPTER_CLASSES = (*ItemAdapter.ADAPTER_CLASSES, StructAdapter)
+    ItemAdapter.ADAPTER_CLASSES = (*ItemAdapter.ADAPTER_CLASSES, StructAdapter, ModelAdapter)
     return ItemAdapter
 
 
@@ -42,7 +44,7 @@ def no_item(thing: Any) -> SpiderError:
     """The error for a callback that yields it."""
     return SpiderError(
         f"a callback yielded {type(thing).__name__} {str(thing)[:80]!r}; yield items (dict, "
-        "dataclass, attrs, pydantic or msgspec) and Requests"
+        "dataclass, attrs, pydantic, msgspec, Django model) and Requests"
     )
 
 
@@ -54,9 +56,11 @@ def encode_item(item: Any) -> bytes:
     import orjson  # not needed to import a spider
 
     if type(item) is not dict:
+        from crawlframe.model_items import values_of
+
         if not is_item(item):
             raise no_item(item)
-        item = as_dict(item)
+        item = values_of(item) if hasattr(item, "_meta") else as_dict(item)
     try:
         text = orjson.dumps(item, default=_plain)
     except (TypeError, ValueError):

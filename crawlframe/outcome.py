@@ -13,8 +13,10 @@ from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.record import Errand, Hop
 from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import DROPPED, PageStats
+from crawlframe.upsert import Upsert
 
 if TYPE_CHECKING:
+    from crawlframe.model_items import ModelItem
     from crawlframe.pipelines import Pipelines
     from crawlframe.response import Response
 
@@ -71,6 +73,7 @@ class Outcome:
     left: bytes = b""  # the record as it was claimed, if the new one may not be longer
     usage: dict[str, Any] | None = None  # what the page says about its use, as it is recorded
     items: list[bytes] = field(default_factory=list)  # JSON
+    models: dict[int, ModelItem] | None = None  # those of the items that are model instances
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)
     duplicates: int = 0  # follow-ups dropped by the worker's sieve
@@ -91,7 +94,7 @@ class Outcome:
         self.verdict, self.reason, self.detail, self.delay = verdict, reason, detail, delay
         if verdict is not Verdict.DONE:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
-            self.stats, self.closing = None, ""
+            self.stats, self.closing, self.models = None, "", None
         return self
 
     def refuse_link(self, reason: str) -> None:
@@ -176,7 +179,7 @@ class Collector:
         self._limits = limits
         if limits is not None:
             self._length, self._slashes = limits.length, limits.slashes
-        self.waiting: list[Any] = []  # items for the async pipelines
+        self.waiting: list[tuple[Any, Upsert | None]] = []  # items for the async pipelines
 
     def take(self, thing: Any) -> None:
         """Take an item or a Request. Raises SpiderError or BadRequest with the reason, and what the
@@ -186,14 +189,17 @@ class Collector:
             if request is not None:
                 self._follow(request)
         elif thing is not None:
+            upsert = None
+            if type(thing) is Upsert:
+                upsert, thing = thing, thing.item
             if self._noindex:
                 if not is_item(thing):
                     raise no_item(thing)
                 self._outcome.drop_item(DROPPED_NOINDEX)
             elif self._pipelines:
-                self._process(thing, self._pipelines)
+                self._process(thing, self._pipelines, upsert)
             else:
-                self._store(thing)
+                self._store(thing, upsert)
 
     def forget(self, before: int) -> None:
         """Forgets which requests were taken, because they are recorded elsewhere. ``before``: how
@@ -205,13 +211,13 @@ class Collector:
         """Passes the waiting items through the async pipelines. Raises as ``take`` does."""
         assert self._pipelines is not None
         waiting, self.waiting = self.waiting, []
-        for item in waiting:
+        for item, upsert in waiting:
             try:
-                self._store(await self._pipelines.finish(item, self._response))
+                self._store(await self._pipelines.finish(item, self._response), upsert)
             except DropItem as drop:
                 self._drop(drop, self._pipelines)
 
-    def _process(self, item: Any, pipelines: Pipelines) -> None:
+    def _process(self, item: Any, pipelines: Pipelines, upsert: Upsert | None) -> None:
         if not is_item(item):
             raise no_item(item)
         try:
@@ -220,14 +226,16 @@ class Collector:
             self._drop(drop, pipelines)
             return
         if pipelines.waits:
-            self.waiting.append(item)
+            self.waiting.append((item, upsert))
         else:
-            self._store(item)
+            self._store(item, upsert)
 
     def _drop(self, drop: DropItem, pipelines: Pipelines) -> None:
         self._outcome.drop_item(pipelines.counter_of(drop.reason))
 
-    def _store(self, thing: Any) -> None:
+    def _store(self, thing: Any, upsert: Upsert | None) -> None:
+        if upsert is not None or hasattr(thing, "_meta"):
+            self._add_model(thing, upsert)
         item = encode_item(thing)
         self._size += len(item)
         if self._size > MAX_ITEMS:
@@ -236,6 +244,21 @@ class Collector:
                 "or spread it over several requests"
             )
         self._outcome.items.append(item)
+
+    def _add_model(self, thing: Any, upsert: Upsert | None) -> None:
+        from crawlframe.model_items import is_model, model_item
+
+        if not is_model(type(thing)):
+            if upsert is None:
+                return
+            raise SpiderError(
+                f"Upsert of {type(thing).__name__} {str(thing)[:80]!r}; it is for instances of "
+                "Django models"
+            )
+        outcome = self._outcome
+        if outcome.models is None:
+            outcome.models = {}
+        outcome.models[len(outcome.items)] = model_item(thing, upsert)
 
     def _changed(
         self, request: Request, change: Callable[[Request, Response | None], Any]

@@ -93,7 +93,8 @@ class Pipelines:
         to change its own. Raises what they raise, including DropItem."""
         for one in self._all[: self._plain]:
             item = one.checked(one.process(item, response))
-        return copy.deepcopy(item) if self.waits else item
+        # A copy of a model instance would not be the one that others refer to.
+        return copy.deepcopy(item) if self.waits and not hasattr(item, "_meta") else item
 
     async def finish(self, item: Any, response: Response | None) -> Any:
         """The item after the others. Raises what they raise."""

@@ -20,6 +20,7 @@ from crawlframe.node.services import Services
 from crawlservice.connections import installation
 from crawlservice.connections.frontier import use
 from crawlservice.connections.watch import Watch, watch
+from crawlservice.ledger import model_rows
 from crawlservice.ledger.reconcile import replay
 from crawlservice.ledger.recovery import uncounted
 from crawlservice.ledger.store import DjangoLedger
@@ -69,7 +70,7 @@ class DjangoServices(Services):
             return str(error)
         finally:
             connections.close_all()
-        return ""
+        return model_rows.misuse()
 
     def check_installation(self, frontier: Frontier) -> None:
         with self._database():

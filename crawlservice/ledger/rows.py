@@ -15,10 +15,11 @@ from django.db import transaction
 
 from crawlframe.items import clean_text
 from crawlframe.ledger import Recorded
+from crawlframe.model_items import label_of
 from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
 from crawlframe.record import without_hops
 from crawlframe.request import pack_admissions, unpack_admissions
-from crawlservice.models import VERSION, Item, Page
+from crawlservice.models import MODEL, VERSION, Item, Page
 from crawlservice.tasks.stats import as_json
 
 PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
@@ -61,16 +62,18 @@ WITH won AS (
     SELECT {values} FROM jsonb_to_recordset(%s::jsonb) AS row({types})
     ON CONFLICT (rid) DO NOTHING RETURNING rid
 ), items AS (
-    INSERT INTO {item} (rid, task_id, ordinal, data, version)
-    SELECT rid, task_id, ordinal, data, version FROM jsonb_to_recordset(%s::jsonb)
-    AS row(rid uuid, task_id bigint, ordinal integer, data jsonb, version text)
+    INSERT INTO {item} (rid, task_id, ordinal, data, version, model)
+    SELECT rid, task_id, ordinal, data, version, coalesce(model, '')
+    FROM jsonb_to_recordset(%s::jsonb)
+    AS row(rid uuid, task_id bigint, ordinal integer, data jsonb, version text, model text)
     JOIN won USING (rid) ORDER BY rid, ordinal
 )
 SELECT rid FROM won
 """
 POSTGRES_FOLLOW_UPS = f"UPDATE {PAGE} SET follow_ups = %s WHERE rid = %s"
 SQLITE_ITEMS = (
-    f"INSERT INTO {ITEM} (rid, task_id, ordinal, data, version) VALUES (%s, %s, %s, %s, %s)"
+    f"INSERT INTO {ITEM} (rid, task_id, ordinal, data, version, model)"
+    " VALUES (%s, %s, %s, %s, %s, %s)"
 )
 
 
@@ -149,14 +152,15 @@ def _chunks(outcomes: list[Outcome], columns: Columns) -> Iterator[_Chunk]:
 
 
 def _json_items(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    for rid, task, ordinal, data, version in _items(outcome):
-        yield {
+    for rid, task, ordinal, data, version, model in _items(outcome):
+        item = {
             "rid": rid.hex(),
             "task_id": task,
             "ordinal": ordinal,
             "data": orjson.Fragment(data),
             "version": version,
         }
+        yield item | {"model": model} if model else item
 
 
 def _array(rows: list[bytes]) -> str:
@@ -175,9 +179,9 @@ def _insert_sqlite(outcomes: list[Outcome], columns: Columns) -> set[bytes]:
             pages = [[r[0].hex, *r[1:sized], *map(_json, r[sized:])] for r in rows]
             cursor.executemany(_sqlite((*columns,)), pages)
         items = [
-            (rid.hex(), task, n, data.decode(), version)
+            (rid.hex(), task, n, data.decode(), version, model)
             for outcome in new.values()
-            for rid, task, n, data, version in _items(outcome)
+            for rid, task, n, data, version, model in _items(outcome)
         ]
         if items:
             cursor.executemany(SQLITE_ITEMS, items)
@@ -217,10 +221,11 @@ def _rare(outcome: Outcome, name: str) -> Any:
     return [[status, clean_text(url)[:MAX_TARGET]] for status, url in hops] or None
 
 
-def _items(outcome: Outcome) -> Iterator[tuple[bytes, int, int, bytes, str]]:
-    version = _version(outcome)
+def _items(outcome: Outcome) -> Iterator[tuple[bytes, int, int, bytes, str, str]]:
+    version, models = _version(outcome), outcome.models or {}
     for ordinal, data in enumerate(outcome.items):
-        yield outcome.rid, outcome.task, ordinal, data, version
+        model = label_of(models[ordinal].instance)[:MODEL] if ordinal in models else ""
+        yield outcome.rid, outcome.task, ordinal, data, version, model
 
 
 def _json(value: Any) -> str | None:

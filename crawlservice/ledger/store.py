@@ -29,7 +29,7 @@ from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.identity.papers import StoredPapers
-from crawlservice.ledger import host_stats, robots, starts
+from crawlservice.ledger import host_stats, model_rows, robots, starts
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
@@ -79,9 +79,10 @@ class DjangoLedger(Ledger):
         # this worker got twice counts once.
         unique = {outcome.rid: outcome for outcome in outcomes}
         ordered = sorted(unique.values(), key=lambda outcome: outcome.rid)
-        with _named_errors():
+        modelled = [outcome for outcome in outcomes if outcome.models]  # the last one wins
+        with _named_errors(modelled):
             faults.at("commit.before", OperationalError)
-            won, spent = _write(ordered)
+            won, spent = _write(ordered, modelled)
             faults.at("commit.after", OperationalError, default_connection.close)
             recorded = read([outcome.rid for outcome in ordered if outcome.rid not in won])
         for outcome in ordered:
@@ -142,12 +143,17 @@ class DjangoLedger(Ledger):
         default_connection.close()
 
 
-def _write(outcomes: list[Outcome]) -> tuple[set[bytes], dict[budgets.Account, int]]:
-    """Returns the rids of the rows that this call wrote, and what their tasks have spent."""
+def _write(
+    outcomes: list[Outcome], modelled: list[Outcome]
+) -> tuple[set[bytes], dict[budgets.Account, int]]:
+    """Returns the rids of the rows that this call wrote, and what their tasks have spent.
+    ``modelled``: those with model items, in the order in which they were handed over."""
     more = [o for o in outcomes if o.stats or o.closing or o.budget or o.trap]
-    with transaction.atomic() if more else nullcontext():
+    with transaction.atomic() if more or modelled else nullcontext():
         stats.fit(more)
         won = insert(outcomes)
+        if modelled:
+            model_rows.save(outcome for outcome in modelled if outcome.rid in won)
         ours = [outcome for outcome in more if outcome.rid in won]
         stats.add(ours)
         spent = budgets.spend(ours)
@@ -165,12 +171,17 @@ def _close(outcomes: Iterable[Outcome]) -> None:
 
 
 @contextmanager
-def _named_errors() -> Any:
-    """Turns Django's database errors into the engine's: away (try again) or refused (never)."""
+def _named_errors(modelled: Collection[Outcome] = ()) -> Any:
+    """Turns Django's database errors into the engine's: away (try again) or refused (never).
+    ``modelled``: outcomes with model items; if their tables are to blame, it raises
+    TablesChanged."""
     try:
         yield
     except (DataError, IntegrityError, ValueError, TypeError, OverflowError) as error:
         # The last three: a value that the driver cannot represent.
+        if modelled:
+            with _named_errors():
+                model_rows.check_tables(modelled)
         raise LedgerRefused(" ".join(str(error).split())) from None
     except Error as error:  # includes a read-only server, and one whose tables are being changed
         default_connection.close()

@@ -6,7 +6,7 @@ from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
-from crawlservice.models.ledger import VERSION, Item, Page, StartPart, Stat
+from crawlservice.models.ledger import MODEL, VERSION, Item, Page, RowChange, StartPart, Stat
 from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, Webhook
 from crawlservice.models.people import Action, SetupLink, Submission, Token
@@ -15,9 +15,9 @@ from crawlservice.models.robots import RobotsFile
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
 
 __all__ = (
-    "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "NOTE", "ORDERED", "SPIDER",
+    "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "ORDERED", "SPIDER",
     "UNSENT", "VERSION", "Action", "BotKey", "Delivery", "Era", "Event", "Generation", "Host",
     "HostCredential", "Installation", "Item", "Label", "LogLine", "Page", "Recipe",
-    "RecipeVersion", "RobotsFile", "Run", "Sample", "Schedule", "SetupLink", "Spent",
+    "RecipeVersion", "RobotsFile", "RowChange", "Run", "Sample", "Schedule", "SetupLink", "Spent",
     "StartPart", "Stat", "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
 )  # fmt: skip

@@ -11,6 +11,7 @@ from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlservice.models.task import Task
 
 VERSION = 40  # characters of the label of a code version
+MODEL = 200  # characters of the label of a model, such as shop.house
 
 
 def _version_field() -> models.CharField[str, str]:
@@ -106,6 +107,14 @@ class Item(models.Model):
     ordinal = models.IntegerField(_("place on the page"))
     data = models.JSONField(_("data"))
     version = _version_field()
+    model = models.CharField(
+        _("model"),
+        max_length=MODEL,
+        default="",
+        db_default="",
+        blank=True,
+        help_text=_("of the row that the item was also stored in; empty: none"),
+    )
     created_at = models.DateTimeField(_("created"), db_default=Now())
 
     class Meta:
@@ -117,6 +126,30 @@ class Item(models.Model):
 
     def __str__(self) -> str:
         return f"item {self.pk}"
+
+
+class RowChange(models.Model):
+    """What an Upsert with ``history`` changed in a row of a model of the team's. Written in the
+    transaction of the page. Kept when the task is removed."""
+
+    model = models.CharField(_("model"), max_length=MODEL)
+    row = models.CharField(_("primary key"), max_length=200)
+    task = models.BigIntegerField(_("task"))
+    page = models.UUIDField(_("request id"))
+    version = _version_field()
+    changes = models.JSONField(
+        _("changes"), help_text=_("by field: the value before, and the value after")
+    )
+    created_at = models.DateTimeField(_("created"), db_default=Now())
+
+    class Meta:
+        verbose_name = _("row change")
+        verbose_name_plural = _("row changes")
+        ordering = ("-id",)
+        indexes = (models.Index(fields=("model", "row", "id"), name="row_change_row"),)
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.row}"
 
 
 class Stat(models.Model):

@@ -17,7 +17,7 @@ from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.records import REFUSED, Redirect, Signal
-from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded
+from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded, TablesChanged
 from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.replay import Replay
@@ -262,12 +262,15 @@ class Committer(threading.Thread):
     def _commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         try:
             return self._ledger.commit(outcomes)
-        except LedgerRefused as error:
+        except (LedgerRefused, TablesChanged) as error:
             if len(outcomes) > 1:
                 recorded: dict[bytes, Recorded] = {}
                 for outcome in outcomes:
                     recorded.update(self._commit([outcome]))
                 return recorded
+            if isinstance(error, TablesChanged):
+                outcomes[0].end(Verdict.PARK, str(error)[:500])
+                return {}
             log.error("the database refuses the result of %s: %s", outcomes[0].url, error)
             outcomes[0].end(Verdict.ERROR, "refused", str(error))
         try:

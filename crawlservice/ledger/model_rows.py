@@ -1,0 +1,119 @@
+"""Model rows: saves the items that are model instances, in the transaction of their pages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, cast
+
+from django.apps import apps
+from django.db import DatabaseError, connection, router
+from django.db.models import Model
+
+from crawlframe.model_items import ModelItem, misuse_of, related
+from crawlframe.outcome import Outcome
+from crawlframe.upsert import Upsert
+from crawlservice.ledger import refused_rows
+from crawlservice.ledger.refused_rows import RowRefused
+from crawlservice.ledger.upserts import Row, Upserts
+
+Rule = tuple[Any, ...]
+
+
+def save(outcomes: Iterable[Outcome]) -> None:
+    """Saves the model items of these pages, in their order. Call it in a transaction.
+
+    Raises RowRefused for what the database refuses, TablesChanged if a table does not have the
+    columns of its model, and django.db.Error."""
+    rows = [Row(*item, outcome) for outcome in outcomes for item in _items(outcome)]
+    for row in rows:
+        if alias := _other_database(row.instance.__class__):
+            raise RowRefused(
+                f"{row.instance._meta.label}: its table is in the database {alias!r}; items must "
+                "be of models in the database of the crawls, in the transactions of their pages"
+            )
+        row.instance.pk = row.given  # an earlier attempt, which was rolled back, has set it
+        row.instance._state.adding = True
+    waiting = {id(row.instance): row for row in rows}
+    while waiting:
+        ready = [row for row in waiting.values() if not _parents(row.instance, waiting)]
+        if not ready:
+            row = next(iter(waiting.values()))
+            label = row.instance._meta.label
+            raise RowRefused(f"{label}: the items of this page refer to each other in a circle")
+        # In the same order in all processes, so that they cannot wait for each other.
+        for (_, rule), alike in sorted(_grouped(ready).items(), key=lambda group: group[0][0]):
+            _save_alike(rule, alike)
+        for row in ready:
+            del waiting[id(row.instance)]
+
+
+def _items(outcome: Outcome) -> Iterable[ModelItem]:
+    return outcome.models.values() if outcome.models else ()
+
+
+def _grouped(rows: list[Row]) -> dict[tuple[str, Rule | None], list[Row]]:
+    groups: dict[tuple[str, Rule | None], list[Row]] = defaultdict(list)
+    for row in rows:
+        rule = row.upsert.rule if row.upsert else None
+        groups[row.instance._meta.label, rule].append(row)
+    return groups
+
+
+def _parents(instance: Any, waiting: dict[int, Row]) -> bool:
+    """Whether it refers to an instance that is saved later. Raises RowRefused if it refers to one
+    that is not saved at all."""
+    for field in _relations(instance.__class__):
+        other = related(instance, field.name)
+        if other is None:
+            continue
+        if id(other) in waiting:
+            return True
+        if other.pk is None:
+            raise RowRefused(
+                f"{instance._meta.label}.{field.name}: the {other._meta.label} that it refers to "
+                "is not stored; yield that item, too"
+            )
+    return False
+
+
+@cache
+def _relations(model: Any) -> tuple[Any, ...]:
+    return tuple(field for field in model._meta.concrete_fields if field.is_relation)
+
+
+def _save_alike(rule: Rule | None, rows: list[Row]) -> None:
+    model = rows[0].instance.__class__
+    for row in rows:
+        for field in _relations(model):
+            if (other := related(row.instance, field.name)) is not None:
+                setattr(row.instance, field.name, other)  # takes over its primary key
+    try:
+        if rule is None:
+            model._default_manager.bulk_create([row.instance for row in rows])
+        else:
+            Upserts(model, cast(Upsert, rows[0].upsert)).save(rows)
+    except (DatabaseError, ValueError, TypeError, OverflowError) as error:
+        raise refused_rows.named(error, [row.instance for row in rows]) from error
+
+
+def check_tables(outcomes: Iterable[Outcome]) -> None:
+    """Raises TablesChanged if a table of their model items has other columns than the model needs.
+    Call it outside of a transaction."""
+    refused_rows.check_tables({one.instance.__class__ for o in outcomes for one in _items(o)})
+
+
+def misuse() -> str:
+    """What is wrong with the declared Upserts of the models; "" if nothing is."""
+    for model in apps.get_models():
+        declared = getattr(model, "upsert", None)
+        if isinstance(declared, Upsert) and (problem := misuse_of(model, declared.rule)):
+            return problem
+    return ""
+
+
+@cache
+def _other_database(model: type[Model]) -> str:
+    alias = router.db_for_write(model)
+    return "" if alias == connection.alias else alias
