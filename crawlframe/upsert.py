@@ -15,7 +15,8 @@ class Upsert:
     wins, or a function of the stored and the new instance that returns True if the new one wins;
     without it, the item that is committed last wins. ``update``: names of the fields that are
     updated, by default all but those of ``on``, the primary key and fields with ``auto_now_add``.
-    ``history``: each change is kept as a row of crawlservice.models.RowChange."""
+    ``history``: each change is kept as a row of crawlservice.models.RowChange, if more than the
+    field of ``newest`` has changed."""
 
     __slots__ = ("history", "item", "newest", "on", "update")
 

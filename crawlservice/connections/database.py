@@ -8,13 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from django.apps import apps
 from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, NotSupportedError, OperationalError, connection, connections
+from django.db.migrations.autodetector import MigrationAutodetector
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.migrations.state import ProjectState
 from django.db.models import Count, Max
 
+from crawlframe.code.source import INSTALLED
 from crawlframe.errors import ConfigError, TablesMissing
 from crawlframe.program import command
 from crawlservice.connections.checks import check_database
@@ -97,6 +102,27 @@ def is_there() -> bool:
 def is_behind() -> bool:
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def check_models() -> None:
+    """Raises ConfigError if models of the team's apps have changes that no migration has: their
+    rows could not be stored."""
+    labels = {
+        app.label
+        for app in apps.get_app_configs()
+        if {app.name, f"{type(app).__module__}.{type(app).__name__}"} & {*settings.APPS}
+        and not any(name in Path(app.path).parts for name in INSTALLED)
+    }
+    if not labels:
+        return
+    loader = MigrationLoader(None)
+    changes = MigrationAutodetector(loader.project_state(), ProjectState.from_apps(apps))
+    lacking = " ".join(sorted(changes.changes(loader.graph, trim_to_apps=labels)))
+    if lacking:
+        raise ConfigError(
+            f"models of {lacking} have changes without a migration; run: "
+            f"{command('makemigrations')} {lacking}, then {command('migrate')}"
+        )
 
 
 @contextmanager

@@ -107,7 +107,7 @@ class Upserts:
                 changes[field.name][1] = _json(field, old)
             changed.append(old)
             names.update(changes)
-            if self._upsert.history:
+            if self._upsert.history and changes.keys() - {self._upsert.newest}:
                 history.append(_change(row, old, changes))
         if changed:
             self._manager.bulk_update(changed, sorted(names))

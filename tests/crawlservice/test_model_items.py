@@ -237,6 +237,14 @@ def test_history_keeps_what_changed(task: Task) -> None:
     assert (change.task, change.version) == (task.pk, "v1")
 
 
+def test_history_is_not_kept_of_the_time_alone(task: Task) -> None:
+    for name, at in (("a", EARLY), ("b", LATE)):
+        house = House(url="u", price=1, seen_at=at)
+        commit(page(task, name, Upsert(house, on="url", newest="seen_at", history=True)))
+    assert houses.get().seen_at == LATE
+    assert not RowChange.objects.exists()
+
+
 def test_parallel_upserts_of_the_same_rows_all_succeed(task: Task) -> None:
     if connection.vendor == "sqlite":
         pytest.skip("SQLite has one writer")

@@ -32,6 +32,7 @@ from crawlservice import project
 from crawlservice.cli.command import Command as BaseCommand
 from crawlservice.cli.resolver_check import check_resolver
 from crawlservice.connections.checks import check_redis, network_filesystem
+from crawlservice.connections.database import check_models
 from crawlservice.connections.frontier import redis_url
 from crawlservice.identity import bot_keys
 
@@ -141,6 +142,8 @@ class Command(BaseCommand):
         return Follower.of(code.checkout, options["follow"], check=not reexec.is_reexecuted())
 
     def _work(self, settings: Settings, options: dict[str, Any]) -> int:
+        if django_settings.APPS:
+            check_models()
         url = redis_url()
         # A supervisor starts without these imports.
         from crawlframe.node.master.master import Master

@@ -1,0 +1,136 @@
+"""Items in the tables of an app of the team's own, while nodes are killed and tables migrated."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from tests.conftest import CHECKOUT
+from tests.process.conftest import Look, OddWeb
+from tests.process.reload_project import Gate, NodeStarter, Project, View
+
+pytestmark = [pytest.mark.process, pytest.mark.postgres]
+
+MODELS = """\
+from django.db import models
+
+
+class House(models.Model):
+    url = models.TextField(unique=True)
+    code = models.TextField()
+{more}
+"""
+ROOMS = "    rooms = models.IntegerField()\n"
+SPIDER = """\
+from crawlframe import Request, Spider
+from estate.models import House
+
+
+class Shop(Spider):
+    name = "shop"
+
+    def start(self, url: str):
+        yield Request(url)
+
+    def parse(self, response):
+        yield House(url=response.url, code="{code}"{values})
+        yield from response.follow_all(response.links())
+"""
+
+MIGRATION = """\
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("estate", "0001_initial")]
+    operations = [
+        migrations.AddField(
+            "house", "rooms", models.IntegerField(default=0), preserve_default=False
+        )
+    ]
+"""
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    return new_database("postgres")
+
+
+@pytest.fixture
+def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
+    starter = NodeStarter(look, tmp_path)
+    yield starter
+    starter.end()
+
+
+class Team:
+    """The team's checkout, with its app and the commands that it types."""
+
+    def __init__(self, project: Project, env: dict[str, str]) -> None:
+        self.project = project
+        self.env = project.env(env, CRAWLFRAME_APPS="estate")
+        project.write("estate/__init__.py", "")
+        project.write("estate/migrations/__init__.py", "")
+
+    def change(self, code: str, more: str = "", values: str = "") -> None:
+        self.project.write("estate/models.py", MODELS.format(more=more))
+        self.project.write("shops/shop.py", SPIDER.format(code=code, values=values))
+
+    def manage(self, *words: str) -> None:
+        command = [sys.executable, str(CHECKOUT / "manage.py"), *words]
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def rows() -> dict[str, str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT url, code FROM estate_house")
+        return dict(cursor.fetchall())
+
+
+def test_rows_are_exact_though_workers_die_and_the_table_is_migrated(
+    starter: NodeStarter, odd_env: dict[str, str], tmp_path: Path, web: OddWeb
+) -> None:
+    team = Team(Project.make(tmp_path / "checkout"), odd_env)
+    team.change("first")
+    team.manage("makemigrations", "estate", "--verbosity", "0")
+    team.manage("migrate", "--verbosity", "0")
+    team.project.commit()
+    node = starter.node(team.env)
+    node.ready()
+
+    held = [f"/held/{n}" for n in range(20)]
+    web.pages["/"] = [*(f"/{n}" for n in range(60)), *held]
+    web.delays = gate = Gate()
+    pk = node.start(web.url)
+    node.until(lambda: len(rows()) == 61)
+    _kill_a_worker(node)  # its requests are fetched again
+
+    # The new code needs a column that the table does not have.
+    old = node.node.pid
+    team.change("second", ROOMS, ", rooms=3")
+    node.refused("models of estate have changes without a migration")
+    team.project.write("estate/migrations/0002_rooms.py", MIGRATION)
+    team.project.commit()
+    node.refused("run: python manage.py migrate")
+    assert node.node.pid == old
+
+    # Once it has, the old code cannot insert any more, and what it holds waits for the new code.
+    team.manage("migrate", "--verbosity", "0")
+    gate.open()
+    task = node.look.wait(pk)
+    assert (task.state, task.na, task.nf, task.ne) == ("finished", 82, 82, 0)
+    found = rows()
+    assert len(found) == 81
+    assert {found[f"{web.url}held/{n}"] for n in range(20)} == {"second"}
+    assert node.look.frontier.audit() == []
+
+
+def _kill_a_worker(node: View) -> None:
+    node.children()[-1].send_signal(signal.SIGKILL)
