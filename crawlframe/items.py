@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from crawlframe.errors import SpiderError
+from crawlframe.model_items import is_model, values_of
 
 if TYPE_CHECKING:
     from itemadapter import ItemAdapter
@@ -32,7 +33,7 @@ def as_dict(item: Any) -> dict[str, Any]:
 def _adapter() -> type[ItemAdapter]:
     from itemadapter import ItemAdapter  # imports pydantic, which most processes do not need
 
-    from crawlframe.model_items import ModelAdapter
+    from crawlframe.model_adapter import ModelAdapter
     from crawlframe.struct_adapter import StructAdapter
 
     # Also for the pipelines of authors.
@@ -56,11 +57,12 @@ def encode_item(item: Any) -> bytes:
     import orjson  # not needed to import a spider
 
     if type(item) is not dict:
-        from crawlframe.model_items import values_of
-
-        if not is_item(item):
+        if is_model(item.__class__):
+            item = values_of(item)
+        elif is_item(item):
+            item = as_dict(item)
+        else:
             raise no_item(item)
-        item = values_of(item) if hasattr(item, "_meta") else as_dict(item)
     try:
         text = orjson.dumps(item, default=_plain)
     except (TypeError, ValueError):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from crawlframe.budgets import DEPTH_LIMIT, NOFOLLOW, UNFOLLOWED, ByteBudget, TrapSighting
 from crawlframe.errors import BadRequest, DropItem, SpiderError
 from crawlframe.items import encode_item, is_item, no_item
+from crawlframe.model_items import ModelItem, is_model, model_item
 from crawlframe.record import Errand, Hop
 from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import DROPPED, PageStats
 from crawlframe.upsert import Upsert
 
 if TYPE_CHECKING:
-    from crawlframe.model_items import ModelItem
     from crawlframe.pipelines import Pipelines
     from crawlframe.response import Response
 
@@ -246,8 +246,6 @@ class Collector:
         self._outcome.items.append(item)
 
     def _add_model(self, thing: Any, upsert: Upsert | None) -> None:
-        from crawlframe.model_items import is_model, model_item
-
         if not is_model(type(thing)):
             if upsert is None:
                 return
