@@ -306,7 +306,7 @@ def test_no_address_answers_a_stranger(ended_task: Task) -> None:
     client = Client(SERVER_NAME="localhost", REMOTE_ADDR=FAR)
     answered = set()
     for path in addresses():
-        answers = [client.get(path), client.post(path), client.delete(path)]
+        answers = [client.get(path), client.post(path), client.put(path), client.delete(path)]
         known = [answer for answer in answers if answer.status_code != 405]
         if not known or not all(map(refused, known)):
             answered.add(path)
