@@ -150,3 +150,13 @@ def test_nothing_is_pushed_for_a_request_that_is_not_pending(bench: Bench) -> No
     before = bench.dump()
     assert bench.complete(root, *links) == set()
     assert bench.dump() == before
+
+
+def test_a_parent_that_is_parked_meanwhile_stays_in_the_list_of_its_version(bench: Bench) -> None:
+    root, links = start(bench)
+    bench.park(root, version="new")  # by this node, whose earlier self has recorded the links
+    entry = bench.frontier._entry(0, bench.completion(root, *links))
+    bench.frontier._push_from(0, entry, 0)
+    assert bench.frontier.audit() == []
+    assert bench.frontier.retake("new", 100) == 0
+    assert bench.frontier.retake("other", 100) == 1

@@ -193,11 +193,15 @@ def complete(
 
 
 def push(redis: Redis, page: str, follow_up: str) -> Redis:
-    """Pushes the first part of a long list, before its parent completes."""
+    """Pushes the first part of a long list, before its parent completes. What could not run the
+    parent is forgotten, unless it is parked."""
     if page in redis.cursors:
         return redis
     redis = admit(redis, follow_up)
-    return redis._replace(cursors=redis.cursors | {page})
+    tried = redis.tried
+    if page not in redis.parked:
+        tried = frozenset(mark for mark in tried if mark[0] != page)
+    return redis._replace(cursors=redis.cursors | {page}, tried=tried)
 
 
 def give_back(redis: Redis, held: tuple[str, int, int]) -> Redis:
@@ -507,7 +511,8 @@ def _filled(state: State, mutant: str = "") -> Redis:
                     whole = redis._replace(cursors=redis.cursors - {page})
                     row = page in database.cancelled
                     redis = complete(whole, page, follow_ups[:1], "", row) or redis
-    return sweep(redis) if database.cancelling else redis
+    # What waits of a task that Redis knows to be cancelled is swept later.
+    return sweep(redis) if database.cancelling and not redis.cancelling else redis
 
 
 def _troubles(state: State, mutant: str) -> Iterator[Step]:

@@ -85,7 +85,8 @@ class Real:
         redis.flushall()
         for table in (Event, Item, Page, Task, Era, Generation):
             table.objects.all().delete()
-        limits = {"delay": 0, "concurrency": 100, "page_limit": 0}
+        # While the robots.txt of a host is unknown, tasks that obey it get one request at a time.
+        limits = {"delay": 0, "concurrency": 100, "page_limit": 0, "robots": False}
         self.task = Task.objects.create(spider="model", settings=limits, seeds=b"")
         self.requests = {page: self._admission(page) for page in model.PAGES}
         self.task.seeds = pack_admissions([self.requests[model.ROOT]])
