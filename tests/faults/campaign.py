@@ -18,7 +18,8 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.keys import KEYS, LASTING
 from crawlservice.ledger.audit import audit, audit_cluster
-from crawlservice.models import Era, Event, Item, Page, Task
+from crawlservice.models import Era, Event, Item, Page, RowChange, Task
+from tests.faults import grove
 from tests.faults.cluster import Cluster
 from tests.faults.kinds import KINDS, Fault
 from tests.faults.maze import Maze, MazeServer
@@ -132,9 +133,10 @@ class Campaign:
                 yield f"task {pk}: {task.state}, {task.na} {task.nf} {task.ne}, not {ends}"
             if Page.objects.filter(task=pk).count() != ends[0]:
                 yield f"task {pk}: {Page.objects.filter(task=pk).count()} rows, not {ends[0]}"
-            items = [*Item.objects.filter(task=pk).values_list("data", flat=True)]
+            items = [*Item.objects.filter(task=pk, model="").values_list("data", flat=True)]
             if len(items) != len(expected) or {item["page"]: item for item in items} != expected:
                 yield f"task {pk}: {len(items)} items, or other ones than the {len(expected)}"
+            yield from self._wrong_rows(task)
             if (told := Event.objects.filter(task=pk).count()) != 1:
                 yield f"task {pk} ended {told} times"
         yield from audit_cluster(self._frontier)
@@ -145,6 +147,20 @@ class Campaign:
         time.sleep(0.5)
         yield from (f"left behind: {process}" for process in self._cluster.left())
         yield from (f"left behind: {path}" for path in self._cluster.temporary.iterdir())
+
+    def _wrong_rows(self, task: Task) -> Iterator[str]:
+        """What differs in the tables of the team's app."""
+        site, pages = task.arguments["site"], self._site.maze.items()
+        words = {page["word"] for page in pages.values()}
+        leaves = grove.leaves(site)
+        if leaves != sorted((page["page"], page["word"]) for page in pages.values()):
+            yield f"task {task.pk}: {len(leaves)} rows inserted, or other ones than {len(pages)}"
+        last = task.pk == self.tasks[-1]
+        if sorted(grove.words(site)) != (sorted(words) if last else []):
+            yield f"task {task.pk}: the rows that name its site are not those it found last"
+        changes = RowChange.objects.filter(task=task.pk).count()
+        if changes != (0 if task.pk == self.tasks[0] else len(words)):
+            yield f"task {task.pk}: {changes} changes of {len(words)} rows were recorded"
 
     def _kept(self) -> Iterator[str]:
         """Keys of ended tasks that are left in Redis."""

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 import psutil
-from django.core.management import call_command
 from redis import Redis
 
 from crawlservice.cli.process_group import die_with_parent
+from tests.faults import grove
 from tests.faults.maze import SPIDER
 from tests.faults.proxy import Proxy
 from tests.servers import PostgresServer, RedisServer, free_port
@@ -57,12 +57,11 @@ class Cluster:
         self.database = f"postgresql://crawlframe@/postgres?host={directory}/front"
 
     def __enter__(self) -> Cluster:
-        from tests.conftest import django_on  # sets Django up
-
         front, mazes = self._directory / "front", self._directory / "mazes"
         for directory in (front, mazes, self.temporary):
             directory.mkdir(parents=True)
         (mazes / "__init__.py").touch()
+        grove.write(self._directory)
         self.change_code()
         try:
             self.redis_server.start()
@@ -73,8 +72,8 @@ class Cluster:
             behind = self.postgres_server.socket
             self.postgres_proxy = self._proxy(front / behind.name, behind)
             self._stack.callback(self._kill_nodes)
-            with django_on(self.database):
-                call_command("migrate", verbosity=0)
+            self.manage("makemigrations", grove.NAME, "--verbosity", 0)
+            self.manage("migrate", "--verbosity", 0)
             self.heal()
         except BaseException:
             self._stack.close()
@@ -104,6 +103,7 @@ class Cluster:
             "CRAWLFRAME_GRACE": "5",
             "CRAWLFRAME_PARTITIONS": str(self.partitions),
             "CRAWLFRAME_SPIDERS": "mazes",
+            "CRAWLFRAME_APPS": grove.NAME,
             "PYTHONPATH": str(self._directory),
             "TMPDIR": str(self.temporary),
             "DATABASE_URL": self.database,

@@ -23,7 +23,8 @@ MOVED, FAILS, GONE = 0.02, 0.01, 0.01  # shares of pages: redirect, answer 500 f
 
 SPIDER = '''"""Version {version} of the spider that walks the maze."""
 
-from crawlframe import Request, Spider
+from crawlframe import Request, Spider, Upsert
+from grove.models import Leaf, Word
 
 
 class Maze(Spider):
@@ -35,7 +36,12 @@ class Maze(Spider):
 
     def parse(self, response):
         page = response.tree
-        yield {{"page": int(page.css_first("h1").text()), "word": page.css_first("p").text()}}
+        number, text = int(page.css_first("h1").text()), page.css_first("p").text()
+        site = response.url.rsplit("/", 2)[0]
+        yield {{"page": number, "word": text}}
+        word = Word(word=text, site=site)
+        yield Leaf(site=site, page=number, word=word)
+        yield Upsert(word, on="word", history=True)
         yield from response.follow_all(page.css("a"))
 '''
 
