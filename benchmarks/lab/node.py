@@ -154,10 +154,12 @@ def manage(env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[s
     )
 
 
-def migrated(postgres: Postgres, var: Path) -> str:
-    """The DSN of a database with all tables, from which ``new_database`` makes copies."""
+def migrated(postgres: Postgres, var: Path, **variables: str) -> str:
+    """The DSN of a database with all tables, from which ``new_database`` makes copies.
+    ``variables`` of the environment may name apps with more of them."""
     dsn = postgres.new_database()
-    done = manage(environment(var, dsn, "redis://127.0.0.1:1"), "migrate", "--verbosity=0")
+    env = environment(var, dsn, "redis://127.0.0.1:1") | variables
+    done = manage(env, "migrate", "--verbosity=0")
     if done.returncode:
         raise RuntimeError(f"manage.py migrate: {done.stderr[-2000:]}")
     return dsn

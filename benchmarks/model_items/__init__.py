@@ -1,0 +1,1 @@
+"""What items in tables of the team's own cost, beside items as JSON."""
