@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     initial = True
-    dependencies = []  # type: ignore[var-annotated]
+    dependencies = []
     operations = [
         migrations.CreateModel(
             "Offer",
