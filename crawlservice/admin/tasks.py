@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -19,17 +19,18 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
-from crawlservice.admin import taskpage
+from crawlservice.admin import savedviews, taskpage
 from crawlservice.admin.created import Created
 from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.ownpage import OwnPage, RowPage
 from crawlservice.admin.recent import RecentLabel, RecentSpider, RecentUser
 from crawlservice.admin.steering import DONE, steer
-from crawlservice.display import moment, state_badge, state_label
+from crawlservice.display import change_since, duration, moment, sparkline, state_badge, state_label
 from crawlservice.models import Task
 from crawlservice.tasks.progress import Progress, read
 from crawlservice.tasks.removal import Extent, extent, remove
 from crawlservice.tasks.retry import ENDED
+from crawlservice.tasks.run_history import History, histories
 from crawlservice.tasks.submit import SWEEP
 
 ERRORS = "state__exact=error"
@@ -37,17 +38,38 @@ MAX_DELETED_ROWS = 500_000  # rows deleted while a user waits for the page
 
 
 class TaskList(KeysetList):
-    """Adds to every task on the page its progress, with one query to Redis."""
+    """Adds to every task on the page its progress, with one query to Redis, and its history."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         for progress in read(self.result_list):
             progress.task.progress = progress  # type: ignore[attr-defined]
+        for task, history in zip_histories(self.result_list):
+            task.history = history
 
 
 def _progress_of(task: Task) -> Progress:
     found: Progress | None = getattr(task, "progress", None)
     return found or read([task])[0]
+
+
+def zip_histories(tasks: Iterable[Any]) -> Iterator[tuple[Any, History]]:
+    """Tasks with their histories."""
+    tasks = [*tasks]
+    found = histories(tasks)
+    return ((task, found[task.pk]) for task in tasks)
+
+
+def _changed(task: Task, name: str) -> SafeString | str:
+    """A number of a task, and for one that has ended the difference to the run before."""
+    progress = _progress_of(task)
+    now: int = getattr(progress, name)
+    history: History = getattr(task, "history", None) or histories([task])[task.pk]
+    if history.before is None or not progress.ended:
+        return f"{now:,}"
+    before = history.before
+    change = change_since(now, getattr(before, name), before.task, same=history.same)
+    return format_html("{} {}", f"{now:,}", change)
 
 
 def _number(name: str, title: Any) -> Callable[[TaskAdmin, Task], str]:
@@ -81,21 +103,26 @@ class TaskAdmin(OwnPage):
     row_page: ClassVar[RowPage] = taskpage
     list_display = (
         "id", "spider", "shown_labels", "shown_state", "requests", "done", "errors", "left",
-        "parked", "item_count", "user", "created", "ended", "links",
+        "parked", "item_count", "trend", "took", "rate", "user", "created", "links",
     )  # fmt: skip
     list_display_links = ("id", "spider")
     list_filter = (Status, RecentSpider, RecentLabel, RecentUser, Created)
     list_select_related = ("user",)
     search_fields = ("=id", "spider")
     search_help_text = _("Number or spider")
+    list_before_template = "admin/crawlservice/saved_views.html"
     actions = ("pause", "resume", "cancel")
 
     requests = _number("na", _("requests"))
     done = _number("nf", _("done"))
-    errors = _number("errors", _("errors"))
     left = _number("nr", _("left"))
     parked = _number("parked", _("parked"))
-    item_count = _number("items", _("items"))
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        context = {**(extra_context or {}), **savedviews.shown(request)}
+        return super().changelist_view(request, context)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
         return TaskList
@@ -111,9 +138,28 @@ class TaskAdmin(OwnPage):
             return badge
         return format_html('{}<span class="cf-why">{}</span>', badge, task.reason)
 
-    @admin.display(description=_("ended at"))
-    def ended(self, task: Task) -> SafeString | str:
-        return moment(task.finished_at)
+    @admin.display(description=_("errors"))
+    def errors(self, task: Task) -> SafeString | str:
+        return _changed(task, "errors")
+
+    @admin.display(description=_("items"))
+    def item_count(self, task: Task) -> SafeString | str:
+        return _changed(task, "items")
+
+    @admin.display(description=_("items of the last runs"))
+    def trend(self, task: Task) -> SafeString | str:
+        return sparkline(task.history.items)  # type: ignore[attr-defined]
+
+    @admin.display(description=_("duration"))
+    def took(self, task: Task) -> SafeString:
+        ended = moment(task.finished_at) if task.finished_at else ""
+        words = duration(_progress_of(task).age)
+        return format_html('{}<span class="cf-why">{}</span>', words, ended)
+
+    @admin.display(description=_("pages/s"))
+    def rate(self, task: Task) -> str:
+        progress = _progress_of(task)
+        return f"{progress.worked / progress.age:,.1f}" if progress.age else "-"
 
     @admin.display(description="")
     def links(self, task: Task) -> SafeString:
