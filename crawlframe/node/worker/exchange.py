@@ -4,6 +4,7 @@ recorded: without secrets, and not many."""
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -79,10 +80,21 @@ def _hidden(headers: Headers) -> Iterator[str]:
     for name, value in headers:
         if name.lower() in LOGINS:
             value = value.rpartition(" ")[2]
+            yield from _passwords(value)
         elif not TELLING.search(name.lower()):
             continue
         if len(value) >= SHORTEST:
             yield value
+
+
+def _passwords(login: str) -> Iterator[str]:
+    """The password of a Basic login."""
+    try:
+        password = b64decode(login, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return
+    if len(password) >= SHORTEST:
+        yield password
 
 
 def _clean(text: str, known: list[str]) -> str:
