@@ -70,7 +70,7 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     runs = spider_runs.runs(name)
     context: dict[str, Any] = {
         **site.each_context(request),
-        "title": name,
+        "title": _("Spider {name}").format(name=name),
         "is_fullwidth": "1",
         "spider": spider,
         "runs": runs,

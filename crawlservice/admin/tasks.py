@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
@@ -11,8 +11,10 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -72,14 +74,6 @@ def _changed(task: Task, name: str) -> SafeString | str:
     return format_html("{} {}", f"{now:,}", change)
 
 
-def _number(name: str, title: Any) -> Callable[[TaskAdmin, Task], str]:
-    @admin.display(description=title)
-    def column(self: TaskAdmin, task: Task) -> str:
-        return f"{getattr(_progress_of(task), name):,}"
-
-    return column
-
-
 class Status(admin.SimpleListFilter):
     """Filter by state or outcome: the one word that is shown."""
 
@@ -102,8 +96,8 @@ class Status(admin.SimpleListFilter):
 class TaskAdmin(OwnPage):
     row_page: ClassVar[RowPage] = taskpage
     list_display = (
-        "id", "spider", "shown_labels", "shown_state", "requests", "done", "errors", "left",
-        "parked", "item_count", "trend", "took", "rate", "user", "created", "links",
+        "id", "spider", "shown_labels", "shown_state", "done", "errors", "left", "item_count",
+        "trend", "took", "rate", "submitted", "links",
     )  # fmt: skip
     list_display_links = ("id", "spider")
     list_filter = (Status, RecentSpider, RecentLabel, RecentUser, Created)
@@ -112,11 +106,6 @@ class TaskAdmin(OwnPage):
     search_help_text = _("Number or spider")
     list_before_template = "admin/crawlservice/saved_views.html"
     actions = ("pause", "resume", "cancel")
-
-    requests = _number("na", _("requests"))
-    done = _number("nf", _("done"))
-    left = _number("nr", _("left"))
-    parked = _number("parked", _("parked"))
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -138,6 +127,25 @@ class TaskAdmin(OwnPage):
             return badge
         return format_html('{}<span class="cf-why">{}</span>', badge, task.reason)
 
+    @admin.display(description=_("done"))
+    def done(self, task: Task) -> SafeString:
+        progress = _progress_of(task)
+        whole = _("of {n} requests").format(n=f"{progress.na:,}")
+        return format_html('{} <span class="cf-beside">{}</span>', f"{progress.nf:,}", whole)
+
+    @admin.display(description=_("left"))
+    def left(self, task: Task) -> SafeString | str:
+        progress = _progress_of(task)
+        if not progress.parked:
+            return f"{progress.nr:,}"
+        parked = _("{n} parked").format(n=f"{progress.parked:,}")
+        return format_html('{} <span class="cf-beside">{}</span>', f"{progress.nr:,}", parked)
+
+    @admin.display(description=_("submitted"))
+    def submitted(self, task: Task) -> SafeString:
+        by = task.user.get_username() if task.user else ""
+        return format_html('{} <span class="cf-beside">{}</span>', moment(task.created_at), by)
+
     @admin.display(description=_("errors"))
     def errors(self, task: Task) -> SafeString | str:
         return _changed(task, "errors")
@@ -146,15 +154,14 @@ class TaskAdmin(OwnPage):
     def item_count(self, task: Task) -> SafeString | str:
         return _changed(task, "items")
 
-    @admin.display(description=_("items of the last runs"))
+    @admin.display(description=_("last runs"))
     def trend(self, task: Task) -> SafeString | str:
         return sparkline(task.history.items)  # type: ignore[attr-defined]
 
     @admin.display(description=_("duration"))
     def took(self, task: Task) -> SafeString:
-        ended = moment(task.finished_at) if task.finished_at else ""
-        words = duration(_progress_of(task).age)
-        return format_html('{}<span class="cf-why">{}</span>', words, ended)
+        at = date_format(localtime(task.finished_at), "Y-m-d H:i:s") if task.finished_at else ""
+        return format_html('<span title="{}">{}</span>', at, duration(_progress_of(task).age))
 
     @admin.display(description=_("pages/s"))
     def rate(self, task: Task) -> str:
