@@ -104,7 +104,7 @@ def group_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
         return HttpResponseRedirect(reverse("admin:errors"))
     context: dict[str, Any] = {
         **site.each_context(request),
-        "title": str(group.row),
+        "title": _("Errors of {spider}").format(spider=group.row.spider),
         "is_fullwidth": "1",
         "group": group,
         "versions": error_groups.versions(pk),

@@ -130,8 +130,13 @@ class TaskAdmin(OwnPage):
     @admin.display(description=_("done"))
     def done(self, task: Task) -> SafeString:
         progress = _progress_of(task)
-        whole = _("of {n} requests").format(n=f"{progress.na:,}")
-        return format_html('{} <span class="cf-beside">{}</span>', f"{progress.nf:,}", whole)
+        whole = _("of {n}").format(n=f"{progress.na:,}")
+        return format_html(
+            '{} <span class="cf-beside" title="{}">{}</span>',
+            f"{progress.nf:,}",
+            _("requests"),
+            whole,
+        )
 
     @admin.display(description=_("left"))
     def left(self, task: Task) -> SafeString | str:

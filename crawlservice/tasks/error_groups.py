@@ -14,8 +14,8 @@ from crawlservice.models import ErrorGroup, Page
 from crawlservice.tasks.row_times import last_before
 
 MOST = 3_000  # groups that are looked at, those that were first seen last
-COUNTED = 3_000  # errors of each group that are counted in lists
-COUNTED_OF_ONE = 100_000  # errors that are counted of a single group
+COUNTED = 1_000  # errors of each group that are counted in lists
+COUNTED_OF_ONE = 20_000  # errors that are counted of a single group
 SHOWN = 50  # groups
 REASONS = 100  # reasons offered
 
