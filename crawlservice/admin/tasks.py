@@ -132,7 +132,7 @@ class TaskAdmin(OwnPage):
         progress = _progress_of(task)
         whole = _("of {n}").format(n=f"{progress.na:,}")
         return format_html(
-            '{} <span class="cf-beside" title="{}">{}</span>',
+            '{} <span class="cf-second" title="{}">{}</span>',
             f"{progress.nf:,}",
             _("requests"),
             whole,
@@ -144,12 +144,12 @@ class TaskAdmin(OwnPage):
         if not progress.parked:
             return f"{progress.nr:,}"
         parked = _("{n} parked").format(n=f"{progress.parked:,}")
-        return format_html('{} <span class="cf-beside">{}</span>', f"{progress.nr:,}", parked)
+        return format_html('{} <span class="cf-second">{}</span>', f"{progress.nr:,}", parked)
 
     @admin.display(description=_("submitted"))
     def submitted(self, task: Task) -> SafeString:
         by = task.user.get_username() if task.user else ""
-        return format_html('{} <span class="cf-beside">{}</span>', moment(task.created_at), by)
+        return format_html('{} <span class="cf-second">{}</span>', moment(task.created_at), by)
 
     @admin.display(description=_("errors"))
     def errors(self, task: Task) -> SafeString | str:
