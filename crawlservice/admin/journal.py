@@ -75,6 +75,7 @@ THINGS = {
     "hostcredential": _("credential"),
     "key": _("key"),
     "recipe": _("recipe"),
+    "retry": _("retry"),
     "saved view": _("saved view"),
     "schedule": _("schedule"),
     "spider": _("spider"),

@@ -52,10 +52,20 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "position",
-                    models.IntegerField(default=0, help_text="how many of these tasks are done"),
+                    models.IntegerField(
+                        default=0, editable=False, help_text="how many of these tasks are done"
+                    ),
                 ),
-                ("first_page", models.BigIntegerField(help_text="only newer pages are retried")),
-                ("last_page", models.BigIntegerField(help_text="newer pages are not retried")),
+                (
+                    "first_page",
+                    models.BigIntegerField(
+                        editable=False, help_text="only newer pages are retried"
+                    ),
+                ),
+                (
+                    "last_page",
+                    models.BigIntegerField(editable=False, help_text="newer pages are not retried"),
+                ),
                 ("all_tasks", models.IntegerField(verbose_name="tasks")),
                 ("all_errors", models.BigIntegerField(verbose_name="errors")),
                 ("retried_tasks", models.IntegerField(default=0, verbose_name="retried tasks")),

@@ -64,9 +64,11 @@ class BulkRetry(models.Model):
     tasks = models.JSONField(
         _("tasks"), default=list, help_text=_("number and errors of each, in their order")
     )
-    position = models.IntegerField(default=0, help_text="how many of these tasks are done")
-    first_page = models.BigIntegerField(help_text="only newer pages are retried")
-    last_page = models.BigIntegerField(help_text="newer pages are not retried")
+    position = models.IntegerField(
+        default=0, editable=False, help_text="how many of these tasks are done"
+    )
+    first_page = models.BigIntegerField(editable=False, help_text="only newer pages are retried")
+    last_page = models.BigIntegerField(editable=False, help_text="newer pages are not retried")
     all_tasks = models.IntegerField(_("tasks"))
     all_errors = models.BigIntegerField(_("errors"))
     retried_tasks = models.IntegerField(_("retried tasks"), default=0)

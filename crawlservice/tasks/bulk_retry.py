@@ -6,10 +6,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import Max, Q
 from django.db.models.functions import Now
 
@@ -142,8 +143,9 @@ def step(pk: int) -> bool:
     django.db.Error: then nothing was changed."""
     try:
         return _step(pk)
-    except FrontierError as error:
-        BulkRetry.objects.filter(pk=pk).update(problem=str(error))
+    except (FrontierError, DatabaseError) as error:
+        with suppress(DatabaseError):  # the connection may be broken
+            BulkRetry.objects.filter(pk=pk).update(problem=" ".join(str(error).split()))
         raise
 
 

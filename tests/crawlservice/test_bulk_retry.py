@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import DatabaseError
 from django.utils import timezone
 
 from crawlframe.conf import Settings
@@ -147,6 +148,26 @@ def test_without_redis_it_waits_and_says_so(service: Frontier) -> None:
     assert (row.position, row.state) == (0, "running")
     assert "Redis" in row.problem
     assert state_of(crawl) == "finished"
+
+
+def test_what_the_database_refuses_is_shown_too(
+    service: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = crawled(service)
+    row = start(GRAPH, WHO)
+
+    def refuse(*given: Any, **more: Any) -> int:
+        raise DatabaseError("canceling statement\ndue to statement timeout")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bulk_retry, "retry", refuse)
+        with pytest.raises(DatabaseError):
+            step(row.pk)
+    row = bulk_retry.get(row.pk)
+    assert row.problem == "canceling statement due to statement timeout"
+    assert not step(row.pk)
+    assert bulk_retry.get(row.pk).problem == ""
+    assert state_of(crawl) == "running"
 
 
 def test_it_can_be_stopped(service: Frontier) -> None:
