@@ -17,6 +17,7 @@ from crawlservice.scheduling.schedules import run_now, start_due
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.spider_switch import SpiderDisabled, disable, disabled, enable
 from crawlservice.tasks.submit import submit
+from tests.crawlservice.web import cells, log_in_as
 
 WHO = {"command": True}
 
@@ -106,3 +107,49 @@ def test_another_reason_replaces_the_first(published: Frontier) -> None:
     disable("shop", "the site is down", WHO)
     assert {name: row.reason for name, row in disabled().items()} == {"shop": "the site is down"}
     assert not enable("other", WHO)
+
+
+def spiders(*arguments: str) -> str:
+    out = StringIO()
+    call_command("spiders", *arguments, stdout=out, stderr=out)
+    return out.getvalue()
+
+
+def test_the_command_lists_disables_and_enables(published: Frontier, ended_task: Task) -> None:
+    assert "disabled" in spiders("shop", "--disable", "the site\nasked")
+    listed = spiders()
+    assert "finished with errors" in listed
+    assert "published" in listed
+    assert "shop is disabled: the site asked" in listed
+    Schedule.objects.create(name="night", spider="shop", every=60)
+    out = StringIO()
+    call_command("schedules", stdout=out)
+    assert "night is skipped: its spider is disabled: the site asked" in out.getvalue()
+    assert "is enabled" in spiders("shop", "--enable")
+    assert "was not disabled" in spiders("shop", "--enable")
+    assert Action.objects.filter(detail__command=True).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--enable"], "name the spider"),
+        (["shop"], "say what to do"),
+        (["shp", "--disable", "no"], "no spider 'shp' was ever published"),
+        (["shop", "--disable", " "], "give the reason"),
+    ],
+)
+def test_wrong_commands_are_explained(published: Frontier, arguments: list[str], told: str) -> None:
+    with pytest.raises(CommandError, match=told):
+        spiders(*arguments)
+
+
+def test_schedules_say_it_in_their_list(published: Frontier) -> None:
+    due(next_at=timezone.now() + timedelta(hours=1))
+    client = log_in_as("operator")
+    place = "/admin/crawlservice/schedule/"
+    assert "spider is disabled" not in client.get(place).content.decode()
+    disable("shop", "broken", WHO)
+    assert cells(client.get(place).content.decode(), "next_run") == [
+        "skipped: the spider is disabled"
+    ]
