@@ -131,6 +131,7 @@ class FetchError(CrawlframeError):
     after = 0.0  # seconds from now, before which it is not tried again
     request: Any = None  # the Request, for an errback
     response: Any = None  # the Response, where there was one
+    sent: Any = None  # the method, the URL and the headers that were sent last, if any were
 
 
 class Retry(FetchError):

@@ -88,6 +88,9 @@ class Outcome:
     slot: bool = True  # whether it has a slot of its host: until its fetch is over
     lent: bool = False  # an inline fetch has used that slot
     trap: TrapSighting | None = None
+    # Of an error: the headers that were sent and received, as they are recorded.
+    exchange: dict[str, Any] | None = None
+    error_group: int = 0  # of an error: the group that the ledger puts it into
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
         """Set where the request goes next; any verdict but DONE drops what the callback led to."""

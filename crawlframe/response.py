@@ -53,6 +53,8 @@ class Response:
     usage: Usage | None = None
     reservation: Reservation | None = None  # what the tdmrep.json says that was asked
     nofollow: Nofollow | None = None  # set if the spider obeys it
+    # Method, URL and headers of the transfer; None: a middleware or the cache made the response.
+    sent: tuple[str, str, list[tuple[str, str]]] | None = None
 
     def __init__(
         self,

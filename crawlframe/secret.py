@@ -9,10 +9,12 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from typing import Any, NoReturn, get_args
+from urllib.parse import quote_plus
 
 import msgspec
 
 MASK = "********"
+SHORTEST = 4  # characters of a secret that is masked in texts; shorter ones occur in other words
 SEALED = "$secret"  # the only key of the JSON object that stands for a secret where it is stored
 SCHEMA = {"type": "string", "format": "password", "writeOnly": True}
 
@@ -71,6 +73,16 @@ def masked(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: masked(part) for key, part in value.items()}
     return [masked(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def secret_texts(value: Any) -> set[str]:
+    """The texts of all secrets in arguments, as they are and as they are in URLs, to be masked in
+    other texts."""
+    if isinstance(value, Secret):
+        text = value.reveal()
+        return {text, quote_plus(text)} if len(text) >= SHORTEST else set()
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return set().union(*map(secret_texts, parts))
 
 
 def is_sealed(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -97,6 +97,17 @@ def moment(at: datetime | None) -> SafeString | str:
     return format_html('<time class="cf-time" datetime="{}">{}</time>', at.isoformat(), text)
 
 
+def duration(seconds: float | None) -> str:
+    """``75`` -> ``1:15``, hours and days when there are any; ``-`` for None."""
+    if seconds is None:
+        return "-"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    text = f"{hours}:{minutes:02}:{rest:02}" if hours or days else f"{minutes}:{rest:02}"
+    return f"{days} d {text}" if days else text
+
+
 def outcome_of(task: Task | None) -> SafeString | str:
     """A task's state, or its outcome if it has ended."""
     return "-" if task is None else state_badge(task.status)
@@ -118,6 +129,37 @@ def label_chips(labels: Mapping[str, str], place: str) -> SafeString | str:
     ]
     shown = format_html_join(" ", '<a class="cf-chip" href="{}"><b>{}</b> {}</a>', chips)
     return format_html('<span class="cf-chips">{}</span>', shown) if chips else ""
+
+
+def change_since(now: int, before: int, task: int, *, same: bool) -> SafeString:
+    """How a number differs from that of an earlier task; "" if it does not."""
+    if now == before:
+        return SafeString("")
+    told = _("{n} in task {task}") if same else _("{n} in task {task}, with other arguments")
+    sign = "+" if now > before else "−"
+    return format_html(
+        '<small class="cf-change" title="{}">{}{}</small>',
+        str(told).format(n=f"{before:,}", task=task),
+        sign,
+        f"{abs(now - before):,}",
+    )
+
+
+def sparkline(values: Sequence[int]) -> SafeString | str:
+    """Numbers as a small line, from 0 up; "" if there are fewer than two."""
+    if len(values) < 2:
+        return ""
+    most, step = max(1, *values), 76 / (len(values) - 1)
+    points = [(2 + n * step, 18 - 16 * value / most) for n, value in enumerate(values)]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return format_html(
+        '<svg class="cf-spark" viewBox="0 0 80 20" width="80" height="20" role="img">'
+        "<title>{}</title>"
+        '<polyline points="{}"></polyline><circle cx="{}" cy="{}" r="2"></circle></svg>',
+        ", ".join(f"{value:,}" for value in values),
+        line,
+        *(f"{place:.1f}" for place in points[-1]),
+    )
 
 
 def link_to(url: str) -> SafeString | str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from multidict import CIMultiDict
 
-from crawlframe.errors import BadRedirect, BodyTooLarge, FetchTimeout, TooManyRedirects
+from crawlframe.errors import BadRedirect, BodyTooLarge, FetchError, FetchTimeout, TooManyRedirects
 from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
@@ -165,6 +165,7 @@ class Journey:
         self._check = check
         self._identity = identity
         self._authorization = ""  # as sent with the last transfer
+        self._sent: tuple[str, str, list[tuple[str, str]]] | None = None
         self._started = time.monotonic()
         self.send_time = send_time or SendTime()
 
@@ -180,11 +181,13 @@ class Journey:
             body = answer.body
             if body is None or (body and "Content-Encoding" in answer.headers):
                 body = await self._decoded(answer)
-        except BaseException:
+        except BaseException as error:
             self.account.settle(0)
+            if isinstance(error, FetchError) and self._sent is not None:
+                error.sent = self._sent
             raise
         self.account.settle(len(body))
-        return Response(
+        response = Response(
             self.url,
             answer.status,
             answer.headers,
@@ -194,6 +197,8 @@ class Journey:
             elapsed=time.monotonic() - self._started,
             address=answer.address,
         )
+        response.sent = self._sent
+        return response
 
     async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:
         if self._check is not None:
@@ -272,6 +277,7 @@ class Journey:
             added = self._identity.headers_for(self.url, self.method, headers)
             self._authorization = added[0][1] if added and added[0][0] == "Authorization" else ""
             headers += added
+        self._sent = self.method, self.url, headers
         return headers
 
     def _redirected(self, answer: Answer) -> bool:

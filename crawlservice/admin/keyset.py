@@ -14,10 +14,10 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from crawlservice.admin.lookups import DeclaredList
-from crawlservice.models import Task
+from crawlservice.models import Page, Task
 from crawlservice.tasks.label_rows import TASKS, Place, rows_of
 from crawlservice.tasks.labels import of_tasks
-from crawlservice.tasks.task_rows import first_of_latest, of_task
+from crawlservice.tasks.task_rows import first_of_latest, of_one, of_task
 
 BEFORE, AFTER = "before", "after"
 LOOKED = 200_000  # latest rows searched where a filter has no index
@@ -108,6 +108,9 @@ class KeysetList(DeclaredList):
         rows: QuerySet[Any] = self.queryset
         if task is not None:
             return of_task(rows, task, after=after, before=before, newest=after is None)
+        if self.model is Page and (group := row_number(self.params.get("group"))) is not None:
+            sides = {"after": after, "before": before}
+            return of_one(rows, "error_group", group, **sides, newest=after is None)
         if after is not None:
             return rows.filter(pk__gt=after).order_by("pk")
         rows = rows.order_by("-pk")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin, messages
@@ -11,16 +11,19 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.roles import may_submit
+from crawlservice.admin import requestpage
 from crawlservice.admin.created import Created
 from crawlservice.admin.keyset import KeysetList
+from crawlservice.admin.ownpage import OwnPage, RowPage
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import (
+    RecentGroup,
     RecentLabel,
     RecentReason,
     RecentSpider,
@@ -29,36 +32,31 @@ from crawlservice.admin.recent import (
 )
 from crawlservice.admin.search import SearchedList, latest
 from crawlservice.admin.steering import retry_some
-from crawlservice.display import laid_out, link_to, moment, pretty, state_badge, task_link
+from crawlservice.display import moment, pretty, state_badge, task_link
 from crawlservice.models import Era, Event, Page, Task
 
 SHORT = 150  # characters of a URL in the list
 
 
 @admin.register(Page)
-class PageAdmin(ReadOnly):
+class PageAdmin(OwnPage):
+    row_page: ClassVar[RowPage] = requestpage
     list_display = (
         "id", "task_number", "shown_state", "reason", "status", "short_url", "fetch_ms",
         "deliveries", "shown_items", "shown_labels", "version", "created",
     )  # fmt: skip
     list_filter = (
-        "state", RecentReason, RecentVersion, RecentSpider, RecentTask, RecentLabel, Created,
+        "state", RecentReason, RecentGroup, RecentVersion, RecentSpider, RecentTask, RecentLabel,
+        Created,
     )  # fmt: skip
     slow_filters = ("reason", "version")
     search_fields = ("url",)
     search_help_text = _("Part of the URL")
     actions = ("retry",)
-    fields = (
-        "task_number", "shown_url", "shown_redirects", "shown_usage", "shown_state", "reason",
-        "status", "shown_detail", "callback",
-        "version", "depth", "attempts", "deliveries", "size", "fetch_ms", "shown_items",
-        "created_at", "rid",
-    )  # fmt: skip
-    readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Page]:
         rows: QuerySet[Page] = super().get_queryset(request)
-        return rows.defer("follow_ups", "request", "detail")
+        return rows.defer("follow_ups", "request", "detail", "exchange")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
         return SearchedList
@@ -81,24 +79,6 @@ class PageAdmin(ReadOnly):
     @admin.display(description=_("URL"))
     def short_url(self, page: Page) -> str:
         return page.url if len(page.url) <= SHORT else f"{page.url[: SHORT - 1]}…"
-
-    @admin.display(description=_("URL"))
-    def shown_url(self, page: Page) -> SafeString | str:
-        return link_to(page.url)
-
-    @admin.display(description=_("redirects"))
-    def shown_redirects(self, page: Page) -> SafeString | str:
-        hops = [(status, link_to(url)) for status, url in page.redirects or ()]
-        return format_html_join(SafeString("<br>"), "{} → {}", hops) if hops else "-"
-
-    @admin.display(description=_("usage"))
-    def shown_usage(self, page: Page) -> SafeString | str:
-        said = (page.usage or {}).get("said", ())
-        return format_html_join(SafeString("<br>"), "{}: {}", said) if said else "-"
-
-    @admin.display(description=_("detail"))
-    def shown_detail(self, page: Page) -> SafeString | str:
-        return laid_out(page.detail) if page.detail else "-"
 
     @admin.display(description=_("items"))
     def shown_items(self, page: Page) -> SafeString | str:

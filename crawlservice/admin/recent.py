@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.keyset import chosen_task
-from crawlservice.models import Label, Page, Task
+from crawlservice.models import ErrorGroup, Label, Page, Task
 from crawlservice.tasks.label_rows import labelled, tasks_with
 from crawlservice.tasks.labels import BadLabel, parse
 from crawlservice.tasks.task_rows import of_task
@@ -21,6 +21,7 @@ RECENT = 20_000  # rows whose versions are offered
 RECENT_ERRORS = 2_000  # errors whose reasons are offered
 RECENT_TASKS = 1_000  # tasks whose spiders and users are offered
 MOST_LABELS = 100  # labels offered
+RECENT_GROUPS = 20  # groups of errors that are offered
 TASKS = 100  # tasks of a spider whose pages and items are shown
 
 
@@ -126,6 +127,32 @@ class RecentReason(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         failed = queryset.filter(state=Page.State.ERROR)
         return failed.filter(reason=self.value()) if self.value() else queryset
+
+
+class RecentGroup(admin.SimpleListFilter):
+    """The newest groups of errors; ``?group=7`` takes any."""
+
+    title = _("cause")
+    parameter_name = "group"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        rows = ErrorGroup.objects.order_by("-created_at")
+        found = {str(row.pk): str(row) for row in rows[:RECENT_GROUPS]}
+        if (chosen := self.value()) and chosen.isdecimal() and chosen not in found:
+            row = rows.filter(pk=int(chosen)).first() if len(chosen) < 19 else None
+            found[chosen] = str(row or chosen)
+        return [*found.items()]
+
+    def has_output(self) -> bool:
+        return True
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        if value is None:
+            return queryset
+        if not value.isdecimal() or len(value) > 18:
+            return queryset.none()
+        return queryset.filter(error_group__gte=int(value), error_group__lte=int(value))
 
 
 class RecentVersion(admin.SimpleListFilter):

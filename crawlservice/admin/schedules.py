@@ -11,7 +11,7 @@ from zoneinfo import available_timezones
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -32,7 +32,7 @@ from crawlservice.admin.owner import Owner
 from crawlservice.admin.runs import all_runs, in_zone, latest_runs, outcome_badge, zone_of
 from crawlservice.admin.scheduleform import form_for
 from crawlservice.display import task_link
-from crawlservice.models import Run, Schedule
+from crawlservice.models import DisabledSpider, Run, Schedule
 from crawlservice.scheduling import schedules
 from crawlservice.scheduling.timing import BadTiming, Timing
 from crawlservice.scheduling.timing_words import in_words
@@ -60,6 +60,7 @@ class ScheduleAdmin(Owner):
         last = Run.objects.filter(schedule=OuterRef("pk")).order_by("-due_at")
         rows: QuerySet[Schedule] = super().get_queryset(request)
         return rows.annotate(
+            spider_off=Exists(DisabledSpider.objects.filter(spider=OuterRef("spider"))),
             last_outcome=Subquery(last.values("outcome")[:1]),
             last_task_id=Subquery(last.exclude(task=None).values("task")[:1]),
         )
@@ -171,6 +172,8 @@ class ScheduleAdmin(Owner):
     def next_run(self, schedule: Schedule) -> str:
         if not schedule.enabled:
             return gettext("disabled")
+        if schedule.spider_off:  # type: ignore[attr-defined]
+            return gettext("skipped: the spider is disabled")
         if schedule.next_at is None:
             return "-"
         return in_zone(schedule.next_at, zone_of(schedule))

@@ -22,7 +22,7 @@ from crawlservice.accounts.roles import may_steer, may_submit
 from crawlservice.admin.steering import note
 from crawlservice.admin.submitform import SubmitForm
 from crawlservice.models import Task
-from crawlservice.tasks import submit
+from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.overrides import detail
@@ -51,12 +51,14 @@ def _choice(site: AdminSite, request: HttpRequest) -> HttpResponse:
         **site.each_context(request),
         "title": _("Submit a task"),
         "spiders": known.values(),
+        "disabled": spider_switch.disabled(),
     }
     return TemplateResponse(request, "admin/crawlservice/submit_choice.html", context)
 
 
 def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     try:
+        spider_switch.check(name)
         info = submit.published(name)
     except CrawlframeError as error:
         messages.error(request, str(error))

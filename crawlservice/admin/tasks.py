@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
-from crawlservice.admin import taskpage
+from crawlservice.admin import savedviews, taskpage
 from crawlservice.admin.created import Created
 from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.ownpage import OwnPage, RowPage
 from crawlservice.admin.recent import RecentLabel, RecentSpider, RecentUser
 from crawlservice.admin.steering import DONE, steer
-from crawlservice.display import moment, state_badge, state_label
+from crawlservice.display import change_since, duration, moment, sparkline, state_badge, state_label
 from crawlservice.models import Task
 from crawlservice.tasks.progress import Progress, read
 from crawlservice.tasks.removal import Extent, extent, remove
 from crawlservice.tasks.retry import ENDED
+from crawlservice.tasks.run_history import History, histories
 from crawlservice.tasks.submit import SWEEP
 
 ERRORS = "state__exact=error"
@@ -37,12 +40,14 @@ MAX_DELETED_ROWS = 500_000  # rows deleted while a user waits for the page
 
 
 class TaskList(KeysetList):
-    """Adds to every task on the page its progress, with one query to Redis."""
+    """Adds to every task on the page its progress, with one query to Redis, and its history."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         for progress in read(self.result_list):
             progress.task.progress = progress  # type: ignore[attr-defined]
+        for task, history in zip_histories(self.result_list):
+            task.history = history
 
 
 def _progress_of(task: Task) -> Progress:
@@ -50,12 +55,23 @@ def _progress_of(task: Task) -> Progress:
     return found or read([task])[0]
 
 
-def _number(name: str, title: Any) -> Callable[[TaskAdmin, Task], str]:
-    @admin.display(description=title)
-    def column(self: TaskAdmin, task: Task) -> str:
-        return f"{getattr(_progress_of(task), name):,}"
+def zip_histories(tasks: Iterable[Any]) -> Iterator[tuple[Any, History]]:
+    """Tasks with their histories."""
+    tasks = [*tasks]
+    found = histories(tasks)
+    return ((task, found[task.pk]) for task in tasks)
 
-    return column
+
+def _changed(task: Task, name: str) -> SafeString | str:
+    """A number of a task, and for one that has ended the difference to the run before."""
+    progress = _progress_of(task)
+    now: int = getattr(progress, name)
+    history: History = getattr(task, "history", None) or histories([task])[task.pk]
+    if history.before is None or not progress.ended:
+        return f"{now:,}"
+    before = history.before
+    change = change_since(now, getattr(before, name), before.task, same=history.same)
+    return format_html("{} {}", f"{now:,}", change)
 
 
 class Status(admin.SimpleListFilter):
@@ -80,22 +96,22 @@ class Status(admin.SimpleListFilter):
 class TaskAdmin(OwnPage):
     row_page: ClassVar[RowPage] = taskpage
     list_display = (
-        "id", "spider", "shown_labels", "shown_state", "requests", "done", "errors", "left",
-        "parked", "item_count", "user", "created", "ended", "links",
+        "id", "spider", "shown_labels", "shown_state", "done", "errors", "left", "item_count",
+        "trend", "took", "rate", "submitted", "links",
     )  # fmt: skip
     list_display_links = ("id", "spider")
     list_filter = (Status, RecentSpider, RecentLabel, RecentUser, Created)
     list_select_related = ("user",)
     search_fields = ("=id", "spider")
     search_help_text = _("Number or spider")
+    list_before_template = "admin/crawlservice/saved_views.html"
     actions = ("pause", "resume", "cancel")
 
-    requests = _number("na", _("requests"))
-    done = _number("nf", _("done"))
-    errors = _number("errors", _("errors"))
-    left = _number("nr", _("left"))
-    parked = _number("parked", _("parked"))
-    item_count = _number("items", _("items"))
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        context = {**(extra_context or {}), **savedviews.shown(request)}
+        return super().changelist_view(request, context)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
         return TaskList
@@ -111,9 +127,51 @@ class TaskAdmin(OwnPage):
             return badge
         return format_html('{}<span class="cf-why">{}</span>', badge, task.reason)
 
-    @admin.display(description=_("ended at"))
-    def ended(self, task: Task) -> SafeString | str:
-        return moment(task.finished_at)
+    @admin.display(description=_("done"))
+    def done(self, task: Task) -> SafeString:
+        progress = _progress_of(task)
+        whole = _("of {n}").format(n=f"{progress.na:,}")
+        return format_html(
+            '{} <span class="cf-second" title="{}">{}</span>',
+            f"{progress.nf:,}",
+            _("requests"),
+            whole,
+        )
+
+    @admin.display(description=_("left"))
+    def left(self, task: Task) -> SafeString | str:
+        progress = _progress_of(task)
+        if not progress.parked:
+            return f"{progress.nr:,}"
+        parked = _("{n} parked").format(n=f"{progress.parked:,}")
+        return format_html('{} <span class="cf-second">{}</span>', f"{progress.nr:,}", parked)
+
+    @admin.display(description=_("submitted"))
+    def submitted(self, task: Task) -> SafeString:
+        by = task.user.get_username() if task.user else ""
+        return format_html('{} <span class="cf-second">{}</span>', moment(task.created_at), by)
+
+    @admin.display(description=_("errors"))
+    def errors(self, task: Task) -> SafeString | str:
+        return _changed(task, "errors")
+
+    @admin.display(description=_("items"))
+    def item_count(self, task: Task) -> SafeString | str:
+        return _changed(task, "items")
+
+    @admin.display(description=_("last runs"))
+    def trend(self, task: Task) -> SafeString | str:
+        return sparkline(task.history.items)  # type: ignore[attr-defined]
+
+    @admin.display(description=_("duration"))
+    def took(self, task: Task) -> SafeString:
+        at = date_format(localtime(task.finished_at), "Y-m-d H:i:s") if task.finished_at else ""
+        return format_html('<span title="{}">{}</span>', at, duration(_progress_of(task).age))
+
+    @admin.display(description=_("pages/s"))
+    def rate(self, task: Task) -> str:
+        progress = _progress_of(task)
+        return f"{progress.worked / progress.age:,.1f}" if progress.age else "-"
 
     @admin.display(description="")
     def links(self, task: Task) -> SafeString:

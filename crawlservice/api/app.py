@@ -6,6 +6,7 @@ from django.urls import URLPattern
 from ninja import NinjaAPI
 
 from crawlservice.api import (
+    error_groups,
     errors,
     events,
     hosts,
@@ -40,7 +41,11 @@ api = NinjaAPI(
 )
 errors.handle(api)
 api.add_decorator(only_known)
-for part in (tasks, labels, log, items, tables, pages, spiders, nodes, hosts, schedules, events):
+PARTS = (
+    *(tasks, labels, log, items, tables, pages, error_groups, spiders, nodes, hosts, schedules),
+    events,
+)
+for part in PARTS:
     api.add_router("", part.router)
 
 urls = api.urls

@@ -24,7 +24,11 @@ from crawlframe.errors import (
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.hosts.names import BadHost, UnknownHost
 from crawlservice.monitoring.lives import UnknownNode
+from crawlservice.scheduling.editing import UnknownSchedule
+from crawlservice.tasks.bulk_retry import UnknownRetry
+from crawlservice.tasks.error_groups import UnknownGroup
 from crawlservice.tasks.export import ExportError
+from crawlservice.tasks.spider_switch import SpiderDisabled
 from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
 from crawlservice.tasks.usage_filter import BadUsageFilter
 
@@ -89,6 +93,10 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (UnknownTask, 404, "unknown_task", ""),
     (UnknownNode, 404, "unknown_node", ""),
     (UnknownHost, 404, "unknown_host", ""),
+    (UnknownSchedule, 404, "unknown_schedule", ""),
+    (UnknownGroup, 404, "unknown_group", ""),
+    (UnknownRetry, 404, "unknown_retry", ""),
+    (SpiderDisabled, 409, "spider_disabled", ""),
     (BadHost, 422, "invalid", ""),
     (WrongState, 409, "wrong_state", ""),
     (ExportError, 422, "export", ""),

@@ -9,7 +9,8 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from crawlservice.api.auth import Bearer
-from crawlservice.api.errors import READING
+from crawlservice.api.error_schemas import PageDetail
+from crawlservice.api.errors import READING, ApiError
 from crawlservice.api.paging import After, Id, Limit, Usage, oldest_first
 from crawlservice.api.schemas import PageOut, PagesOut
 from crawlservice.api.tasks import load_task
@@ -33,7 +34,7 @@ def list_pages(
 ) -> PagesOut:
     """Requests that ended, in the order they ended: done, or error with its reason."""
     load_task(task_id)
-    rows = of_pages(Page.objects.defer("follow_ups", "request"), read_filters(usage))
+    rows = of_pages(Page.objects.defer("follow_ups", "request", "exchange"), read_filters(usage))
     if state is not None:
         rows = rows.filter(state=state)
     if rid is not None:
@@ -41,4 +42,21 @@ def list_pages(
     found, following = oldest_first(rows, after, limit, task=task_id)
     return PagesOut(
         pages=[PageOut.model_validate(page, from_attributes=True) for page in found], next=following
+    )
+
+
+@router.get("/tasks/{task_id}/pages/{rid}", auth=READ, response={200: PageDetail, **READING})
+def show_page(request: HttpRequest, task_id: Id, rid: UUID) -> PageDetail:
+    """One request that ended, with what was sent and received if it ended in error."""
+    task = load_task(task_id)
+    rows = Page.objects.defer("follow_ups", "request").filter(rid=rid, task=task_id)
+    if (page := rows.first()) is None:
+        raise ApiError(404, "unknown_page", f"task {task_id} has no ended request {rid}")
+    known = PageOut.model_validate(page, from_attributes=True)
+    return PageDetail(
+        **known.model_dump(),
+        task=task_id,
+        spider=task.spider,
+        error_group=page.error_group,
+        exchange=page.exchange,
     )

@@ -240,17 +240,6 @@ class LogOut(BaseModel):
     dropped: int = Field(description="older lines that are not kept")
 
 
-class SpiderOut(BaseModel):
-    name: str
-    doc: str
-    arguments: dict[str, Any] = Field(description="JSON schema")
-    settings: dict[str, Any]
-
-
-class SpidersOut(BaseModel):
-    spiders: list[SpiderOut]
-
-
 class NodeOut(BaseModel):
     """One life of a node. `state` is loading, live, checking, refused, leaving or offline;
     `condition` offline, leaving, loading, abnormal, busy or idle; `troubles`, in words, say why it

@@ -13,8 +13,9 @@ from rich.table import Table
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import NO_ERRORS
-from crawlservice.cli.terminal import duration, facts_table, plain, status
+from crawlservice.cli.terminal import facts_table, plain, status
 from crawlservice.connections.frontier import frontier
+from crawlservice.display import duration
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.budgets import stops, traps_of

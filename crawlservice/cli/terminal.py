@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawlservice.display import state_label
+from crawlservice.display import duration, state_label
 from crawlservice.models import Task
 from crawlservice.tasks.export import FORMATS
 from crawlservice.tasks.forecast import Forecast, forecast
@@ -58,17 +58,6 @@ def add_labels(parser: ArgumentParser) -> None:
 def plain(text: str) -> str:
     """``text`` without what could control a terminal."""
     return "".join(mark if mark.isprintable() or mark == "\n" else "\ufffd" for mark in text)
-
-
-def duration(seconds: float | None) -> str:
-    """``75`` -> ``1:15``, hours and days when there are any; ``-`` for None."""
-    if seconds is None:
-        return "-"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    text = f"{hours}:{minutes:02}:{rest:02}" if hours or days else f"{minutes}:{rest:02}"
-    return f"{days} d {text}" if days else text
 
 
 def task_table(tasks: Iterable[Progress]) -> Table:

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlframe.program import command
-from crawlservice.cli.terminal import bar, duration, plain, status
+from crawlservice.cli.terminal import bar, plain, status
+from crawlservice.display import duration
 from crawlservice.models import Task
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node

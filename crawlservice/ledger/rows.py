@@ -46,7 +46,14 @@ PAGE_COLUMNS = {
 }
 Columns = dict[str, str]
 BYTES = ("follow_ups", "request")
-RARE = {"stats": "jsonb", "redirects": "jsonb", "usage": "jsonb"}  # only where a page has some
+# Only where a page has some.
+RARE = {
+    "stats": "jsonb",
+    "redirects": "jsonb",
+    "usage": "jsonb",
+    "error_group": "bigint",
+    "exchange": "jsonb",
+}
 CALLBACK, REASON = 100, 60  # maximum characters of the columns of these names
 SMALL = 32767  # the largest smallint
 MAX_REDIRECTS, MAX_TARGET = 20, 2000  # redirects of a page that are kept, and characters of each
@@ -215,8 +222,10 @@ def _row(outcome: Outcome, columns: Columns) -> list[Any]:
 def _rare(outcome: Outcome, name: str) -> Any:
     if name == "stats":
         return outcome.stats and as_json(outcome.stats)
-    if name == "usage":
-        return outcome.usage
+    if name in ("usage", "exchange"):
+        return getattr(outcome, name)
+    if name == "error_group":
+        return outcome.error_group or None
     hops = outcome.redirects[:MAX_REDIRECTS]
     return [[status, clean_text(url)[:MAX_TARGET]] for status, url in hops] or None
 

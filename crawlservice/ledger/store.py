@@ -29,7 +29,7 @@ from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.identity.papers import StoredPapers
-from crawlservice.ledger import host_stats, model_rows, robots, starts
+from crawlservice.ledger import error_causes, host_stats, model_rows, robots, starts
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
@@ -82,6 +82,7 @@ class DjangoLedger(Ledger):
         modelled = [outcome for outcome in outcomes if outcome.models]  # the last one wins
         with _named_errors(modelled):
             faults.at("commit.before", OperationalError)
+            error_causes.assign(ordered)
             won, spent = _write(ordered, modelled)
             faults.at("commit.after", OperationalError, default_connection.close)
             recorded = read([outcome.rid for outcome in ordered if outcome.rid not in won])

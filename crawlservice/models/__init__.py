@@ -1,8 +1,10 @@
 """The source of truth: tasks with labels and schedules, the ledger and its items, logs, hosts, the
-cluster, people, the outbox, the robots.txt of origins, recipes, and our identity."""
+cluster, people and their views, the outbox, the robots.txt of origins, recipes, errors over tasks,
+what is decided about spiders, and our identity."""
 
 from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
+from crawlservice.models.error import BulkRetry, ErrorGroup
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
@@ -12,12 +14,15 @@ from crawlservice.models.outbox import Delivery, Event, Webhook
 from crawlservice.models.people import Action, SetupLink, Submission, Token
 from crawlservice.models.recipe import Recipe, RecipeVersion
 from crawlservice.models.robots import RobotsFile
+from crawlservice.models.spider import WHY, DisabledSpider
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
+from crawlservice.models.view import QUERY, VIEW_NAME, SavedView
 
 __all__ = (
-    "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "ORDERED", "SPIDER",
-    "UNSENT", "VERSION", "Action", "BotKey", "Delivery", "Era", "Event", "Generation", "Host",
-    "HostCredential", "Installation", "Item", "Label", "LogLine", "Page", "Recipe",
-    "RecipeVersion", "RobotsFile", "RowChange", "Run", "Sample", "Schedule", "SetupLink", "Spent",
-    "StartPart", "Stat", "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
+    "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "ORDERED", "QUERY",
+    "SPIDER", "UNSENT", "VERSION", "VIEW_NAME", "WHY", "Action", "BotKey", "BulkRetry", "Delivery",
+    "DisabledSpider", "Era", "ErrorGroup", "Event", "Generation", "Host", "HostCredential",
+    "Installation", "Item", "Label", "LogLine", "Page", "Recipe", "RecipeVersion", "RobotsFile",
+    "RowChange", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Spent", "StartPart",
+    "Stat", "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
 )  # fmt: skip

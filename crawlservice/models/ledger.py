@@ -70,6 +70,15 @@ class Page(models.Model):
         blank=True,
         help_text=_("what the page says about its use; empty if it says nothing"),
     )
+    error_group = models.BigIntegerField(
+        _("group of errors"), null=True, blank=True, help_text=_("errors with the same cause")
+    )
+    exchange = models.JSONField(
+        _("headers"),
+        null=True,
+        blank=True,
+        help_text=_("of an error: what was sent and received, without secrets"),
+    )
 
     class Meta:
         verbose_name = _("page")
@@ -85,6 +94,13 @@ class Page(models.Model):
                 name="page_task_error",
             ),
             models.Index(fields=("id",), condition=models.Q(state="error"), name="page_error"),
+            # With the task, so that tasks with errors of a group are found without their rows.
+            models.Index(
+                fields=("error_group", "id"),
+                condition=models.Q(error_group__isnull=False),
+                include=("task",),
+                name="page_error_group",
+            ),
         )
 
     def __str__(self) -> str:

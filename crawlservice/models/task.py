@@ -181,6 +181,7 @@ class Task(models.Model):
                 name="task_unwritten",
             ),
             models.Index(fields=("outcome", "id"), name="task_outcome"),
+            models.Index(fields=("spider", "outcome", "id"), name="task_spider_outcome"),
             models.Index(fields=("arguments_hash", "id"), name="task_arguments"),
         )
         permissions = (

@@ -24,9 +24,10 @@ from crawlservice.accounts.roles import User
 from crawlservice.models import Event, Run, Schedule, Task
 from crawlservice.scheduling.timing import BadTiming, Timing
 from crawlservice.security.sealing import SealError
-from crawlservice.tasks import submit
+from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.secret_arguments import has_secrets, revealed
+from crawlservice.tasks.spider_switch import SpiderDisabled
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +84,9 @@ def upcoming(schedule: Schedule, count: int) -> list[datetime]:
 def run_now(schedule: Schedule, user: User | None = None) -> Run:
     """Starts it as if it were due now, enabled or not. Its next time does not change.
 
-    Raises UnknownSpider, ArgumentError, and FrontierError; if the task was recorded by then, the
-    message says so."""
+    Raises SpiderDisabled, UnknownSpider, ArgumentError, and FrontierError; if the task was recorded
+    by then, the message says so."""
+    spider_switch.check(schedule.spider)
     info = submit.published(schedule.spider)
     with transaction.atomic():
         row, now = _lock(schedule)
@@ -162,6 +164,9 @@ def _start_waiting(schedule: Schedule, found: Found) -> None:
     if not row.enabled:
         waiting.update(outcome=Run.Outcome.SKIPPED, problem="disabled while it waited")
         return
+    if off := _spider_disabled(row):
+        waiting.update(outcome=Run.Outcome.SKIPPED, problem=off)
+        return
     run = waiting.first()
     if run is not None and not _active(row):
         _submit(row, run, found)
@@ -171,6 +176,8 @@ def _start(
     schedule: Schedule, due: datetime, found: Found, *, note: str = "", user: User | None = None
 ) -> Run:
     """Applies the overlap policy, in the transaction that locks the schedule."""
+    if off := _spider_disabled(schedule):
+        return _record(schedule, due, Run.Outcome.SKIPPED, off)
     active, policy = _active(schedule), schedule.overlap
     if active and policy == Schedule.Overlap.SKIP:
         return _record(schedule, due, Run.Outcome.SKIPPED, f"task {active[0]} was still running")
@@ -188,6 +195,12 @@ def _start(
         for task in active:
             _cancel(task, schedule)
     return run
+
+
+def _spider_disabled(schedule: Schedule) -> str:
+    """Why its spider is disabled, "" if it is not. That is no problem of the schedule."""
+    row = spider_switch.find(schedule.spider)
+    return f"the spider is disabled: {row.reason}" if row else ""
 
 
 def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None) -> None:
@@ -215,7 +228,7 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
                 by_itself=True,
                 **detail(run.task),
             )
-    except (UnknownSpider, ArgumentError, SealError) as error:
+    except (SpiderDisabled, UnknownSpider, ArgumentError, SealError) as error:
         log.warning("schedule %s cannot start: %s", schedule, error)
         run.outcome, run.problem = Run.Outcome.FAILED, str(error)
         _mark(schedule, run.due_at, str(error))

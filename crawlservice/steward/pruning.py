@@ -20,8 +20,10 @@ from crawlservice.hosts.idle import IdleHosts, IdleRobots
 from crawlservice.models import (
     Action,
     Delivery,
+    ErrorGroup,
     Event,
     Generation,
+    Page,
     Run,
     Sample,
     Submission,
@@ -33,6 +35,7 @@ from crawlservice.tasks import bulk_submit
 
 EVERY = 60.0  # seconds between two rounds over all kinds
 ROWS_PER_DELETE = 5_000  # rows deleted at a time
+GROUPS = timedelta(days=30)  # how long a group of errors is kept that has none left
 LIVES = timedelta(days=90)  # how long ended lives of nodes are kept
 
 Rows = QuerySet[Any]
@@ -126,6 +129,13 @@ def old_tokens() -> Rows:
     return Token.objects.filter(over, ~Exists(Action.objects.filter(token=OuterRef("pk"))))
 
 
+def old_groups() -> Rows:
+    """Groups of errors of which no page is left. One that occurs again is made again."""
+    pages = Page.objects.filter(error_group=OuterRef("pk")).order_by()
+    rows = ErrorGroup.objects.alias(left=_one(pages))
+    return rows.filter(created_at__lt=Now() - GROUPS, left=None).order_by("created_at")
+
+
 def ended_lives(living: Collection[int]) -> Rows:
     """The newest is kept, because the numbers of lives never repeat, and the audit checks it."""
     newest = Generation.objects.aggregate(pk=Max("pk"))["pk"] or 0
@@ -136,6 +146,7 @@ def ended_lives(living: Collection[int]) -> Rows:
 
 KINDS: tuple[Kind, ...] = (
     old_samples, old_keys, old_runs, old_deliveries, old_events, old_actions, old_tokens,
+    old_groups,
 )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from crawlservice.scheduling import schedules
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
 from crawlservice.steward.senders import Senders
-from crawlservice.tasks import budgets
+from crawlservice.tasks import budgets, bulk_retry
 from crawlservice.tasks.submit import SWEEP
 
 log = logging.getLogger(__name__)
@@ -139,6 +139,7 @@ class Steward:
             self._check_tasks,
             lambda: look_after(self._frontier),
             lambda: schedules.start_due(self._still_here),
+            lambda: bulk_retry.work(self._still_here),
             self._senders.send_webhooks,
             self._senders.send_signals,
             self._pruner.tick,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError, FrontierError
@@ -15,21 +15,23 @@ from crawlframe.program import command
 from crawlframe.request import Admission, end_rid, pack_admissions, unpack_admissions
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Item, Page, Task
-from crawlservice.tasks import budgets, stats
+from crawlservice.tasks import budgets, spider_switch, stats
 from crawlservice.tasks.submit import WrongState, get_task
 
 ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
 
 
-def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
+def retry(task_id: int, rids: Collection[UUID] | None = None, only: Q | None = None) -> int:
     """Runs a task again, with those of its requests that ended in error, were cancelled or were
-    excluded: all, or the given ones. Returns how many. Their rows and items are deleted. Within a
-    second the leading steward sees that Redis does not know the task, and restores it there.
+    excluded: all, the given ones, or those that ``only`` matches. Returns how many. Their rows and
+    items are deleted. Within a second the leading steward sees that Redis does not know the task,
+    and restores it there.
 
-    Raises UnknownTask, WrongState if the task has not ended or none of it has failed, and
-    FrontierError; then nothing was changed."""
+    Raises UnknownTask, SpiderDisabled, WrongState if the task has not ended or none of it has
+    failed, and FrontierError; then nothing was changed."""
     if (task := get_task(task_id)).state not in ENDED or task.unwritten is not None:
         raise _not_ended(task)
+    spider_switch.check(task.spider)
     _make_forgotten(task_id)
     with transaction.atomic():
         ended = Task.objects.filter(pk=task_id, state__in=ENDED, unwritten=None)
@@ -41,6 +43,8 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
         errors = Page.objects.filter(task=task_id, state=Page.State.ERROR)
         if rids is not None:
             errors = errors.filter(rid__in=rids)
+        if only is not None:
+            errors = errors.filter(only)
         _keep_follow_ups(task_id, errors)
         items, _ = Item.objects.filter(rid__in=errors.filter(items__gt=0).values("rid")).delete()
         cancelled = errors.filter(reason=CANCELLED).count()
@@ -49,7 +53,7 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
         counted = (errors | last).filter(stats__isnull=False).exists()
         failed, _ = errors.order_by().delete()
         if not failed:
-            which = "none of the named requests" if rids is not None else "none of its requests"
+            which = "none of the named requests" if rids or only else "none of its requests"
             raise WrongState(f"task {task_id} has nothing to retry: {which} ended in error")
         # It runs again, because the task ends again. If it failed, it is deleted already.
         of_last, _ = Item.objects.filter(rid__in=last.values("rid")).delete()

@@ -35,7 +35,7 @@ from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Task
 from crawlservice.recipes import current as recipes
 from crawlservice.tasks import arguments as spider_arguments
-from crawlservice.tasks import budgets, outcomes
+from crawlservice.tasks import budgets, outcomes, spider_switch
 from crawlservice.tasks import labels as task_labels
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks.secret_arguments import sealed
@@ -81,8 +81,9 @@ def submit(
     instead of its spider's. ``user``: the task's owner. Within a transaction of the caller, Redis
     is updated on commit.
 
-    Raises UnknownSpider, ArgumentError, and FrontierError: RedisNotUpdated after the task was
-    recorded."""
+    Raises SpiderDisabled, UnknownSpider, ArgumentError, and FrontierError: RedisNotUpdated after
+    the task was recorded."""
+    spider_switch.check(spider)
     if not -MAX_TASK_PRIORITY <= priority <= MAX_TASK_PRIORITY:
         raise ArgumentError(
             f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"

@@ -30,18 +30,31 @@ def of_task(
     newest: bool = False,
 ) -> QuerySet[M, Any]:
     """The rows of a task, beyond the given numbers; ``newest``: newest first."""
+    return of_one(rows, "task_id", task, after=after, before=before, newest=newest)
+
+
+def of_one(
+    rows: QuerySet[M, Any],
+    column: str,
+    one: int,
+    *,
+    after: int | None = None,
+    before: int | None = None,
+    newest: bool = False,
+) -> QuerySet[M, Any]:
+    """The same for another column with a number, of which an index has it and the row's number."""
     # Without the bound that a place implies: PostgreSQL may begin at the bound, and pass all rows
     # of the task up to the place.
     if after is None:
-        rows = rows.filter(task_id__gte=task)
+        rows = rows.filter(**{f"{column}__gte": one})
     if before is None:
-        rows = rows.filter(task_id__lte=task)
-    here = _Place(F("task_id"), F("pk"))
+        rows = rows.filter(**{f"{column}__lte": one})
+    here = _Place(F(column), F("pk"))
     if after is not None:
-        rows = rows.filter(GreaterThan(here, _Place(Value(task), Value(after))))
+        rows = rows.filter(GreaterThan(here, _Place(Value(one), Value(after))))
     if before is not None:
-        rows = rows.filter(LessThan(here, _Place(Value(task), Value(before))))
-    return rows.order_by("-task_id", "-pk") if newest else rows.order_by("task_id", "pk")
+        rows = rows.filter(LessThan(here, _Place(Value(one), Value(before))))
+    return rows.order_by(f"-{column}", "-pk") if newest else rows.order_by(column, "pk")
 
 
 def first_of_latest(rows: QuerySet[Any, Any], task: int, count: int) -> int:

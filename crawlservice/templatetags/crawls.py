@@ -7,8 +7,8 @@ from typing import Any
 
 from django import template
 
-from crawlservice.cli.terminal import duration as in_words
 from crawlservice.display import condition_badge, label_chips, link_to, moment, state_badge
+from crawlservice.display import duration as in_words
 from crawlservice.tasks.forecast import Forecast
 
 register = template.Library()

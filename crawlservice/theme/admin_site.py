@@ -30,9 +30,16 @@ class AdminSite(UnfoldAdminSite):
         raise Http404
 
     def extra_urls(self) -> list[URLPattern]:
-        from crawlservice.admin import dashboard, submit_page  # which register with this site
+        from crawlservice.admin import (  # which register with this site
+            dashboard,
+            errors,
+            savedviews,
+            spiders,
+            submit_page,
+        )
 
-        return [*dashboard.urls(self), *submit_page.urls(self)]
+        pages = (dashboard, submit_page, spiders, errors, savedviews)
+        return [pattern for page in pages for pattern in page.urls(self)]
 
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

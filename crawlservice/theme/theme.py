@@ -31,6 +31,10 @@ def _may_submit(request: HttpRequest) -> bool:
     return request.user.has_perm("crawlservice.submit_task")
 
 
+def _may_view_tasks(request: HttpRequest) -> bool:
+    return request.user.has_perm("crawlservice.view_task")
+
+
 def _may_view_pages(request: HttpRequest) -> bool:
     return request.user.has_perm("crawlservice.view_page")
 
@@ -86,10 +90,22 @@ UNFOLD = {
                         "permission": _may_submit,
                     },
                     _list("task", _("Tasks"), "play_circle"),
+                    {
+                        "title": _("Spiders"),
+                        "icon": "bug_report",
+                        "link": reverse_lazy("admin:spiders"),
+                        "permission": _may_view_tasks,
+                    },
                     _list("schedule", _("Schedules"), "schedule"),
                     _list("recipe", _("Recipes"), "menu_book"),
                     _list("item", _("Items"), "inventory_2"),
                     {**_list("page", _("Pages"), "description"), "active": _shows_pages},
+                    {
+                        "title": _("Errors"),
+                        "icon": "error",
+                        "link": reverse_lazy("admin:errors"),
+                        "permission": _may_view_pages,
+                    },
                     {
                         "title": _("Dead letters"),
                         "icon": "report",

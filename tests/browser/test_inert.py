@@ -98,6 +98,16 @@ def value_of(field: Any, row: int) -> Any:
         return others[row % others.count()] if others.exists() else None
     if field.name in ("refused", "statuses"):  # numbers, by what this code names them
         return {"200": row + 1}
+    if field.name == "skipped":  # tasks, and why
+        return [[row + 1, hostile(row)]]
+    if field.name == "redirects":
+        return [[301, URLS[row % len(URLS)]], [302, hostile(row)]]
+    if field.name == "usage":
+        return {SCRIPTS[row]: hostile(row), "said": [[SCRIPTS[row], hostile(row)]]}
+    if field.name == "exchange":
+        headers = [[SCRIPTS[row], hostile(row)]]
+        given = {"method": SCRIPTS[row], "url": URLS[row % len(URLS)], "sent": headers}
+        return {**given, "status": row, "received": headers}
     if isinstance(field, models.JSONField):
         if field.default is list:
             return [hostile(row), URLS[row % len(URLS)]]

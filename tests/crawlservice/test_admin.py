@@ -69,7 +69,7 @@ def test_the_task_list_shows_live_numbers_at_a_fixed_cost(
 
     submit("shop", {"city": "Ulm"})
     page, before = look()
-    assert cells(page, "requests") == ["1", "3"]
+    assert cells(page, "done") == ["0 of 1", "2 of 3"]
     assert cells(page, "left") == ["1", "0"]
     for _ in range(5):
         submit("shop", {"city": "Ulm"})

@@ -34,6 +34,9 @@ READS = (
     "tasks/{task}/items",
     "tasks/{task}/pages",
     "tasks/{task}/export",
+    "errors",
+    "retries",
+    "retries/count?spider=shop",
     "spiders",
     "spiders/shop",
     "nodes",
@@ -114,6 +117,33 @@ def test_who_may_steer_what(published: Frontier, role: str) -> None:
             assert status(answer) == (200 if allowed else 403), (scope, verb, whose)
             state = Task.objects.get(pk=task.pk).state
             assert (state == task.state) == (not allowed or verb == "resume")
+
+
+@pytest.mark.parametrize("role", ROLE_NAMES)
+def test_who_may_decide_about_spiders_schedules_and_errors(published: Frontier, role: str) -> None:
+    """Operators, with tokens of scope operate."""
+    user = person(role)
+    night = Schedule.objects.create(
+        name="night", spider="shop", every=60, arguments={"city": "Ulm"}, overlap="allow"
+    )
+    for scope in SCOPES:
+        caller = program(user, scope)
+        may = scope == "operate" and role in ("operator", "administrator", "root")
+        day = {"name": "day", "spider": "shop", "every": 60, "arguments": {"city": "Ulm"}}
+        for answer, good in (
+            (caller.post("spiders/shop/disable", {"reason": "no"}), 200),
+            (caller.post("spiders/shop/enable"), 200),
+            (caller.post("retries", {"spider": "shop"}), 409),  # there is nothing to retry
+            (caller.post("retries/7/stop"), 404),
+            (caller.post("schedules", day), 201),
+            (caller.patch(f"schedules/{night.pk}", {"priority": 1}), 200),
+            (caller.post(f"schedules/{night.pk}/disable"), 200),
+            (caller.post(f"schedules/{night.pk}/enable"), 200),
+            (caller.post(f"schedules/{night.pk}/run"), 200),
+            (caller.delete(f"schedules/{night.pk}"), 204),
+        ):
+            path = answer.request["PATH_INFO"]
+            assert status(answer) == (good if may else 403), (scope, path)
 
 
 @pytest.mark.parametrize("role", ROLE_NAMES)

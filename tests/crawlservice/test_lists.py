@@ -14,9 +14,9 @@ from django.utils import timezone
 from selectolax.lexbor import LexborHTMLParser
 
 from crawlservice.admin import keyset, search
-from crawlservice.admin.created import last_before
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.models import Item, Page, Task
+from crawlservice.tasks.row_times import last_before
 from tests.crawlservice.web import cells, login
 
 

@@ -17,9 +17,10 @@ from crawlframe.identity.digest import Challenge
 from crawlframe.identity.identity import Identity, Papers
 from crawlframe.identity.keys import make, read
 from crawlframe.links import host_of
+from crawlframe.node.worker.exchange import exchange_of
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.secret import Secret
+from crawlframe.secret import MASK, Secret
 from crawlframe.spider import SpiderSettings
 
 from .conftest import LOOPBACK, Exchange, Site
@@ -231,3 +232,21 @@ def test_errors_do_not_show_them(site: Site, client: str) -> None:
             fetch(login(site, scheme, user), client, Request(f"{site.url}/"))
         assert SECRET not in repr(failed.value)
         assert "YW5uOk1BUktFRC1zM2NyZXQ" not in repr(failed.value)
+
+
+@pytest.mark.parametrize("scheme", ["basic", "bearer"])
+def test_recorded_headers_have_what_was_sent_without_the_login(
+    site: Site, client: str, scheme: str
+) -> None:
+    identity = login(site, scheme, "" if scheme == "bearer" else "ann")
+    site.answer("/a", status=403, headers={"X-Echo": SECRET})
+    request = Request(f"{site.url}/a", headers={"X-Mine": "yes"}, cookies={"sid": "4711"})
+    (response,) = fetch(identity, client, request)
+    recorded = exchange_of(response, {})
+    assert recorded is not None
+    sent = dict(recorded["sent"])
+    assert (recorded["method"], recorded["url"]) == ("GET", f"{site.url}/a")
+    assert (sent["X-Mine"], sent["Cookie"]) == ("yes", f"sid={MASK}")
+    assert sent["Authorization"] == f"{scheme.title()} {MASK}"
+    assert dict(recorded["received"])["X-Echo"] == MASK
+    assert SECRET not in str(recorded)

@@ -201,6 +201,20 @@ def test_who_is_running_is_marked() -> None:
     asyncio.run(one())
 
 
+def test_an_error_has_its_headers_and_a_good_page_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fetched, "headers", {"Server": "nginx"})
+    assert run().exchange is None
+    assert run(500).exchange is None  # it is tried again
+    assert run(403).exchange == {"status": 403, "received": [["Server", "nginx"]]}
+    failed = run(request=Request(URL, "fails")).exchange
+    assert failed == {"status": 200, "received": [["Server", "nginx"]]}
+    lost = TooManyRedirects("11")
+    lost.sent = ("GET", URL, [("Accept", "*/*")])
+    sorry = run(lost, Request(URL, errback="sorry"))
+    assert sorry.verdict is Verdict.ERROR
+    assert sorry.exchange == {"method": "GET", "url": URL, "sent": [["Accept", "*/*"]]}
+
+
 # -- another try ----------------------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl, call_of, check_fit, method
 from crawlframe.node.worker.crawls import Crawls
+from crawlframe.node.worker.exchange import exchange_of
 from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.inline import InlineFetch
@@ -217,6 +218,7 @@ class RequestRunner:
             if error.after:
                 delay = max(delay, math.ceil(1000 * min(error.after, MAX_AFTER)))
             return outcome.end(Verdict.RETRY, error.reason, str(error), delay)
+        outcome.exchange = exchange_of(error, crawl.spec.arguments)
         if request.errback:
             error.request = request
             handled = await self._call(outcome, crawl, request, error)
@@ -295,6 +297,8 @@ class RequestRunner:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             self._failed(error)
+            if isinstance(got, Response):
+                outcome.exchange = exchange_of(got, crawl.spec.arguments)
             reason = error.reason if isinstance(error, UnparsablePage) else "callback"
             return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
         if crawl.traps is not None and isinstance(got, Response):

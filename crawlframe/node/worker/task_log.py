@@ -8,10 +8,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TextIO
-from urllib.parse import quote_plus
 
 from crawlframe.ledger import LogLine, TaskSpec
-from crawlframe.secret import MASK, Secret
+from crawlframe.secret import MASK, secret_texts
 from crawlframe.stats import OPENING, RUNNING
 
 MAX_HELD = 1000  # lines that wait to be written; older ones are dropped
@@ -19,7 +18,6 @@ MAX_TEXT = 4000  # characters of a line
 MAX_URL = 2000
 MAX_TASKS = 1000  # whose secrets are remembered
 MAX_UNFINISHED = 100  # printed lines that have no end yet
-SHORTEST = 4  # characters of a secret that is masked; shorter ones occur in other words, too
 OURS = ("crawlframe", "crawlservice", "django")  # loggers that are not those of spiders
 
 
@@ -53,7 +51,9 @@ class TaskLog(logging.Handler):
 
     def learn(self, spec: TaskSpec) -> None:
         """From now on the secrets of this task are masked."""
-        self._secrets[spec.task] = tuple(sorted(_secrets(spec.arguments), key=len, reverse=True))
+        self._secrets[spec.task] = tuple(
+            sorted(secret_texts(spec.arguments), key=len, reverse=True)
+        )
         if len(self._secrets) > MAX_TASKS:
             del self._secrets[next(iter(self._secrets))]
 
@@ -147,12 +147,3 @@ class Printed:
 
 
 _PLAIN = logging.Formatter()
-
-
-def _secrets(value: Any) -> set[str]:
-    """The texts of all secrets in arguments, as they are and as they are in URLs."""
-    if isinstance(value, Secret):
-        text = value.reveal()
-        return {text, quote_plus(text)} if len(text) >= SHORTEST else set()
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return set().union(*map(_secrets, parts))

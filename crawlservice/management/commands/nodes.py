@@ -18,7 +18,8 @@ from rich.table import Table
 from crawlframe.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.terminal import duration, plain
+from crawlservice.cli.terminal import plain
+from crawlservice.display import duration
 from crawlservice.monitoring.lives import forget
 from crawlservice.monitoring.nodes import (
     OFFLINE,

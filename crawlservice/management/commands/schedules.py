@@ -14,6 +14,7 @@ from crawlservice.models import Run, Schedule, Task
 from crawlservice.scheduling.schedules import upcoming
 from crawlservice.scheduling.timing import BadTiming
 from crawlservice.scheduling.timing_words import in_words
+from crawlservice.tasks import spider_switch
 
 LAST = {"task": "task", "state": "task__state", "ended": "task__outcome"}
 
@@ -23,6 +24,7 @@ class Command(ServiceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         last = Run.objects.filter(schedule=OuterRef("pk")).order_by("-due_at")
+        off = spider_switch.disabled()
         found = Schedule.objects.annotate(
             last_outcome=Subquery(last.values("outcome")[:1]),
             **{
@@ -39,6 +41,9 @@ class Command(ServiceCommand):
         if table.row_count:
             self.console.print(table)
             for schedule in found:
+                if schedule.enabled and schedule.spider in off:
+                    told = f"{schedule.name} is skipped: its spider is disabled: "
+                    self.stdout.write(f"\n{plain(told + off[schedule.spider].reason)}")
                 if schedule.problem:
                     problem = f"{schedule.name} cannot start: {schedule.problem}"
                     self.stdout.write(f"\n{plain(problem)}")

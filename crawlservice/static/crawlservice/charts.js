@@ -13,6 +13,32 @@
     return new Date(ms).toLocaleString(language, span > 86400e3 ? day : time);
   };
 
+  // Dashed lines with a label, where something changed: chart.marks is a list of {at, label}.
+  const marks = {
+    id: "marks",
+    afterDatasetsDraw(chart) {
+      const { ctx, chartArea: area, scales } = chart;
+      let free = area.left;  // labels must not cover each other
+      ctx.save();
+      ctx.strokeStyle = ctx.fillStyle = color("muted");
+      ctx.font = "10px sans-serif";
+      for (const { at, label } of chart.marks || []) {
+        const x = scales.x.getPixelForValue(at);
+        ctx.setLineDash([3, 3]);
+        ctx.beginPath();
+        ctx.moveTo(x, area.top);
+        ctx.lineTo(x, area.bottom);
+        ctx.stroke();
+        const width = ctx.measureText(label).width;
+        const left = Math.max(area.left, Math.min(x + 3, area.right - width));
+        if (left < free) continue;
+        ctx.fillText(label, left, area.top + 9);
+        free = left + width + 6;
+      }
+      ctx.restore();
+    },
+  };
+
   const make = (canvas) => {
     const labels = canvas.dataset.labels.split("|");
     const tones = canvas.dataset.tones.split("|");
@@ -22,7 +48,7 @@
       label: labels[n],
       data: [],
       borderWidth: 1.5,
-      pointRadius: 0,
+      pointRadius: "dots" in canvas.dataset ? 3 : 0,
       pointHitRadius: 8,
       spanGaps: false,
     }));
@@ -30,6 +56,7 @@
     return new Chart(canvas, {
       type: "line",
       data: { datasets },
+      plugins: [marks],
       options: {
         animation: false,
         maintainAspectRatio: false,
@@ -74,10 +101,11 @@
 
   const start = (box) => {
     const shown = [...box.querySelectorAll("canvas")].map(make);
+    const least = Number(box.dataset.least || 2);  // one point is no line
     let timer;
 
     const draw = ({ points }) => {
-      const at = (points.at || []).length > 1 ? points.at : [];  // one point is no line
+      const at = (points.at || []).length >= least ? points.at : [];
       box.querySelectorAll("figure").forEach((figure) => { figure.hidden = at.length === 0; });
       const empty = box.querySelector(".cf-empty");
       if (empty) empty.hidden = at.length > 0;
@@ -86,8 +114,10 @@
           const values = points[dataset.name] || [];
           dataset.data = at.map((x, n) => ({ x, y: values[n] ?? NaN }));
         }
-        chart.options.scales.x.min = at[0];
-        chart.options.scales.x.max = at[at.length - 1];
+        chart.marks = points.marks;
+        const one = at.length === 1 ? 3600e3 : 0;  // milliseconds around a single point
+        chart.options.scales.x.min = at[0] - one;
+        chart.options.scales.x.max = at[at.length - 1] + one;
         paint(chart);
         chart.update();
       }

@@ -1,0 +1,80 @@
+"""The page of one request that ended: what was sent and received, its outcome, and its retry."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.program import command
+from crawlservice.accounts.roles import may_steer
+from crawlservice.admin.steering import retry_some
+from crawlservice.models import ErrorGroup, Page, Task
+
+
+def urls(site: AdminSite) -> list[URLPattern]:
+    name = "crawlservice_page_retry"
+    return [path("<int:pk>/retry/", site.admin_view(retry), name=name)]
+
+
+def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
+    if request.method not in ("GET", "HEAD") or not request.user.has_perm("crawlservice.view_page"):
+        raise PermissionDenied
+    row = _row(pk)
+    failed = row.state == Page.State.ERROR
+    steers = may_steer(request.user, row.task)
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Request"),
+        "opts": Page._meta,
+        "is_fullwidth": "1",
+        "page": row,
+        "task": row.task,
+        "failed": failed,
+        "group": _group(row),
+        "shell": shell_command(row.url, row.task.spider),
+        "may_retry": failed and steers and row.task.state not in Task.ACTIVE,
+        "wait_for_end": failed and steers and row.task.state in Task.ACTIVE,
+    }
+    return TemplateResponse(request, "admin/crawlservice/request.html", context)
+
+
+@require_POST
+def retry(request: HttpRequest, pk: int) -> HttpResponse:
+    """Runs this request again; then its row is gone."""
+    row = _row(pk)
+    try:
+        messages.success(request, retry_some(request, row.task, [row.rid]))
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:crawlservice_page_change", args=[pk]))
+    return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[row.task_id]))
+
+
+def shell_command(url: str, spider: str) -> str:
+    """The command that opens a URL in a prompt, as the spider would fetch it; "" if it has none."""
+    if not url.startswith(("http://", "https://")):
+        return ""
+    return command(f"fetch --shell {shlex.quote(url)} --spider {shlex.quote(spider)}")
+
+
+def _group(row: Page) -> ErrorGroup | None:
+    if row.error_group is None:
+        return None
+    return ErrorGroup.objects.filter(pk=row.error_group).first()
+
+
+def _row(pk: int | str) -> Page:
+    number = int(pk) if str(pk).isdecimal() and len(str(pk)) < 19 else 0
+    rows = Page.objects.select_related("task").defer("follow_ups", "request", "task__seeds")
+    return get_object_or_404(rows, pk=number)

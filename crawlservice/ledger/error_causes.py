@@ -1,0 +1,83 @@
+"""Causes of errors: each error gets the group of those with the same cause, over all tasks.
+
+A cause is the spider, the reason, and for what authors' code raised its type, file and function:
+without the line, which changes with every edit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import PurePath
+from typing import NamedTuple
+
+from django.db import connection
+
+from crawlframe.items import clean_text
+from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
+from crawlservice.models import VERSION, ErrorGroup, Task
+from crawlservice.models.error import EXCEPTION, PLACE, REASON
+
+FRAME = re.compile(r'^  File "(.+)", line \d+, in (.+)$', re.MULTILINE)
+# The last line of a traceback that is not indented and begins with a name: its type.
+RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
+LIBRARIES = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/")
+GROUP = ErrorGroup._meta.db_table
+ADD = (
+    f"INSERT INTO {GROUP} (id, spider, reason, exception, place, first_version)"
+    " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING"
+)
+
+
+class Cause(NamedTuple):
+    """``exception`` and ``place`` are empty for an error that no code of authors raised."""
+
+    spider: str
+    reason: str
+    exception: str = ""
+    place: str = ""
+
+    @property
+    def number(self) -> int:
+        """The id of its group: 53 bits of a hash, which every JSON parser reads exactly."""
+        text = "\0".join(self)
+        digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+        return int.from_bytes(digest) >> 11
+
+
+def assign(outcomes: Iterable[Outcome]) -> None:
+    """Sets ``error_group`` of those that are errors, and makes the groups that are new. Call it
+    before the transaction that writes the rows. Raises django.db.Error."""
+    failed = [o for o in outcomes if o.verdict is Verdict.ERROR and o.reason not in NO_ERRORS]
+    if not failed:
+        return
+    tasks = Task.objects.filter(pk__in={outcome.task for outcome in failed})
+    spiders = dict(tasks.values_list("pk", "spider"))
+    new: dict[int, tuple[int, str, str, str, str, str]] = {}
+    for outcome in failed:
+        if (spider := spiders.get(outcome.task)) is None:
+            continue
+        cause = cause_of(spider, outcome.reason, outcome.detail)
+        outcome.error_group = cause.number
+        new[cause.number] = (cause.number, *cause, clean_text(outcome.version)[:VERSION])
+    with connection.cursor() as cursor:
+        cursor.executemany(ADD, [new[number] for number in sorted(new)])
+
+
+def cause_of(spider: str, reason: str, detail: str) -> Cause:
+    """The cause of an error with this reason and detail."""
+    reason, detail = clean_text(reason)[:REASON], clean_text(detail)
+    frames = FRAME.findall(detail)
+    if not frames:
+        return Cause(spider, reason)
+    own = [frame for frame in frames if not LIBRARIES.search(frame[0])]
+    file, function = (own or frames)[-1]
+    place = f"{'/'.join(PurePath(file).parts[-2:])}, {function}"
+    return Cause(spider, reason, _type(detail)[:EXCEPTION], place[:PLACE])
+
+
+def _type(detail: str) -> str:
+    """The name of the exception, without its module; "" if the traceback was cut."""
+    end = [found.end() for found in FRAME.finditer(detail)][-1]
+    names = RAISED.search(detail, end)
+    return names[1].rpartition(".")[2] if names else ""

@@ -1,0 +1,38 @@
+"""What people decide about spiders. The spiders themselves are code, or recipes."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from crawlservice.models.task import SPIDER
+
+WHY = 500  # characters of the reason for which a spider is disabled
+
+
+class DisabledSpider(models.Model):
+    """A spider that is not started. There is a row only while it is disabled."""
+
+    spider = models.CharField(_("spider"), max_length=SPIDER, unique=True)
+    reason = models.CharField(_("reason"), max_length=WHY)
+    # Without a constraint: an older process deletes users without knowing this table.
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        db_index=False,
+        db_constraint=False,
+        verbose_name=_("user"),
+    )
+    created_at = models.DateTimeField(_("disabled at"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("disabled spider")
+        verbose_name_plural = _("disabled spiders")
+        ordering = ("spider",)
+
+    def __str__(self) -> str:
+        return self.spider

@@ -1,0 +1,167 @@
+"""Spiders over all their runs: those that nodes publish, and those that only have tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import connection
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.spider import SpiderInfo
+from crawlservice.models import DisabledSpider, Page, Task
+from crawlservice.tasks import spider_switch
+from crawlservice.tasks.submit import published_spiders, spiders
+from crawlservice.tasks.task_rows import of_task
+
+MOST = 1_000  # spiders
+RUNS = 40  # latest runs of a spider that are shown
+LOOKED = 5  # latest pages of a run of which one should know its code version
+TASK = Task._meta.db_table
+
+# Steps from one name to the next by the index: there may be a million tasks.
+LAST = f"""
+WITH RECURSIVE named(spider) AS (
+    SELECT min(spider) FROM {TASK}
+    UNION ALL
+    SELECT (SELECT min(spider) FROM {TASK} WHERE spider > named.spider)
+    FROM named WHERE named.spider IS NOT NULL
+)
+SELECT spider, (SELECT max(id) FROM {TASK} task WHERE task.spider = named.spider)
+FROM named WHERE spider IS NOT NULL LIMIT {MOST}
+"""
+
+
+class SpiderNow(NamedTuple):
+    """``info``: as nodes or a recipe publish it now; None: none does, or Redis is unreachable.
+    ``last``: its latest task."""
+
+    name: str
+    info: SpiderInfo | None
+    disabled: DisabledSpider | None
+    last: Task | None
+
+
+@dataclass(frozen=True)
+class SpiderRun:
+    """One task of a spider. ``seconds``: from submission to the end, None while it runs.
+    ``version``: of the code that made its latest page. ``items_change`` and ``errors_change``:
+    against the run before it, None for the first and for one that has not ended."""
+
+    task: int
+    status: str
+    reason: str
+    at: datetime
+    seconds: float | None
+    pages: int
+    items: int
+    errors: int
+    version: str
+    items_change: int | None = None
+    errors_change: int | None = None
+
+
+class Spiders(NamedTuple):
+    """``complete``: Redis has said what nodes publish."""
+
+    found: list[SpiderNow]
+    complete: bool
+
+
+def overview() -> Spiders:
+    """All spiders, by name: published ones, recipes, those with tasks and those disabled."""
+    try:
+        infos, complete = spiders(), True
+    except (RedisError, CrawlframeError):
+        infos, complete = {}, False
+    last, off = last_tasks(), spider_switch.disabled()
+    names = sorted(infos.keys() | last.keys() | off.keys())
+    found = [SpiderNow(name, infos.get(name), off.get(name), last.get(name)) for name in names]
+    return Spiders(found, complete)
+
+
+def look_up(name: str) -> SpiderNow | None:
+    """One spider; None: nobody knows it."""
+    try:
+        info = spiders().get(name)
+        known = info is not None or name in published_spiders()
+    except (RedisError, CrawlframeError):
+        info, known = None, False
+    off = spider_switch.find(name)
+    last = Task.objects.filter(spider=name).defer("seeds").order_by("-pk").first()
+    if not known and off is None and last is None:
+        return None
+    return SpiderNow(name, info, off, last)
+
+
+def last_tasks() -> dict[str, Task]:
+    """The latest task of each spider that has any."""
+    with connection.cursor() as cursor:
+        cursor.execute(LAST)
+        numbers: dict[str, int] = dict(cursor.fetchall())
+    tasks = Task.objects.defer("seeds", "arguments").in_bulk([*numbers.values()])
+    return {spider: tasks[pk] for spider, pk in numbers.items() if pk in tasks}
+
+
+def runs(spider: str, count: int = RUNS) -> list[SpiderRun]:
+    """Its latest runs, the latest first."""
+    rows = Task.objects.filter(spider=spider).defer("seeds", "arguments").order_by("-pk")
+    tasks = [*rows[: count + 1]]
+    found: list[SpiderRun] = []
+    before: SpiderRun | None = None
+    for task in reversed(tasks):
+        run = _run(task, before)
+        if run.seconds is not None:
+            before = run
+        found.append(run)
+    return found[::-1][:count]
+
+
+def _run(task: Task, before: SpiderRun | None) -> SpiderRun:
+    ended = task.finished_at is not None and task.state not in Task.ACTIVE
+    compared = before if ended else None
+    return SpiderRun(
+        task=task.pk,
+        status=task.status,
+        reason=task.reason,
+        at=task.created_at,
+        seconds=(task.finished_at - task.created_at).total_seconds()
+        if ended and task.finished_at
+        else None,
+        pages=task.nf + task.errors,
+        items=task.items,
+        errors=task.errors,
+        version=_version(task.pk),
+        items_change=task.items - compared.items if compared else None,
+        errors_change=task.errors - compared.errors if compared else None,
+    )
+
+
+def _version(task: int) -> str:
+    latest = of_task(Page.objects.all(), task, newest=True).values_list("version", flat=True)
+    return next(filter(None, latest[:LOOKED]), "")
+
+
+def points(found: Sequence[SpiderRun]) -> dict[str, list[Any]]:
+    """Ended runs for a chart, the oldest first: when each was submitted (Unix milliseconds), its
+    numbers, and ``marks``: where another code version began."""
+    chart: dict[str, list[Any]] = {
+        name: [] for name in ("at", "items", "errors", "seconds", "pages", "task", "status")
+    }
+    chart["marks"] = []
+    version = None
+    for run in reversed(found):
+        if run.seconds is None:
+            continue
+        at = round(run.at.timestamp() * 1000)
+        chart["at"].append(at)
+        for name in ("items", "errors", "pages", "task", "status"):
+            chart[name].append(getattr(run, name))
+        chart["seconds"].append(round(run.seconds, 1))
+        if run.version and run.version != version:
+            chart["marks"].append({"at": at, "label": run.version})
+            version = run.version
+    return chart

@@ -1,0 +1,124 @@
+"""The list of spiders, and the page of one: also of spiders that no node publishes now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from crawlframe.frontier import Frontier
+from crawlservice.models import Action, DisabledSpider, Page, Schedule, Task
+from crawlservice.tasks import spider_runs
+from crawlservice.tasks.spider_switch import disable
+from tests.crawlservice.web import log_in_as, rows, texts
+
+AddPage = Callable[..., Page]
+
+
+def ran(spider: str = "shop", **fields: Any) -> Task:
+    """An ended task."""
+    at = timezone.now()
+    values: dict[str, Any] = {
+        "state": Task.State.FINISHED,
+        "outcome": Task.Outcome.FINISHED,
+        "seeds": b"",
+    }
+    values |= {"created_at": at - timedelta(seconds=90), "finished_at": at, "settings": {}}
+    return Task.objects.create(spider=spider, **{**values, **fields})
+
+
+def get(client: Client, path: str) -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200, (path, answer.status_code)
+    return answer.content.decode()
+
+
+def test_every_spider_is_listed_with_its_last_run(published: Frontier) -> None:
+    for n in range(3):
+        ran(items=n)
+    ran("gone", outcome=Task.Outcome.FAILED)
+    disable("asleep", "on holiday", {"command": True})
+    page = get(log_in_as("viewer"), "/admin/spiders/")
+    found = {row[0].split()[0]: row for row in rows(page)}
+    assert list(found) == ["asleep", "gone", "shop"]
+    assert "on holiday" in found["asleep"][0]
+    assert found["gone"][2] == "failed"
+    assert found["gone"][-1] == "no node has it now"
+    assert (found["shop"][2], found["shop"][4], found["shop"][-1]) == ("finished", "2", "published")
+
+
+@pytest.mark.usefixtures("dead_redis")
+def test_without_redis_the_list_says_what_is_unknown(service: Frontier) -> None:
+    ran("gone")
+    page = get(log_in_as("viewer"), "/admin/spiders/")
+    assert "Redis does not answer" in page
+    assert rows(page)[0][0] == "gone"
+
+
+def test_runs_are_compared_with_the_one_before(published: Frontier, add_page: AddPage) -> None:
+    first, second = ran(items=10, nf=3), ran(items=4, nf=2, ne=2)
+    running = ran(state=Task.State.RUNNING, outcome="", finished_at=None)
+    add_page(first, b"a", version="1f00")
+    add_page(second, b"b", version="2f00")
+    found = spider_runs.runs("shop")
+    assert [run.task for run in found] == [running.pk, second.pk, first.pk]
+    assert (found[1].items_change, found[1].errors_change, found[1].version) == (-6, 2, "2f00")
+    assert found[2].items_change is None
+    assert (found[0].seconds, found[0].items_change) == (None, None)
+    chart = spider_runs.points(found)
+    assert chart["items"] == [10, 4]
+    assert chart["errors"] == [0, 2]
+    assert chart["seconds"] == [90.0, 90.0]
+    assert [mark["label"] for mark in chart["marks"]] == ["1f00", "2f00"]
+
+
+def test_the_latest_runs_are_compared_with_one_that_is_not_shown(service: Frontier) -> None:
+    for items in (7, 5, 5):
+        ran(items=items)
+    assert [run.items_change for run in spider_runs.runs("shop", count=2)] == [0, -2]
+
+
+def test_the_page_of_a_spider_that_nobody_publishes(service: Frontier) -> None:
+    ran("gone", items=3)
+    Schedule.objects.create(name="night", spider="gone", every=60)
+    client = log_in_as("viewer")
+    page = get(client, "/admin/spiders/gone")
+    assert "No node publishes this spider now" in page
+    assert "night" in page
+    assert "Run now" not in page
+    points = client.get("/admin/spider-runs/gone").json()["points"]
+    assert points["items"] == [3]
+    assert client.get("/admin/spiders/unknown").status_code == 404
+
+
+def test_operators_disable_and_enable_it_there(published: Frontier) -> None:
+    client, place = log_in_as("operator"), "/admin/spiders/shop"
+    assert "Run now" not in get(client, place) or "submit/?spider=shop" in get(client, place)
+    client.post(place, {"verb": "disable", "reason": ""})
+    assert not DisabledSpider.objects.exists()
+    client.post(place, {"verb": "disable", "reason": "<b>broken</b>"})
+    page = get(client, place)
+    assert "&lt;b&gt;broken" in page
+    assert "Run now" not in page
+    assert "disabled" in texts(get(client, "/admin/spiders/"), ".cf-badge")
+    chosen = client.get("/admin/submit/?spider=shop", follow=True).content.decode()
+    assert "is disabled" in chosen
+    client.post(place, {"verb": "enable"})
+    assert not DisabledSpider.objects.exists()
+    assert [*Action.objects.order_by("pk").values_list("verb", "user__username")][1:] == [
+        ("disable spider", "operator"),
+        ("enable spider", "operator"),
+    ]
+
+
+@pytest.mark.parametrize("role", ["viewer", "submitter"])
+def test_others_cannot(published: Frontier, role: str) -> None:
+    client = log_in_as(role)
+    assert "cf-disable" not in get(client, "/admin/spiders/shop")
+    sent = client.post("/admin/spiders/shop", {"verb": "disable", "reason": "no"})
+    assert sent.status_code == 403
+    assert not DisabledSpider.objects.exists()
