@@ -1,6 +1,15 @@
 """The source of truth: tasks with labels and schedules, the ledger and its items, logs, hosts, the
-cluster, people, the outbox, the robots.txt of origins, recipes, and our identity."""
+cluster, people, the outbox, alerts, the robots.txt of origins, recipes, and our identity."""
 
+from crawlservice.models.alert import (
+    OPEN,
+    Alert,
+    AlertMessage,
+    AlertNotice,
+    AlertRule,
+    AlertTarget,
+    Severity,
+)
 from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
@@ -15,9 +24,10 @@ from crawlservice.models.robots import RobotsFile
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
 
 __all__ = (
-    "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "ORDERED", "SPIDER",
-    "UNSENT", "VERSION", "Action", "BotKey", "Delivery", "Era", "Event", "Generation", "Host",
-    "HostCredential", "Installation", "Item", "Label", "LogLine", "Page", "Recipe",
-    "RecipeVersion", "RobotsFile", "RowChange", "Run", "Sample", "Schedule", "SetupLink", "Spent",
-    "StartPart", "Stat", "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
+    "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "OPEN", "ORDERED",
+    "SPIDER", "UNSENT", "VERSION", "Action", "Alert", "AlertMessage", "AlertNotice", "AlertRule",
+    "AlertTarget", "BotKey", "Delivery", "Era", "Event", "Generation", "Host", "HostCredential",
+    "Installation", "Item", "Label", "LogLine", "Page", "Recipe", "RecipeVersion", "RobotsFile",
+    "RowChange", "Run", "Sample", "Schedule", "SetupLink", "Severity", "Spent", "StartPart", "Stat",
+    "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Alerts: finds what needs somebody, and tells whom the rules name."""
