@@ -29,6 +29,11 @@ try:
 except ImportError:  # an extra
     apprise = None  # type: ignore[assignment]
 
+# Their debug messages repeat addresses. Warnings of apprise are the problems that ``send`` returns.
+for _name, _level in (("apprise", logging.WARNING), ("urllib3", logging.INFO)):
+    logging.getLogger(_name).setLevel(_level)
+logging.getLogger("apprise").propagate = False
+
 SHOWN = 200  # characters shown of an answer
 # Those that send by HTTP and nothing else. Others would open sockets, files or programs.
 SCHEMES = frozenset({
@@ -169,8 +174,6 @@ def _plugin(address: str) -> Any:
             "messages to chat services need more packages: pip install 'crawlframe[alerts]', on "
             "the web and all nodes"
         )
-    # Its messages may repeat addresses.
-    logging.getLogger("apprise").propagate = False
     return apprise.Apprise.instantiate(address, asset=_asset(), suppress_exceptions=True)
 
 
