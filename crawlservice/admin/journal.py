@@ -24,6 +24,7 @@ from crawlservice.models import Action
 
 WHO = ("command", "by_itself")  # keys of ``detail`` that say who acted when no user did
 VERBS = {
+    "acknowledge": _("acknowledge"),
     "add": _("add"),
     "cancel": _("cancel"),
     "change": _("change"),
@@ -53,6 +54,7 @@ VERBS = {
     "resume": _("resume"),
     "retry": _("retry"),
     "revoke": _("revoke"),
+    "reopen": _("reopen"),
     "reseal": _("reseal"),
     "restore": _("restore"),
     "retire": _("retire"),
@@ -60,12 +62,18 @@ VERBS = {
     "rollout": _("rollout"),
     "run": _("run"),
     "send again": _("send again"),
+    "send again alert message": _("send alert message again"),
     "setup": _("setup"),
+    "silence": _("silence"),
     "submit": _("submit"),
     "take over redis": _("take over Redis"),
     "test": _("test"),
 }
 THINGS = {
+    "alert": _("alert"),
+    "alert target": _("alert target"),
+    "alertrule": _("alert rule"),
+    "alerttarget": _("alert target"),
     "credential": _("credential"),
     "group": _("role"),
     "host": _("host"),

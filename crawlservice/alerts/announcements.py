@@ -82,7 +82,7 @@ def _write(
         [alerts[pk] for pk in part] for part in (batch.new, batch.again, batch.over)
     )
     title, text, content = wording.message(batch.kind, new, again, over)
-    content["rule"] = rule.name
+    content |= {"rule": rule.name, "numbers": [*batch.new, *batch.again, *batch.over]}
     severity = Severity(max(alert.severity for alert in [*new, *again, *over]))
     AlertMessage.objects.bulk_create([
         AlertMessage(

@@ -11,7 +11,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 from django.conf import settings
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import Now
 from django.utils import translation
 
@@ -23,6 +23,11 @@ from crawlservice.webhooks.deliveries import LAST_TRY, RETRY_PAUSES
 log = logging.getLogger(__name__)
 
 TEST = "test"  # the kind of a test message
+UNSENT = {
+    "waiting": Q(sent_at=None, next_at__isnull=False, problem=""),
+    "retrying": Q(sent_at=None, next_at__isnull=False) & ~Q(problem=""),
+    "failed": Q(sent_at=None, next_at=None),
+}
 
 
 def claim(busy: Collection[int], count: int) -> Iterator[Outgoing]:
@@ -66,6 +71,15 @@ def settle(number: int, attempt: int, problem: str, reply: str) -> None:
         rows.filter(sent_at=None).update(problem=problem, reply=reply)
     elif rows.filter(sent_at=None).update(problem=problem, reply=reply, next_at=None):
         log.warning("alert message %d is given up: %s", number, problem)
+
+
+def word(message: AlertMessage) -> str:
+    """How it stands, in one word: sent, failed, retrying or waiting."""
+    if message.sent_at is not None:
+        return "sent"
+    if message.next_at is None:
+        return "failed"
+    return "retrying" if message.problem else "waiting"
 
 
 def send_again(message: AlertMessage) -> None:

@@ -168,3 +168,12 @@ def _decide(
         told = {"alert": alert.pk, "kind": alert.kind, "subject": alert.subject, **detail}
         journal(verb, **who, **told)
     return len(found)
+
+
+def word(alert: Alert, now: datetime) -> str:
+    """Its state in one word: resolved, silenced, acknowledged or open."""
+    if alert.resolved_at is not None:
+        return "resolved"
+    if alert.silenced_until is not None and alert.silenced_until > now:
+        return "silenced"
+    return "acknowledged" if alert.acknowledged_at is not None else "open"

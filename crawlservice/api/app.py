@@ -6,6 +6,8 @@ from django.urls import URLPattern
 from ninja import NinjaAPI
 
 from crawlservice.api import (
+    alert_rules,
+    alerts,
     errors,
     events,
     hosts,
@@ -40,7 +42,11 @@ api = NinjaAPI(
 )
 errors.handle(api)
 api.add_decorator(only_known)
-for part in (tasks, labels, log, items, tables, pages, spiders, nodes, hosts, schedules, events):
+PARTS = (
+    tasks, labels, log, items, tables, pages, spiders, nodes, hosts, schedules, events, alerts,
+    alert_rules,
+)  # fmt: skip
+for part in PARTS:
     api.add_router("", part.router)
 
 urls = api.urls

@@ -306,7 +306,7 @@ class Mailbox(Message):
         super().__init__()
         self.got: list[EmailMessage] = []
 
-    async def handle_RCPT(
+    async def handle_RCPT(  # noqa: N802
         self, server: Any, session: Any, envelope: Any, address: str, options: Any
     ) -> str:
         if address.startswith("no"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -384,11 +384,11 @@ def test_it_costs_the_same_however_much_is_wrong(look: Look, monitor: AlertMonit
 
 
 @pytest.fixture
-def led(monitor: AlertMonitor) -> Iterator[datetime]:
+def led(monitor: AlertMonitor) -> datetime:
     """The time at which a leader looked last."""
     now = clock.now()
     monitor.look(now, {})
-    yield now
+    return now
 
 
 def test_nobody_leads_and_there_is_work(led: datetime, monitor: AlertMonitor) -> None:

@@ -110,8 +110,9 @@ def test_from_found_to_resolved(target: AlertTarget) -> None:
     announce(began + HOUR)
     find(began + HOUR / 2)
     announce(began + HOUR)
-    assert titles()[1:] == ["[Crawlframe] resolved: shop #7 failed: no pages"] + [
-        "[Crawlframe] resolved: news #7 failed: no pages"
+    assert titles()[1:] == [
+        "[Crawlframe] resolved: shop #7 failed: no pages",
+        "[Crawlframe] resolved: news #7 failed: no pages",
     ]
     assert "Resolved:" in AlertMessage.objects.all()[0].text
     announce(began + 2 * HOUR)
@@ -236,13 +237,15 @@ def test_a_leader_that_dies_while_it_announces_loses_nothing(
         raise Died
 
     for model in (AlertMessage, AlertNotice):
-        with monkeypatch.context() as patch, pytest.raises(Died):
+        with monkeypatch.context() as patch:
             patch.setattr(model.objects, "bulk_create", die)
-            announce(clock.now())
+            with pytest.raises(Died):
+                announce(clock.now())
         assert (AlertMessage.objects.count(), AlertNotice.objects.count()) == (0, 0)
-    with monkeypatch.context() as patch, pytest.raises(Died):
+    with monkeypatch.context() as patch:
         patch.setattr(announcements, "_finish", die)  # after its last write
-        announce(clock.now())
+        with pytest.raises(Died):
+            announce(clock.now())
     assert AlertMessage.objects.count() == 0
     announce(clock.now())
     announce(clock.now())
