@@ -179,6 +179,6 @@ def _target(row: AlertTarget) -> TargetOut:
         name=row.name,
         kind=row.kind,  # type: ignore[arg-type]
         shown=row.shown,
-        webhook=row.webhook and row.webhook.name,
+        webhook=row.webhook.name if row.webhook else None,
         enabled=row.enabled,
     )

@@ -119,7 +119,7 @@ def _message(row: AlertMessage) -> MessageOut:
     return MessageOut(
         id=row.pk,
         target=row.target.name,
-        rule=row.rule and row.rule.name,
+        rule=row.rule.name if row.rule else None,
         condition=row.kind,
         severity=Severity(row.severity).name.lower(),  # type: ignore[arg-type]
         title=row.title,

@@ -18,7 +18,7 @@ from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, AlertRule, AlertTarget, Severity, Webhook
 
 LISTED = 200  # alerts
-WHO = {"command": True}
+WHO: dict[str, Any] = {"command": True}
 
 
 class Command(ServiceCommand):
