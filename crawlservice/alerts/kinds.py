@@ -48,6 +48,7 @@ class Kind:
 _PERCENT = _("percent")
 _MINUTES = _("minutes")
 
+# In the order of their urgency.
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
@@ -55,7 +56,7 @@ KINDS: dict[str, Kind] = {
             "no_leader",
             _("no node leads"),
             Severity.SEVERE,
-            Threshold(1, _MINUTES, 0.5, 1440),
+            Threshold(0.5, _MINUTES, 0.5, 1440),
         ),
         Kind("node_gone", _("node offline"), Severity.SEVERE),
         Kind("task_failed", _("task failed"), Severity.SEVERE),

@@ -24,7 +24,7 @@ from crawlservice.models import AlertRule, Schedule, Task
 
 log = logging.getLogger(__name__)
 
-EVERY = 10.0  # seconds
+EVERY = 5.0  # seconds
 
 
 class LeaderWatch:

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Q
 
 from crawlservice.alerts import state, wording
+from crawlservice.alerts.kinds import KINDS
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, Schedule, Severity
 from crawlservice.monitoring.ttl_cache import ttl_cache
@@ -18,7 +19,7 @@ from crawlservice.monitoring.ttl_cache import ttl_cache
 LOOKED_AT = 500  # open alerts
 LISTED = 5  # of one condition
 NEXT = 5  # next schedules shown
-STALE = timedelta(seconds=60)  # since the last look: from then on it says nothing of now
+STALE = timedelta(seconds=30)  # since the last look: from then on it says nothing of now
 TONES = {Severity.SEVERE: "bad", Severity.WARNING: "warn", Severity.NOTICE: "muted"}
 
 
@@ -107,7 +108,7 @@ def _groups(alerts: Iterable[Alert]) -> list[Group]:
     by_kind: defaultdict[str, list[Alert]] = defaultdict(list)
     for alert in alerts:
         by_kind[alert.kind].append(alert)
-    return [
+    groups = [
         Group(
             kind,
             Severity(max(alert.severity for alert in some)),
@@ -116,6 +117,8 @@ def _groups(alerts: Iterable[Alert]) -> list[Group]:
         )
         for kind, some in by_kind.items()
     ]
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    return sorted(groups, key=lambda group: (-group.severity, order.get(group.kind, len(order))))
 
 
 def described(alert: Alert, now: datetime) -> dict[str, Any]:

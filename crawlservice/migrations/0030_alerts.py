@@ -279,7 +279,7 @@ class Migration(migrations.Migration):
                         default="",
                         editable=False,
                         max_length=200,
-                        verbose_name="shown address",
+                        verbose_name="address",
                     ),
                 ),
                 ("enabled", models.BooleanField(default=True, verbose_name="enabled")),

@@ -83,9 +83,7 @@ class AlertTarget(models.Model):
     kind = models.CharField(_("kind"), max_length=10, choices=Kind)
     # Encrypted, see sealing.py: the URL of a service contains its token.
     sealed_address = models.TextField(_("address"), default="", blank=True, editable=False)
-    shown = models.CharField(
-        _("shown address"), max_length=200, default="", blank=True, editable=False
-    )
+    shown = models.CharField(_("address"), max_length=200, default="", blank=True, editable=False)
     webhook = models.ForeignKey(
         Webhook,
         models.CASCADE,

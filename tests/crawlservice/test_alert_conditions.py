@@ -393,7 +393,7 @@ def led(monitor: AlertMonitor) -> datetime:
 
 def test_nobody_leads_and_there_is_work(led: datetime, monitor: AlertMonitor) -> None:
     add_task()
-    assert not leader_watch.look(led + MINUTE / 2)
+    assert not leader_watch.look(led + MINUTE / 3)
     assert leader_watch.look(led + MINUTE)
     alert = open_alerts()["no_leader"]
     assert (alert.since, alert.facts) == (led, {"why": "nodes"})

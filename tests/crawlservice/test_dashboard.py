@@ -18,6 +18,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.rows import Rows
+from crawlservice.alerts import needs
 from crawlservice.models import Event, Page, Sample, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.tasks.submit import pause, submit
@@ -33,6 +34,7 @@ def admin(ended_task: Task) -> Client:
 
 
 def look(client: Client, part: str = "") -> str:
+    needs.snapshot.clear()
     overview.snapshot.clear()
     overview.hosts.clear()
     charts.of_cluster.clear()
