@@ -1,4 +1,4 @@
-"""The page of one alert: what is the matter, who was told, and what can be done about it."""
+"""The page of one alert: what is the matter, who was notified, and what can be done about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of alerts in the admin: whom to tell of what, and when."""
+"""Rules of alerts in the admin: who is notified of what, and when."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class RuleAdmin(Owner, Journaled):
             _("When"),
             {
                 "fields": (
-                    "group_minutes", "repeat_hours", "tells_resolved",
+                    "group_minutes", "repeat_hours", "reports_resolved",
                     "quiet_from", "quiet_until", "timezone", "severe_passes",
                 )
             },
@@ -173,7 +173,7 @@ class RuleAdmin(Owner, Journaled):
         return super().changelist_view(request, context)
 
     def make_default(self, request: HttpRequest) -> HttpResponse:
-        """Makes the rule that tells all enabled targets of everything from warnings on."""
+        """Makes the rule that reports everything from warnings on to all enabled targets."""
         if not self.has_add_permission(request):
             raise PermissionDenied
         targets = [*AlertTarget.objects.filter(enabled=True)]

@@ -1,1 +1,1 @@
-"""Alerts: finds what needs somebody, and tells whom the rules name."""
+"""Alerts: finds what needs somebody, and notifies those that the rules name."""

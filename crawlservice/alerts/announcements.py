@@ -27,7 +27,8 @@ SENDABLE = Q(next_at__isnull=False, target__enabled=True)
 
 
 def announce(now: datetime) -> bool:
-    """Makes what is to be told. Returns whether a message is due. Raises django.db.Error."""
+    """Makes the messages that are due now. Returns whether one is to be sent. Raises
+    django.db.Error."""
     rules = list(AlertRule.objects.filter(enabled=True))
     if rules:
         alerts = {alert.pk: alert for alert in Alert.objects.filter(OPEN)}
@@ -45,21 +46,21 @@ def _announce(number: int, now: datetime) -> None:
         return
     alerts = {alert.pk: alert for alert in Alert.objects.filter(OPEN)}
     targets = list(rule.targets.filter(enabled=True))
-    if not targets:  # what is open then is told when there is one
+    if not targets:  # reported when there is one
         return
     for batch in _batches(rule, alerts, now):
         _write(rule, targets, batch, alerts, now)
 
 
 def _batches(rule: AlertRule, alerts: dict[int, Alert], now: datetime) -> list[Batch]:
-    """Adds to ``alerts`` those that are over and have not been told to be."""
+    """Adds to ``alerts`` those that are over and were not yet reported to be."""
     told = dict(
-        AlertNotice.objects.filter(rule=rule, over=False).values_list("alert_id", "told_at")
+        AlertNotice.objects.filter(rule=rule, over=False).values_list("alert_id", "reported_at")
     )
     gone = told.keys() - alerts.keys()
     if gone:
         alerts.update(Alert.objects.exclude(OPEN).in_bulk([*gone]))
-        if not rule.tells_resolved:
+        if not rule.reports_resolved:
             _finish(rule, gone)
     known = [
         _known(alert, told.get(pk))
@@ -92,9 +93,10 @@ def _write(
         for target in targets
     ])  # fmt: skip
     AlertNotice.objects.bulk_create(
-        [AlertNotice(rule=rule, alert=alert, told_at=now) for alert in new], ignore_conflicts=True
+        [AlertNotice(rule=rule, alert=alert, reported_at=now) for alert in new],
+        ignore_conflicts=True,
     )
-    AlertNotice.objects.filter(rule=rule, alert__in=again).update(told_at=now)
+    AlertNotice.objects.filter(rule=rule, alert__in=again).update(reported_at=now)
     _finish(rule, batch.over)
 
 
@@ -103,14 +105,14 @@ def _finish(rule: AlertRule, numbers: Iterable[int]) -> None:
 
 
 def _forget_disabled() -> None:
-    """What a rule told of before it was disabled is not told to be over when it is enabled
+    """What a rule reported before it was disabled is not reported to be over when it is enabled
     again."""
     rows = AlertNotice.objects.filter(over=False, rule__enabled=False)
     if rows.exists():
         rows.filter(~Q(alert__resolved_at=None)).update(over=True)
 
 
-def _known(alert: Alert, told_at: datetime | None) -> Known:
+def _known(alert: Alert, reported_at: datetime | None) -> Known:
     return Known(
         alert.pk,
         alert.kind,
@@ -123,5 +125,5 @@ def _known(alert: Alert, told_at: datetime | None) -> Known:
         alert.acknowledged_at is not None,
         alert.silenced_until,
         alert.resolved_at,
-        told_at,
+        reported_at,
     )

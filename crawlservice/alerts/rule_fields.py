@@ -69,8 +69,8 @@ def _names(names: Iterable[str], field: str, most: int) -> list[str]:
 
 @transaction.atomic
 def make_default(targets: Iterable[AlertTarget]) -> AlertRule:
-    """A rule that tells these targets of everything from warnings on. Adds them to the one that is
-    there. Raises django.db.Error."""
+    """A rule that reports everything from warnings on to these targets. Adds them to one that
+    is there. Raises django.db.Error."""
     rule, _ = AlertRule.objects.get_or_create(name=DEFAULT)
     rule.targets.add(*targets)
     return rule

@@ -1,4 +1,4 @@
-"""Rules: what a rule has to tell at this moment. Nothing here reads the database or a clock."""
+"""Rules: what a rule has to report at this moment. Nothing here reads the database or a clock."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from crawlservice.models import AlertRule, Severity
 
-GATHERING = timedelta(seconds=10)  # so that what happens together is told together
+GATHERING = timedelta(seconds=10)  # so that what happens together is one message
 
 
 @dataclass(frozen=True)
 class Known:
-    """An alert as a rule knows it. ``told_at``: when the rule told of it last; None: never."""
+    """An alert as a rule knows it. ``reported_at``: when the rule reported it last; None: never."""
 
     number: int
     kind: str
@@ -28,7 +28,7 @@ class Known:
     acknowledged: bool = False
     silenced_until: datetime | None = None
     resolved_at: datetime | None = None
-    told_at: datetime | None = None
+    reported_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ def decide(
     rule: AlertRule, alerts: Iterable[Known], last: Mapping[str, datetime], now: datetime
 ) -> list[Batch]:
     """The messages to be made now. ``alerts``: the open ones, and those that are over of which the
-    rule has told and not yet said so. ``last``: by condition, when its last message was made."""
+    rule has reported and not yet said so. ``last``: by condition, the time of its last message."""
     quiet = is_quiet(rule.quiet_from, rule.quiet_until, rule.timezone, now)
     by_kind: defaultdict[str, list[Known]] = defaultdict(list)
     for alert in alerts:
         passes = not quiet or (rule.severe_passes and alert.severity >= Severity.SEVERE)
-        if passes and (alert.told_at is not None or wants(rule, alert)):
+        if passes and (alert.reported_at is not None or wants(rule, alert)):
             by_kind[alert.kind].append(alert)
     found = (_batch(rule, kind, known, last.get(kind), now) for kind, known in by_kind.items())
     return [batch for batch in found if batch is not None]
@@ -92,12 +92,12 @@ def _batch(
         and not alert.acknowledged
         and (alert.silenced_until is None or alert.silenced_until <= now)
     ]
-    new = [alert for alert in open_ if alert.told_at is None]
+    new = [alert for alert in open_ if alert.reported_at is None]
     again = [alert for alert in open_ if _is_due_again(rule, alert, now)]
     over = [
         alert
         for alert in alerts
-        if rule.tells_resolved and alert.resolved_at is not None and alert.told_at is not None
+        if rule.reports_resolved and alert.resolved_at is not None and alert.reported_at is not None
     ]
     if not (new or again or over):
         return None
@@ -110,6 +110,6 @@ def _batch(
 
 
 def _is_due_again(rule: AlertRule, alert: Known, now: datetime) -> bool:
-    if alert.told_at is None or not rule.repeat_hours:
+    if alert.reported_at is None or not rule.repeat_hours:
         return False
-    return now - alert.told_at >= timedelta(hours=rule.repeat_hours)
+    return now - alert.reported_at >= timedelta(hours=rule.repeat_hours)

@@ -126,8 +126,8 @@ def get(number: int) -> Alert:
 
 
 def acknowledge(numbers: Collection[int], who: Mapping[str, Any]) -> int:
-    """Records that somebody looks after these open alerts: they are not told again until they are
-    over. ``who``: as for the journal. Returns how many were not acknowledged before. Raises
+    """Records that somebody looks after these open alerts: they are not reported again until
+    they are over. ``who``: as for the journal. Returns how many were not acknowledged before. Raises
     django.db.Error."""
     user = who.get("user")
     rows = _open(numbers).filter(acknowledged_at=None)
@@ -145,7 +145,7 @@ def withdraw(numbers: Collection[int], who: Mapping[str, Any]) -> int:
 
 
 def silence(numbers: Collection[int], hours: float, now: datetime, who: Mapping[str, Any]) -> int:
-    """For this many hours nothing is told of these open alerts, and "What needs me" leaves them
+    """For this many hours these open alerts are not reported, and "What needs me" leaves them
     out. Returns how many. Raises django.db.Error."""
     until = now + timedelta(hours=hours)
     return _decide(

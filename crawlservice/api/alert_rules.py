@@ -29,7 +29,7 @@ router = Router(tags=["alerts"])
 RULES = 1_000  # most rules, and targets, that are listed
 SAME = (
     "name", "enabled", "group_minutes", "quiet_from", "quiet_until", "timezone", "severe_passes",
-    "repeat_hours", "tells_resolved", "thresholds", "spiders", "hosts", "labels",
+    "repeat_hours", "reports_resolved", "thresholds", "spiders", "hosts", "labels",
 )  # fmt: skip
 
 

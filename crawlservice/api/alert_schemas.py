@@ -103,7 +103,7 @@ class RuleIn(Given):
     timezone: Annotated[str, Field(max_length=64, pattern=TEXT)] = "UTC"
     severe_passes: bool = True
     repeat_hours: Annotated[int, Field(ge=0, le=720)] = Field(24, description="0: never")
-    tells_resolved: bool = True
+    reports_resolved: bool = True
 
 
 class RuleOut(BaseModel):
@@ -123,7 +123,7 @@ class RuleOut(BaseModel):
     timezone: str
     severe_passes: bool
     repeat_hours: int
-    tells_resolved: bool
+    reports_resolved: bool
 
 
 class RulesOut(BaseModel):

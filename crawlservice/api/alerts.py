@@ -59,7 +59,7 @@ def show_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
 
 @router.post("/alerts/{alert_id}/acknowledge", auth=HANDLE, response={200: AlertOut, **WRITING})
 def acknowledge_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
-    """Records that somebody looks after it: it is not told again until it is over."""
+    """Records that somebody looks after it: it is not reported again until it is over."""
     state.get(alert_id)
     state.acknowledge([alert_id], _caller(request).who)
     return _show(alert_id)
@@ -69,7 +69,7 @@ def acknowledge_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
 def silence_alert(
     request: HttpRequest, alert_id: Id, body: Annotated[SilenceIn, Body()]
 ) -> AlertOut:
-    """For some hours nothing is told of it."""
+    """For some hours it is not reported."""
     state.get(alert_id)
     state.silence([alert_id], body.hours, clock.now(), _caller(request).who)
     return _show(alert_id)

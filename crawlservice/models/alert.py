@@ -1,4 +1,4 @@
-"""Alerts: what needs somebody, the rules that say whom to tell, and the messages on their way."""
+"""Alerts: what needs somebody, the rules that say who is notified, and their messages."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class AlertTarget(models.Model):
 
 
 class AlertRule(models.Model):
-    """Which alerts are told to which targets, and when."""
+    """Which alerts are reported to which targets, and when."""
 
     name = models.CharField(_("name"), max_length=100, unique=True)
     enabled = models.BooleanField(_("enabled"), default=True)
@@ -139,7 +139,7 @@ class AlertRule(models.Model):
         _("quiet until"),
         null=True,
         blank=True,
-        help_text=_("no messages in these hours; what is still open then is told afterwards"),
+        help_text=_("no messages in these hours; what is still open then is reported afterwards"),
     )
     timezone = models.CharField(
         _("time zone"), max_length=64, default="UTC", help_text=_("such as Asia/Shanghai")
@@ -147,7 +147,7 @@ class AlertRule(models.Model):
     severe_passes = models.BooleanField(
         _("severe ones pass"),
         default=True,
-        help_text=_("severe alerts are told in quiet hours, too"),
+        help_text=_("severe alerts are reported in quiet hours, too"),
     )
     repeat_hours = models.PositiveSmallIntegerField(
         _("repeat, hours"),
@@ -155,8 +155,8 @@ class AlertRule(models.Model):
         validators=(MinValueValidator(0), MaxValueValidator(720)),
         help_text=_("while an alert lasts and nobody has acknowledged it; 0: never"),
     )
-    tells_resolved = models.BooleanField(
-        _("tell resolved"), default=True, help_text=_("also tell when an alert is over")
+    reports_resolved = models.BooleanField(
+        _("report resolved"), default=True, help_text=_("also report when an alert is over")
     )
 
     class Meta:
@@ -169,12 +169,12 @@ class AlertRule(models.Model):
 
 
 class AlertNotice(models.Model):
-    """That a rule has told of an alert. ``over``: nothing more is to be told of it."""
+    """That a rule has reported an alert. ``over``: it needs nothing more about it."""
 
     rule = models.ForeignKey(AlertRule, models.CASCADE, db_index=False)
     # Without a constraint: old alerts are deleted in batches, and their notices before them.
     alert = models.ForeignKey(Alert, models.CASCADE, related_name="notices", db_constraint=False)
-    told_at = models.DateTimeField()
+    reported_at = models.DateTimeField()
     over = models.BooleanField(default=False)
 
     class Meta:
@@ -184,7 +184,7 @@ class AlertNotice(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.rule_id} told of {self.alert_id}"
+        return f"{self.rule_id} reported {self.alert_id}"
 
 
 class AlertMessage(models.Model):

@@ -315,7 +315,7 @@ def test_the_default_rule_is_one_click(admin: Client) -> None:
     assert "Make a target first" in admin.post(f"{RULES}default/", follow=True).content.decode()
     AlertTarget.objects.create(name="chat", kind="mail")
     AlertTarget.objects.create(name="off", kind="mail", enabled=False)
-    assert "Tell all targets" in look(admin, RULES)
+    assert "Report everything from warnings on" in look(admin, RULES)
     admin.post(f"{RULES}default/")
     admin.post(f"{RULES}default/")
     rule = AlertRule.objects.get()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.db.models.functions import Now
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from msgspec.structs import replace
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -417,3 +418,12 @@ def test_a_service_that_never_had_a_node_has_no_alert(service: Frontier) -> None
     add_task()
     assert state.checked_at() is None
     assert not leader_watch.look(clock.now())
+
+
+def test_the_metrics_count_open_alerts(look: Look) -> None:
+    add_task(outcome="failed")
+    look()
+    page = Client(SERVER_NAME="localhost").get("/metrics").content.decode()
+    assert 'crawlframe_alerts{severity="severe"} 1.0' in page
+    assert 'crawlframe_alerts{severity="notice"} 0.0' in page
+    assert "crawlframe_alerts_checked_seconds 0." in page

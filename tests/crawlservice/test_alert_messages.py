@@ -142,7 +142,7 @@ def test_each_target_gets_its_own(target: AlertTarget, receiver: Receiver) -> No
 
 
 def test_a_rule_without_resolved_messages_is_done_when_it_is_over(target: AlertTarget) -> None:
-    add_rule(target, tells_resolved=False)
+    add_rule(target, reports_resolved=False)
     find(clock.now() - HOUR, "shop")
     announce(clock.now())
     find(clock.now())

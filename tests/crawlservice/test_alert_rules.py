@@ -44,7 +44,7 @@ def test_the_first_waits_a_moment_for_others() -> None:
 
 def test_further_ones_of_the_kind_wait_until_the_group_is_over() -> None:
     last = {"task_failed": NOW - timedelta(minutes=4)}
-    alerts = [known(1, told_at=NOW - timedelta(minutes=4)), known(2), known(3)]
+    alerts = [known(1, reported_at=NOW - timedelta(minutes=4)), known(2), known(3)]
     assert decide(rule(), alerts, last, NOW) == []
     later = NOW + timedelta(minutes=1)
     assert decide(rule(), alerts, last, later) == told(Batch("task_failed", [2, 3], [], []))
@@ -53,7 +53,7 @@ def test_further_ones_of_the_kind_wait_until_the_group_is_over() -> None:
 
 
 def test_it_is_told_once_and_repeated_after_hours_until_somebody_acknowledges() -> None:
-    alert = known(told_at=NOW)
+    alert = known(reported_at=NOW)
     assert decide(rule(), [alert], {}, NOW + timedelta(hours=23)) == []
     later = NOW + timedelta(hours=24)
     assert decide(rule(), [alert], {}, later) == told(Batch("task_failed", [], [1], []))
@@ -69,10 +69,10 @@ def test_what_is_acknowledged_or_silenced_before_it_was_told_is_not_told() -> No
 
 
 def test_that_it_is_over_is_told_to_whom_it_was_told() -> None:
-    over = known(told_at=LONG_AGO, resolved_at=NOW - timedelta(minutes=1))
+    over = known(reported_at=LONG_AGO, resolved_at=NOW - timedelta(minutes=1))
     assert decide(rule(), [over], {}, NOW) == told(Batch("task_failed", [], [], [1]))
-    assert decide(rule(tells_resolved=False), [over], {}, NOW) == []
-    assert decide(rule(), [replace(over, told_at=None)], {}, NOW) == []
+    assert decide(rule(reports_resolved=False), [over], {}, NOW) == []
+    assert decide(rule(), [replace(over, reported_at=None)], {}, NOW) == []
     # Also if the rule would not tell of it now: its threshold was raised meanwhile.
     assert decide(rule(kinds=["silent"]), [over], {}, NOW) != []
 

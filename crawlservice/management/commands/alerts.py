@@ -41,7 +41,7 @@ class Command(ServiceCommand):
         kind.add_argument("--webhook", metavar="NAME", help="of a webhook")
         test = what.add_parser("test", help="send a test message to a target")
         test.add_argument("name")
-        what.add_parser("default", help="make the rule that tells all targets of everything")
+        what.add_parser("default", help="make the rule that reports everything to all targets")
 
     def handle(self, *args: Any, **options: Any) -> None:
         {
@@ -118,4 +118,4 @@ class Command(ServiceCommand):
         names = [target.name for target in targets]
         verb = "change_alertrule" if known else "add_alertrule"
         record(verb, name=rule.name, id=rule.pk, targets=names, **WHO)
-        self.stdout.write(f"the rule {rule.name} tells {', '.join(names)}")
+        self.stdout.write(f"the rule {rule.name} reports to {', '.join(names)}")
