@@ -127,8 +127,8 @@ def get(number: int) -> Alert:
 
 def acknowledge(numbers: Collection[int], who: Mapping[str, Any]) -> int:
     """Records that somebody looks after these open alerts: they are not reported again until
-    they are over. ``who``: as for the journal. Returns how many were not acknowledged before. Raises
-    django.db.Error."""
+    they are over. ``who``: as for the journal. Returns how many were not acknowledged before.
+    Raises django.db.Error."""
     user = who.get("user")
     rows = _open(numbers).filter(acknowledged_at=None)
     by = user.pk if user is not None and user.is_authenticated else None

@@ -45,7 +45,7 @@ def monitor(service: Frontier) -> AlertMonitor:
 
 
 def counts(**fields: Any) -> Counts:
-    usual = {
+    usual: dict[str, Any] = {
         "state": "running", "na": 100, "nf": 0, "ne": 0, "duplicates": 0, "limited": 0,
         "in_progress": 0, "delayed": 0, "parked": 0,
     }  # fmt: skip

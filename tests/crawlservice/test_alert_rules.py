@@ -17,7 +17,11 @@ LONG_AGO = NOW - timedelta(hours=1)
 
 
 def known(number: int = 1, **fields: Any) -> Known:
-    usual = {"kind": "task_failed", "severity": Severity.SEVERE, "opened_at": LONG_AGO}
+    usual: dict[str, Any] = {
+        "kind": "task_failed",
+        "severity": Severity.SEVERE,
+        "opened_at": LONG_AGO,
+    }
     return Known(number, **(usual | fields))
 
 
