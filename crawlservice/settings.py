@@ -74,6 +74,13 @@ def _apps(variable: str) -> list[str]:
     return names
 
 
+def _one_of(variable: str, words: tuple[str, ...]) -> str:
+    text = _text(variable).lower() or words[0]
+    if text not in words:
+        raise ConfigError(f"{variable}={text!r} must be one of {', '.join(words)}")
+    return text
+
+
 def _share(variable: str, default: float) -> float:
     text = _text(variable) or str(default)
     try:
@@ -130,6 +137,23 @@ SESSION_IDLE = _number("CRAWLFRAME_SESSION_IDLE", 8 * 3600, least=0)  # seconds;
 CSRF_FAILURE_VIEW = "crawlservice.web.refusals.form_refused"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+
+# Mail of alerts. Without a host none is sent.
+EMAIL_HOST = _text("CRAWLFRAME_SMTP_HOST")
+EMAIL_SECURITY = _one_of("CRAWLFRAME_SMTP_SECURITY", ("starttls", "tls", "none"))
+EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL_SECURITY == "starttls", EMAIL_SECURITY == "tls"
+EMAIL_PORT = _number(
+    "CRAWLFRAME_SMTP_PORT", {"starttls": 587, "tls": 465, "none": 25}[EMAIL_SECURITY], most=65_535
+)
+EMAIL_HOST_USER = _text("CRAWLFRAME_SMTP_USER")
+EMAIL_HOST_PASSWORD = _text("CRAWLFRAME_SMTP_PASSWORD")
+EMAIL_TIMEOUT = 20  # seconds
+DEFAULT_FROM_EMAIL = _text("CRAWLFRAME_MAIL_FROM")
+if EMAIL_HOST and "@" not in DEFAULT_FROM_EMAIL:
+    raise ConfigError(
+        "CRAWLFRAME_SMTP_HOST is set, so CRAWLFRAME_MAIL_FROM must name the sender, such as "
+        "crawls@example.com"
+    )
 
 API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a minute
 API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.keys import Keys
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.rows import Rows
 
@@ -144,6 +145,25 @@ class Hosts:
                     if state.why == "blocked" or until[name] > int(now):
                         found[name] = (state.why, _seconds(until[name]))
         return found
+
+    def longest_due(self) -> tuple[str, float] | None:
+        """The host that has been due for the longest time without being served, and for how many
+        seconds; None: none is due. It costs the same however many hosts there are."""
+        oldest: tuple[str, float] | None = None
+        for partition, keys in enumerate(self._store.keys):
+            (now,) = self._store.run("hosts", partition, pack([]))
+            for name, due in self._store.redis.zrange(keys("HOSTS"), 0, 0, withscores=True):
+                waited = (int(now) - due) / 1000
+                if waited > 0 and (oldest is None or waited > oldest[1]):
+                    oldest = self._one_of(keys, name.decode(errors="replace")), waited
+        return oldest
+
+    def _one_of(self, keys: Keys, name: str) -> str:
+        """A host; of those that an address stands for, the first that waits."""
+        if not name.startswith("@"):
+            return name
+        first = self._store.redis.zrange(keys("WAITING", name[1:]), 0, 0)
+        return first[0].decode(errors="replace") if first else name
 
     def _state(self, partition: int, name: str, now: int, row: list[Any]) -> HostState:
         flat, queued, delay, concurrency, adaptive = row

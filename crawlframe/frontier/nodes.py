@@ -31,6 +31,7 @@ class NodeHealth(msgspec.Struct, frozen=True):
     missing: int = 0  # workers that have been missing for longer than replacing one takes
     deaths: int = 0  # workers that died or were killed in the last DEATHS_WITHIN seconds
     waits: str = ""  # what its results or its chores wait for, such as an unreachable database
+    disk: int = 0  # percent used of the disk with its var directory; 0: unknown
 
 
 class NodeInfo(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ SUPERUSER = "superuser"  # no group: Django's own
 
 LOOKED_AT = (
     "task", "page", "item", "generation", "era", "event", "schedule", "run", "host", "robotsfile",
-    "recipe", "recipeversion",
+    "recipe", "recipeversion", "alert",
 )  # fmt: skip
 VIEWER = tuple(f"view_{name}" for name in LOOKED_AT)
 SUBMITTER = (*VIEWER, "submit_task", *(f"{verb}_token" for verb in ("add", "view", "change")))
@@ -26,14 +26,24 @@ OPERATOR = (
     *SUBMITTER,
     "steer_task",
     "forget_generation",
-    *(f"{verb}_{name}" for name in ("schedule", "recipe") for verb in ("add", "change", "delete")),
+    "handle_alert",
+    *(
+        f"{verb}_{name}"
+        for name in ("schedule", "recipe", "alertrule")
+        for verb in ("add", "change", "delete")
+    ),
+    *(f"view_{name}" for name in ("alertrule", "alerttarget", "alertmessage")),
     "view_webhook",
     "view_delivery",
     "view_action",
 )
 ADMINISTRATOR = (
     *OPERATOR,
-    *(f"{verb}_{name}" for name in ("webhook", "user") for verb in ("add", "change", "delete")),
+    *(
+        f"{verb}_{name}"
+        for name in ("webhook", "alerttarget", "user")
+        for verb in ("add", "change", "delete")
+    ),
     "view_user",
     "view_group",
     "delete_task",
@@ -60,10 +70,12 @@ TOLD: dict[str, _StrPromise] = {
     "viewer": _("viewer: sees everything except people"),
     "submitter": _("submitter: also submits tasks, and controls their own"),
     "operator": _(
-        "operator: also controls all tasks and hosts, manages schedules and recipes, reads the "
-        "journal"
+        "operator: also controls all tasks and hosts, manages schedules, recipes and rules of "
+        "alerts, reads the journal"
     ),
-    "administrator": _("administrator: also manages users and webhooks, deletes tasks"),
+    "administrator": _(
+        "administrator: also manages users, webhooks and alert targets, deletes tasks"
+    ),
     SUPERUSER: _("superuser: everything"),
 }
 

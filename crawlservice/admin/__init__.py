@@ -1,8 +1,12 @@
-"""The admin: tasks with their progress and actions; schedules, recipes and webhooks; pages, items,
-hosts, nodes, robots.txt, events, eras and the journal, read-only; users with their roles; tokens;
-credentials of hosts."""
+"""The admin: tasks with their progress and actions; schedules, recipes and webhooks; alerts, their
+rules, targets and messages; pages, items, hosts, nodes, robots.txt, events, eras and the journal,
+read-only; users with their roles; tokens; credentials of hosts."""
 
 from crawlservice.admin import (
+    alertmessages,
+    alertrules,
+    alerts,
+    alerttargets,
     credentials,
     deliveries,
     hosts,
@@ -21,6 +25,7 @@ from crawlservice.admin import (
 )  # fmt: skip
 
 __all__ = (
-    "credentials", "deliveries", "hosts", "items", "journal", "ledger", "nodes", "people",
-    "recipes", "robots", "runs", "schedules", "tasks", "tokens", "webhooks",
+    "alertmessages", "alertrules", "alerts", "alerttargets", "credentials", "deliveries", "hosts",
+    "items", "journal", "ledger", "nodes", "people", "recipes", "robots", "runs", "schedules",
+    "tasks", "tokens", "webhooks",
 )  # fmt: skip

@@ -24,6 +24,7 @@ from crawlservice.models import Action
 
 WHO = ("command", "by_itself")  # keys of ``detail`` that say who acted when no user did
 VERBS = {
+    "acknowledge": _("acknowledge"),
     "add": _("add"),
     "cancel": _("cancel"),
     "change": _("change"),
@@ -54,6 +55,7 @@ VERBS = {
     "retry": _("retry"),
     "retry errors": _("retry errors"),
     "revoke": _("revoke"),
+    "reopen": _("reopen"),
     "reseal": _("reseal"),
     "restore": _("restore"),
     "retire": _("retire"),
@@ -62,13 +64,19 @@ VERBS = {
     "run": _("run"),
     "send again": _("send again"),
     "save": _("save"),
+    "send again alert message": _("send alert message again"),
     "setup": _("setup"),
+    "silence": _("silence"),
     "stop": _("stop"),
     "submit": _("submit"),
     "take over redis": _("take over Redis"),
     "test": _("test"),
 }
 THINGS = {
+    "alert": _("alert"),
+    "alert target": _("alert target"),
+    "alertrule": _("alert rule"),
+    "alerttarget": _("alert target"),
     "credential": _("credential"),
     "group": _("role"),
     "host": _("host"),

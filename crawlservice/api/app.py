@@ -6,6 +6,8 @@ from django.urls import URLPattern
 from ninja import NinjaAPI
 
 from crawlservice.api import (
+    alert_rules,
+    alerts,
     error_groups,
     errors,
     events,
@@ -42,9 +44,9 @@ api = NinjaAPI(
 errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
-    *(tasks, labels, log, items, tables, pages, error_groups, spiders, nodes, hosts, schedules),
-    events,
-)
+    tasks, labels, log, items, tables, pages, error_groups, spiders, nodes, hosts, schedules,
+    events, alerts, alert_rules,
+)  # fmt: skip
 for part in PARTS:
     api.add_router("", part.router)
 

@@ -21,6 +21,8 @@ from crawlframe.errors import (
     FrontierError,
     UnknownSpider,
 )
+from crawlservice.alerts.kinds import BadRule
+from crawlservice.alerts.state import UnknownAlert
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.hosts.names import BadHost, UnknownHost
 from crawlservice.monitoring.lives import UnknownNode
@@ -97,6 +99,8 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (UnknownGroup, 404, "unknown_group", ""),
     (UnknownRetry, 404, "unknown_retry", ""),
     (SpiderDisabled, 409, "spider_disabled", ""),
+    (UnknownAlert, 404, "unknown_alert", ""),
+    (BadRule, 422, "invalid", ""),
     (BadHost, 422, "invalid", ""),
     (WrongState, 409, "wrong_state", ""),
     (ExportError, 422, "export", ""),

@@ -17,11 +17,24 @@ from prometheus_client.registry import Collector
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
+from crawlservice.alerts import state
 from crawlservice.api import health
 from crawlservice.api.auth import caller_of
 from crawlservice.api.errors import NotAllowed, answer
+from crawlservice.connections import clock
 from crawlservice.ledger.recovery import newest
-from crawlservice.models import HELD, Generation, Host, Item, Page, Schedule, Task
+from crawlservice.models import (
+    HELD,
+    OPEN,
+    Alert,
+    Generation,
+    Host,
+    Item,
+    Page,
+    Schedule,
+    Severity,
+    Task,
+)
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
 from crawlservice.tasks.progress import read
@@ -100,6 +113,7 @@ def _of_database() -> Iterator[Metric]:
         "hosts that block, or have asked for a wait of more than an hour",
         value=Host.objects.filter(HELD).count(),
     )
+    yield from _of_alerts()
     ended = Task.objects.order_by().exclude(outcome="").values_list("outcome")
     outcomes = dict.fromkeys(Task.Outcome.values, 0) | dict(ended.annotate(n=Count("pk")))
     yield _gauges("ended_tasks", "tasks that have ended, by outcome", "outcome", outcomes)
@@ -118,6 +132,19 @@ def _of_schedules() -> Iterator[Metric]:
         failing.add_metric([name, spider], bool(problem))
     yield _gauges("schedules", "schedules by state", "state", states)
     yield failing
+
+
+def _of_alerts() -> Iterator[Metric]:
+    rows = Alert.objects.filter(OPEN).order_by().values_list("severity").annotate(n=Count("pk"))
+    counts = {Severity(severity).name.lower(): n for severity, n in rows}
+    found = {severity.name.lower(): 0 for severity in Severity} | counts
+    yield _gauges("alerts", "open alerts by severity", "severity", found)
+    if (checked := state.checked_at()) is not None:
+        yield GaugeMetricFamily(
+            "crawlframe_alerts_checked_seconds",
+            "seconds since a leading node last looked for alerts",
+            value=max(0.0, (clock.now() - checked).total_seconds()),
+        )
 
 
 def _given(model: type[Model]) -> int:

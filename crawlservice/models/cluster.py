@@ -20,6 +20,9 @@ class Installation(models.Model):
     key_check = models.TextField(default="", db_default="", blank=True, editable=False)
     created_at = models.DateTimeField(db_default=Now())
     signalled = models.BigIntegerField(null=True, help_text="last event that was sent as a signal")
+    checked_at = models.DateTimeField(
+        null=True, help_text="when a leading steward last looked for alerts"
+    )
 
     def __str__(self) -> str:
         return str(self.uuid)

@@ -14,8 +14,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import NO_ERRORS
 from crawlframe.request import END_URL, ROOT_URL
 from crawlservice.connections.frontier import refusal
-from crawlservice.models import HELD, Event, Page, Schedule, Task
-from crawlservice.models import Host as HeldHost
+from crawlservice.models import Event, Page, Task
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
 from crawlservice.monitoring.ttl_cache import ttl_cache
@@ -46,9 +45,8 @@ class Totals:
 class Overview:
     """``running``: the latest SHOWN of the open tasks; ``ended``: the last ENDED that have ended,
     the latest first; ``known``: nodes, or None while Redis is unreachable. ``partial``: more than
-    OPEN tasks are open, and the totals cover the latest OPEN. ``failing``: schedules that cannot
-    start, at most SHOWN. ``refusal``: why Redis is not used although it answers. ``unreadable``:
-    rows of Redis that were set aside. ``held``: hosts that are held, the latest SHOWN."""
+    OPEN tasks are open, and the totals cover the latest OPEN. ``refusal``: why Redis is not used
+    although it answers. ``unreadable``: rows of Redis that were set aside."""
 
     totals: Totals
     running: list[Forecast]
@@ -56,10 +54,8 @@ class Overview:
     known: list[Node] | None
     skew: str
     partial: bool
-    failing: list[Schedule]
     refusal: str = ""
     unreadable: int = 0
-    held: list[HeldHost] = field(default_factory=list)
 
     @property
     def troubled(self) -> list[Node]:
@@ -119,14 +115,10 @@ def snapshot() -> Overview:
         live=known is not None,
     )
     skew = nodes.skew_line(known or ())
-    failing = [*Schedule.objects.exclude(problem="").order_by("problem_since")[:SHOWN]]
     running = forecasts(found[:SHOWN])
     refused = refusal() if known is None else ""
     partial = len(tasks) > OPEN
-    held = [*HeldHost.objects.filter(HELD).order_by("-pk")[:SHOWN]]
-    return Overview(
-        totals, running, _ended(), known, skew, partial, failing, refused, unreadable, held
-    )
+    return Overview(totals, running, _ended(), known, skew, partial, refused, unreadable)
 
 
 def _nodes() -> tuple[list[Node] | None, int]:

@@ -19,6 +19,9 @@ from crawlframe.frontier import Frontier
 from crawlservice.hosts.idle import IdleHosts, IdleRobots
 from crawlservice.models import (
     Action,
+    Alert,
+    AlertMessage,
+    AlertNotice,
     Delivery,
     ErrorGroup,
     Event,
@@ -144,9 +147,27 @@ def ended_lives(living: Collection[int]) -> Rows:
     return rows.exclude(pk__in=[*living]).order_by("started_at")
 
 
+def old_alert_messages() -> Rows:
+    """Messages that were sent or given up."""
+    rows = AlertMessage.objects.filter(created_at__lt=_before(settings.KEEP_EVENTS), next_at=None)
+    return rows.order_by("created_at")
+
+
+def old_notices() -> Rows:
+    """Of alerts that were resolved that long ago, told or not."""
+    return AlertNotice.objects.filter(alert__resolved_at__lt=_before(settings.KEEP_EVENTS))
+
+
+def old_alerts() -> Rows:
+    rows = Alert.objects.filter(resolved_at__lt=_before(settings.KEEP_EVENTS))
+    rows = rows.alias(left=_one(AlertNotice.objects.filter(alert=OuterRef("pk"))))
+    return rows.filter(left=None).order_by("resolved_at")
+
+
 KINDS: tuple[Kind, ...] = (
     old_samples, old_keys, old_runs, old_deliveries, old_events, old_actions, old_tokens,
     old_groups,
+    old_alert_messages, old_notices, old_alerts,
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from crawlservice.webhooks.deliveries import create_deliveries
 from crawlservice.webhooks.signal_sender import SignalSender
 
 if TYPE_CHECKING:
+    from crawlservice.alerts.sender import AlertSender
     from crawlservice.webhooks.sender import WebhookSender
 
 
@@ -21,6 +22,7 @@ class Senders:
         self._settings = settings
         self._signals = SignalSender()
         self._webhooks: WebhookSender | None = None
+        self._alerts: AlertSender | None = None
 
     def send_signals(self) -> None:
         """Sends Django signals, if any has a receiver."""
@@ -37,8 +39,19 @@ class Senders:
             self._webhooks = WebhookSender(self._settings)
         self._webhooks.keep_going()
 
+    def send_alerts(self, due: bool) -> None:
+        """Sends the messages of alerts. ``due``: whether one is to be sent."""
+        if not due:
+            return
+        if self._alerts is None:
+            from crawlservice.alerts.sender import AlertSender
+
+            self._alerts = AlertSender(self._settings)
+        self._alerts.keep_going()
+
     def stop(self) -> None:
         """Ends them after their current steps."""
         self._signals.stop()
-        if self._webhooks is not None:
-            self._webhooks.stop()
+        for sender in (self._webhooks, self._alerts):
+            if sender is not None:
+                sender.stop()

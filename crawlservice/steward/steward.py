@@ -21,6 +21,7 @@ from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.node import messages
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.task_finisher import end_tasks
+from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.connections import installation
 from crawlservice.connections.database import migrations
 from crawlservice.connections.watch import watch
@@ -59,6 +60,8 @@ class Steward:
         self._lives = lives.LivesMonitor(settings.lease)
         self._pruner = Pruner.of(frontier)
         self._settler = Settler()
+        self._alerts = AlertMonitor(frontier)
+        self._counts: dict[int, Counts | None] = {}  # of the active tasks, in this round
         self._settings = settings
         self._senders = Senders(settings)
         self._name = f"{settings.key_prefix}:steward"
@@ -142,6 +145,7 @@ class Steward:
             lambda: bulk_retry.work(self._still_here),
             self._senders.send_webhooks,
             self._senders.send_signals,
+            lambda: self._senders.send_alerts(self._alerts.tick(self._counts)),
             self._pruner.tick,
             self._settler.tick,
         ]
@@ -167,7 +171,7 @@ class Steward:
                 log.info("another steward leads now")
         self._leading = bool(self._lock.acquire())
         if self._leading:
-            self._settler = Settler()
+            self._settler, self._alerts = Settler(), AlertMonitor(self._frontier)
         return self._leading
 
     def _check_migrations(self) -> None:
@@ -209,7 +213,7 @@ class Steward:
     def _check_tasks(self) -> None:
         known = set(self._frontier.open_tasks())
         tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
-        found = self._frontier.counts_of(tasks.keys() & known)
+        self._counts = found = self._frontier.counts_of(tasks.keys() & known)
         self._examine_still(found)
         until = time.monotonic() + SWEEP
         for pk, counts in found.items():

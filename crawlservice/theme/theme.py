@@ -123,6 +123,10 @@ UNFOLD = {
                 "separator": True,
                 "items": [
                     _list("event", _("Events"), "notifications"),
+                    _list("alert", _("Alerts"), "notification_important"),
+                    _list("alertrule", _("Alert rules"), "rule"),
+                    _list("alerttarget", _("Alert targets"), "contacts"),
+                    _list("alertmessage", _("Alert messages"), "outgoing_mail"),
                     _list("webhook", _("Webhooks"), "webhook"),
                     _list("hostcredential", _("Credentials"), "passkey"),
                     _list("delivery", _("Deliveries"), "outbox"),

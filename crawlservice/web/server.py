@@ -27,7 +27,11 @@ def _number(variable: str, default: int) -> int:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Makes the first process, which can import the project by now, warn of unknown settings."""
+    """Called in each process, which can import the project by now: makes the first one warn of
+    unknown settings, and all of them watch that a node leads."""
+    from crawlservice.alerts.leader_watch import LeaderWatch
+
+    LeaderWatch().start()
     if worker.age == 1:
         from crawlservice.environment import warnings
 

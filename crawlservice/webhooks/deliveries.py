@@ -180,16 +180,16 @@ def sample_message(webhook: Webhook) -> WebhookMessage:
     """A message without content, to test a webhook. Raises SealError."""
     name = f"evt_test_{secrets.token_hex(8)}"
     content = orjson.dumps({"id": name, "kind": "test", "created_at": None, "task": None})
-    return WebhookMessage(*_destination(webhook), name, content)
+    return WebhookMessage(*destination(webhook), name, content)
 
 
 def _message(webhook: Webhook, delivery: Delivery, attempt: int) -> WebhookMessage:
     event = delivery.event
     name = f"evt_{event.pk}"
-    return WebhookMessage(*_destination(webhook), name, body(event), delivery.pk, attempt)
+    return WebhookMessage(*destination(webhook), name, body(event), delivery.pk, attempt)
 
 
-def _destination(webhook: Webhook) -> tuple[str, str, str]:
+def destination(webhook: Webhook) -> tuple[str, str, str]:
     """Address, secret and login. Raises SealError."""
     url = webhook.url.replace(f"//{MASK}@", "//", 1)
     return url, unseal(webhook.sealed_secret), unseal(webhook.sealed_login)

@@ -54,9 +54,10 @@ def shop() -> SpiderInfo:
 @pytest.fixture(autouse=True)
 def forgetful() -> None:
     """Clears what earlier tests have cached."""
+    from crawlservice.alerts import needs
     from crawlservice.monitoring import charts, overview
 
-    for cached in (overview.snapshot, overview.hosts, charts.of_cluster):
+    for cached in (needs.snapshot, overview.snapshot, overview.hosts, charts.of_cluster):
         cached.clear()
 
 

@@ -27,11 +27,12 @@ class Told:
 
 class Receiver:
     """``answers``: path -> status; the default is 204. ``hang``: paths that only answer after a
-    release. ``location``: the target of a 302."""
+    release. ``location``: the target of a 302. ``texts``: path -> the body of the answer."""
 
     def __init__(self) -> None:
         self.told: list[Told] = []
         self.answers: dict[str, int] = {}
+        self.texts: dict[str, bytes] = {}
         self.hang: set[str] = set()
         self.location = ""
         self.released = threading.Event()
@@ -43,7 +44,7 @@ class Receiver:
                 receiver.told.append(Told(self.path, self.headers, body))  # type: ignore[arg-type]
                 if self.path in receiver.hang:
                     receiver.released.wait(60)
-                text = b"<b>sorry</b>"
+                text = receiver.texts.get(self.path, b"<b>sorry</b>")
                 self.send_response(receiver.answers.get(self.path, 200))
                 self.send_header("Content-Length", str(len(text)))
                 if receiver.location:

@@ -14,6 +14,7 @@ import pytest
 import schemathesis
 from django.contrib.auth.models import User
 from django.core.wsgi import get_wsgi_application
+from django.utils import timezone
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import not_a_server_error
@@ -26,7 +27,17 @@ from schemathesis.specs.openapi.checks import (
 
 from crawlservice.accounts import tokens
 from crawlservice.api import events
-from crawlservice.models import Era, Host, Page, Schedule, Task
+from crawlservice.models import (
+    Alert,
+    AlertMessage,
+    AlertRule,
+    AlertTarget,
+    Era,
+    Host,
+    Page,
+    Schedule,
+    Task,
+)
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
 CHECKED = [
@@ -52,6 +63,11 @@ def openapi(
     Schedule.objects.create(name="night", spider="shop", every=60)
     Host.objects.create(name="shop.example", statuses={"200": 3})
     add_page(ended_task, b"c", items=[{"n": 3}])
+    now = timezone.now()
+    Alert.objects.create(kind="task_failed", subject="shop", severity=3, since=now)
+    target = AlertTarget.objects.create(name="ops", kind="mail", shown="ops@example.com")
+    AlertRule.objects.create(name="all").targets.add(target)
+    AlertMessage.objects.create(target=target, kind="test", severity=1, title="t", text="t")
     return schemathesis.openapi.from_wsgi(
         "/api/v1/openapi.json", get_wsgi_application(), headers=known()
     )
@@ -88,9 +104,10 @@ def test_whatever_is_sent_the_answer_is_one_of_the_schema(
         @given(case=operation.as_strategy(generation_mode=mode))
         def send(case: Case) -> None:
             place = case.path_parameters
-            if mode.is_positive and place.get("task_id", 1) % 2 == 0:
-                place["task_id"] = 1  # that is there
+            for name in ("task_id", "alert_id", "rule_id", "target_id", "message_id"):
+                if mode.is_positive and place.get(name, 1) % 2 == 0:
+                    place[name] = 1  # that is there
             case.call_and_validate(checks=CHECKED, headers=headers)
 
         send()
-    assert len(tried) == 49, tried
+    assert len(tried) == 64, tried

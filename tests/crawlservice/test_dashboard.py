@@ -18,7 +18,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.rows import Rows
-from crawlservice.models import Event, Page, Sample, Schedule, Task
+from crawlservice.alerts import needs
+from crawlservice.models import Event, Page, Sample, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.tasks.submit import pause, submit
 from tests.crawlservice.conftest import redis_at
@@ -33,6 +34,7 @@ def admin(ended_task: Task) -> Client:
 
 
 def look(client: Client, part: str = "") -> str:
+    needs.snapshot.clear()
     overview.snapshot.clear()
     overview.hosts.clear()
     charts.of_cluster.clear()
@@ -115,15 +117,6 @@ def test_nodes_with_their_state_and_what_they_refused(
     assert "2 versions run: 1f00 (alpha, beta), 3f00 (gamma)" in page
     assert published.leases.held([1, 2, 3]) == {1: 0, 2: 1, 3: 0}
     assert states["beta"] == "busy"
-
-
-def test_a_schedule_that_cannot_start_is_marked(admin: Client) -> None:
-    values = {"spider": "shopp", "every": 60, "problem_since": timezone.now()}
-    Schedule.objects.create(name="nightly", problem="there is no spider <b>", **values)
-    Schedule.objects.create(name="fine", spider="shop", every=60)
-    page = look(admin)
-    assert texts(page, ".cf-trouble h2") == ["Schedule nightly cannot start"]
-    assert texts(page, ".cf-trouble pre") == ["there is no spider <b>"]
 
 
 def test_slow_and_failing_hosts(admin: Client, add_page: Callable[..., Page]) -> None:

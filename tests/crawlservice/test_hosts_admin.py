@@ -15,11 +15,13 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.hosts import HostOrder
 from crawlservice.accounts.roles import ROLES
 from crawlservice.admin.hostpage import DECISIONS
+from crawlservice.alerts import needs
+from crawlservice.alerts.monitor import AlertMonitor
+from crawlservice.connections import clock
 from crawlservice.hosts.chores import look_after
 from crawlservice.hosts.states import read
 from crawlservice.hosts.words import speed, why
 from crawlservice.models import Action, Host, Task
-from crawlservice.monitoring import overview
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.test_api_hosts import NAME, busy
@@ -235,12 +237,14 @@ def test_a_decision_while_redis_is_away_says_so(admin: Client) -> None:
 
 
 def test_the_dashboard_names_held_hosts(admin: Client, published: Frontier) -> None:
-    assert "held" not in look(admin, "/admin/")
+    monitor = AlertMonitor(published)
+    assert "blocks" not in look(admin, "/admin/")
     hold(published, NAME, "blocked")
     look_after(published)
-    overview.snapshot.clear()
+    monitor.look(clock.now(), {})
+    needs.snapshot.clear()
     page = look(admin, "/admin/")
-    assert "Held host:" in page
+    assert f"{NAME} blocks: nothing of it is fetched." in page
     assert place(Host.objects.get()) in page
 
 

@@ -64,13 +64,16 @@ def instance(site: Any, query: dict[str, str], user: Any) -> ChangeList:
 @pytest.fixture
 def rows(ended_task: Task) -> Task:
     """Fills every list, so that filters by webhook and schedule are shown."""
-    from crawlservice.models import Delivery, Event, Run, Schedule
+    from crawlservice.models import AlertMessage, AlertTarget, Delivery, Event, Run, Schedule
 
     schedules = [Schedule.objects.create(name=f"s{n}", spider="shop", every=60) for n in (1, 2)]
     hooks = [
         Webhook.objects.create(name=f"w{n}", url="http://x.example/", sealed_secret="sealed")
         for n in (1, 2)
     ]
+    for n in (1, 2):
+        target = AlertTarget.objects.create(name=f"t{n}", kind="mail")
+        AlertMessage.objects.create(target=target, kind="test", severity=1, title="t", text="t")
     for schedule, hook in zip(schedules, hooks, strict=True):
         Run.objects.create(schedule=schedule, due_at=ended_task.created_at, outcome="submitted")
         Delivery.objects.create(webhook=hook, event=Event.objects.get())

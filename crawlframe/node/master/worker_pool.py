@@ -10,6 +10,9 @@ import signal
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import psutil
 
 from crawlframe.conf import Settings
 from crawlframe.frontier.nodes import DEATHS_WITHIN, NodeHealth
@@ -303,4 +306,13 @@ class PoolHealth:
             missing=missing if now - self._full > LACKING else 0,
             deaths=len(self._deaths),
             waits=next((one.waits[:LONGEST] for one in members if one.waits), ""),
+            disk=disk_used(self._settings.var_dir),
         )
+
+
+def disk_used(directory: Path) -> int:
+    """Percent used of the disk that the directory is on; 0 if that is unknown."""
+    try:
+        return round(psutil.disk_usage(str(directory)).percent)
+    except OSError:
+        return 0

@@ -1,0 +1,120 @@
+"""The page of one alert: what is the matter, who was notified, and what can be done about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
+
+from crawlservice.accounts.journal import by
+from crawlservice.alerts import needs, state, wording
+from crawlservice.alerts.kinds import KINDS
+from crawlservice.connections import clock
+from crawlservice.models import OPEN, Action, Alert, AlertMessage, Severity
+
+HOURS = (1, 4, 8, 24, 72)  # for which an alert can be silenced on its page
+LATEST = 10  # decisions and messages shown
+LOOKED = 500  # latest decisions and messages among which those about this one are looked for
+VERBS = ("acknowledge alert", "silence alert", "reopen alert")
+
+
+def urls(site: AdminSite) -> list[URLPattern]:
+    decision = require_POST(lambda request, pk: decide(request, pk))
+    return [
+        path("<int:pk>/decide/", site.admin_view(decision), name="crawlservice_alert_decide"),
+        path("of/<slug:kind>/acknowledge/", site.admin_view(require_POST(acknowledge_kind)),
+             name="crawlservice_alert_acknowledge_kind"),
+    ]  # fmt: skip
+
+
+def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
+    may = request.user.has_perm("crawlservice.view_alert")
+    if request.method not in ("GET", "HEAD") or not may or not pk.isdecimal():
+        raise PermissionDenied
+    alert = get_object_or_404(Alert.objects.select_related("acknowledged_by"), pk=int(pk))
+    known = Severity(alert.severity)
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": wording.title_of(alert.kind),
+        "alert": alert,
+        "sentence": wording.sentence(alert),
+        "place": wording.place(alert),
+        "severity": (known.label, needs.TONES[known]),
+        "state": state.word(alert, clock.now()),
+        "hours": HOURS,
+        "unit": _unit(alert),
+        "sent": _messages(alert) if request.user.has_perm("crawlservice.view_alertmessage") else [],
+        "journal": _journal(alert) if request.user.has_perm("crawlservice.view_action") else [],
+        "opts": Alert._meta,
+    }
+    return TemplateResponse(request, "admin/crawlservice/alert.html", context)
+
+
+def decide(request: HttpRequest, pk: int) -> HttpResponse:
+    """Acknowledges, silences or reopens an alert."""
+    _check(request)
+    alert = get_object_or_404(Alert, pk=pk)
+    who = by(request)
+    match request.POST.get("verb"):
+        case "acknowledge":
+            done = state.acknowledge([pk], who)
+        case "silence" if request.POST.get("hours") in {*map(str, HOURS)}:
+            done = state.silence([pk], int(request.POST["hours"]), clock.now(), who)
+        case "reopen":
+            done = state.withdraw([pk], who)
+        case _:
+            raise PermissionDenied
+    _tell(request, done)
+    back = "admin:index" if request.POST.get("from") == "dashboard" else None
+    place = reverse(back) if back else reverse("admin:crawlservice_alert_change", args=[alert.pk])
+    return HttpResponseRedirect(place)
+
+
+def acknowledge_kind(request: HttpRequest, kind: str) -> HttpResponse:
+    """Acknowledges all open alerts of a condition."""
+    _check(request)
+    numbers = Alert.objects.filter(OPEN, kind=kind, acknowledged_at=None)
+    found = [*numbers.values_list("pk", flat=True)[: needs.LOOKED_AT]]
+    _tell(request, state.acknowledge(found, by(request)))
+    return HttpResponseRedirect(reverse("admin:index"))
+
+
+def _check(request: HttpRequest) -> None:
+    if not request.user.has_perm("crawlservice.handle_alert"):
+        raise PermissionDenied
+
+
+def _tell(request: HttpRequest, number: int) -> None:
+    needs.snapshot.clear()
+    messages.success(request, _("Alerts changed: %d") % number)
+
+
+def _unit(alert: Alert) -> str:
+    kind = KINDS.get(alert.kind)
+    return str(kind.threshold.unit) if kind and kind.threshold else ""
+
+
+def _messages(alert: Alert) -> list[AlertMessage]:
+    """The latest messages about the alert."""
+    rows = AlertMessage.objects.filter(kind=alert.kind, created_at__gte=alert.opened_at)
+    rows = rows.select_related("target", "rule").order_by("-pk")
+    return [row for row in rows[:LOOKED] if alert.pk in _told(row)][:LATEST]
+
+
+def _told(message: AlertMessage) -> set[int]:
+    content = message.content if isinstance(message.content, dict) else {}
+    return {*content.get("numbers", ())}
+
+
+def _journal(alert: Alert) -> list[Action]:
+    rows = Action.objects.filter(verb__in=VERBS, at__gte=alert.opened_at).select_related("user")
+    latest = rows.order_by("-pk")[:LOOKED]
+    return [row for row in latest if row.detail.get("alert") == alert.pk][:LATEST]

@@ -1,0 +1,1 @@
+"""Alerts: finds what needs somebody, and notifies those that the rules name."""

@@ -1,0 +1,111 @@
+"""Channels: sends one message to one target, by mail, through a service, or as a webhook."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from dataclasses import dataclass, field
+from email.utils import parseaddr
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.core.mail import EmailMessage, get_connection
+
+from crawlframe.conf import Settings
+from crawlframe.errors import ConfigError
+from crawlservice.alerts.targets import recipients
+from crawlservice.models import AlertTarget, Severity
+from crawlservice.security.sealing import unseal
+from crawlservice.webhooks.deliveries import WebhookMessage, destination
+
+LONGEST = 1_000  # characters of a problem
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """One attempt of one message; everything that is needed to send it. ``number``: of its row, or
+    0 for a test. ``address`` is secret."""
+
+    kind: str
+    target: int
+    address: str = field(repr=False)
+    webhook: tuple[str, str, str] | None = field(repr=False)
+    key: str
+    title: str
+    text: str
+    content: dict[str, Any]
+    severity: Severity
+    number: int = 0
+    attempt: int = 1
+
+
+def outgoing(target: AlertTarget, **message: Any) -> Outgoing:
+    """Raises SealError, and ConfigError if the target's webhook is disabled or gone."""
+    webhook = None
+    if target.kind == AlertTarget.Kind.WEBHOOK:
+        if target.webhook is None or not target.webhook.enabled:
+            raise ConfigError("its webhook is disabled; enable it under Webhooks")
+        webhook = destination(target.webhook)
+    return Outgoing(target.kind, target.pk, unseal(target.sealed_address), webhook, **message)
+
+
+def send(node: Settings, message: Outgoing) -> tuple[str, str]:
+    """One attempt, which may take half a minute. Returns why it did not arrive, or "", and what the
+    target answered."""
+    if message.kind == AlertTarget.Kind.MAIL:
+        return _mail(message)
+    if message.kind == AlertTarget.Kind.WEBHOOK:
+        return _webhook(node, message)
+    from crawlservice.alerts import services  # apprise takes memory, and is an extra
+
+    return services.send(node, message.address, message.title, message.text, message.severity)
+
+
+def _mail(message: Outgoing) -> tuple[str, str]:
+    if not settings.EMAIL_HOST:
+        return "no mail server is set: CRAWLFRAME_SMTP_HOST, on the web and all nodes", ""
+    _, sender = parseaddr(settings.DEFAULT_FROM_EMAIL)
+    domain = sender.partition("@")[2] or "localhost"
+    mail = EmailMessage(
+        subject=" ".join(message.title.split()),
+        body=message.text,
+        from_email=settings.DEFAULT_FROM_EMAIL,
+        to=recipients(message.address),
+        # The same in each attempt, so that a mailbox that got it shows it once.
+        headers={"Message-ID": f"<{message.key}@{domain}>", "Auto-Submitted": "auto-generated"},
+        connection=get_connection(fail_silently=False),
+    )
+    try:
+        mail.send()
+    except smtplib.SMTPRecipientsRefused as error:
+        refused = ", ".join(f"{to}: {_reply(*why)}" for to, why in error.recipients.items())
+        return f"the mail server refused {refused}"[:LONGEST], ""
+    except smtplib.SMTPResponseException as error:
+        return f"the mail server answered {_reply(error.smtp_code, error.smtp_error)}"[:LONGEST], ""
+    except (smtplib.SMTPException, ssl.SSLError, OSError, ValueError) as error:
+        place = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
+        return f"the mail server {place}: {type(error).__name__}: {error}"[:LONGEST], ""
+    return "", f"{settings.EMAIL_HOST} accepted it"
+
+
+def _reply(code: int, text: bytes | str) -> str:
+    shown = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    return f"{code} {' '.join(shown.split())}"
+
+
+def _webhook(node: Settings, message: Outgoing) -> tuple[str, str]:
+    # Imported here: curl takes memory.
+    from crawlservice.webhooks.sender import send_now
+
+    assert message.webhook is not None
+    name = f"alert_{message.key}"
+    body = {
+        "id": name,
+        "kind": "alert",
+        "title": message.title,
+        "text": message.text,
+        "alert": message.content,
+    }
+    problem = send_now(node, WebhookMessage(*message.webhook, name, orjson.dumps(body)))
+    return problem, "" if problem else "it accepted it"

@@ -1,0 +1,144 @@
+"""Needs: what needs somebody now, for the top of the dashboard."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Q
+
+from crawlservice.alerts import state, wording
+from crawlservice.alerts.kinds import KINDS
+from crawlservice.connections import clock
+from crawlservice.models import OPEN, Alert, Schedule, Severity
+from crawlservice.monitoring.ttl_cache import ttl_cache
+
+LOOKED_AT = 500  # open alerts
+LISTED = 5  # of one condition
+NEXT = 5  # next schedules shown
+STALE = timedelta(seconds=30)  # since the last look: from then on it says nothing of now
+TONES = {Severity.SEVERE: "bad", Severity.WARNING: "warn", Severity.NOTICE: "muted"}
+
+
+@dataclass(frozen=True)
+class Need:
+    """One open alert, as it is shown."""
+
+    alert: Alert
+
+    @property
+    def sentence(self) -> str:
+        return wording.sentence(self.alert)
+
+    @property
+    def place(self) -> str:
+        """The path of the page of its cause."""
+        return wording.place(self.alert)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The open alerts of one condition; ``listed`` are the first of ``count``."""
+
+    kind: str
+    severity: Severity
+    count: int
+    listed: list[Need]
+
+    @property
+    def title(self) -> str:
+        return wording.title_of(self.kind)
+
+    @property
+    def tone(self) -> str:
+        return TONES[self.severity]
+
+    @property
+    def more(self) -> int:
+        return self.count - len(self.listed)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """``groups``: the most severe first. ``checked``: when the leading node looked last; None:
+    never. ``stale``: that was too long ago to say anything of now. ``partial``: there are more
+    alerts than were read."""
+
+    groups: list[Group]
+    acknowledged: int
+    silenced: int
+    checked: datetime | None
+    stale: bool
+    partial: bool
+    upcoming: list[Schedule]
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing needs anybody, as far as is known."""
+        return not self.groups and not self.stale and self.checked is not None
+
+
+@ttl_cache(seconds=1)
+def snapshot() -> Needs:
+    """What needs somebody now. Raises django.db.Error."""
+    now = clock.now()
+    rows = Alert.objects.filter(OPEN).order_by("-severity", "since", "pk")
+    alerts = [*rows[: LOOKED_AT + 1]]
+    quiet = Q(silenced_until__gt=now)
+    silenced = [alert for alert in alerts if alert.silenced_until and alert.silenced_until > now]
+    acknowledged = Alert.objects.filter(OPEN, acknowledged_at__isnull=False).exclude(quiet).count()
+    hidden = {alert.pk for alert in silenced}
+    shown = [a for a in alerts if a.pk not in hidden and a.acknowledged_at is None]
+    checked = state.checked_at()
+    return Needs(
+        _groups(shown),
+        acknowledged,
+        len(silenced),
+        checked,
+        checked is not None and now - checked > STALE,
+        len(alerts) > LOOKED_AT,
+        [*Schedule.objects.filter(enabled=True, next_at__isnull=False).order_by("next_at")[:NEXT]],
+    )
+
+
+def _groups(alerts: Iterable[Alert]) -> list[Group]:
+    by_kind: defaultdict[str, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        by_kind[alert.kind].append(alert)
+    groups = [
+        Group(
+            kind,
+            Severity(max(alert.severity for alert in some)),
+            len(some),
+            [Need(alert) for alert in some[:LISTED]],
+        )
+        for kind, some in by_kind.items()
+    ]
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    return sorted(groups, key=lambda group: (-group.severity, order.get(group.kind, len(order))))
+
+
+def described(alert: Alert, now: datetime) -> dict[str, Any]:
+    """An alert, for the API."""
+    return {
+        "id": alert.pk,
+        "condition": alert.kind,
+        "severity": Severity(alert.severity).name.lower(),
+        "text": wording.sentence(alert),
+        "link": wording.place(alert),
+        "value": alert.value,
+        "spider": alert.spider or None,
+        "host": alert.host or None,
+        "labels": alert.labels,
+        "since": alert.since,
+        "found_at": alert.opened_at,
+        "seen_at": alert.seen_at,
+        "resolved_at": alert.resolved_at,
+        "state": state.word(alert, now),
+        "acknowledged_at": alert.acknowledged_at,
+        "acknowledged_by": alert.acknowledged_by and alert.acknowledged_by.get_username(),
+        "silenced_until": alert.silenced_until,
+    }

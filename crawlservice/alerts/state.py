@@ -1,0 +1,179 @@
+"""State: opens, renews and ends the alerts of what was found, and records what people decide."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.accounts.journal import record as journal
+from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.kinds import KINDS
+from crawlservice.models import HOST, OPEN, SPIDER, Alert, Installation, Label
+from crawlservice.models.alert import SUBJECT
+
+SEEN = timedelta(minutes=1)  # between two updates of when an open alert was last seen
+LONGEST_SILENCE = 30 * 24  # hours
+
+
+class UnknownAlert(CrawlframeError):
+    """There is no such alert."""
+
+
+def record(
+    found: Mapping[str, Iterable[Finding]], least: Mapping[str, float], now: datetime
+) -> None:
+    """Opens alerts for what is new, renews those that last, and resolves those of the conditions in
+    ``found`` that are over. A value opens an alert only from ``least`` on. In any process; two at
+    once open an alert once. Raises django.db.Error."""
+    open_ = {(a.kind, a.subject): a for a in Alert.objects.filter(OPEN, kind__in=[*found])}
+    new: list[Finding] = []
+    changed: list[Alert] = []
+    there: set[tuple[str, str]] = set()
+    for kind, findings in found.items():
+        for finding in findings:
+            key = kind, finding.subject[:SUBJECT]
+            alert = open_.get(key)
+            if key in there:
+                continue
+            there.add(key)
+            if alert is not None:
+                if _renew(alert, finding):
+                    changed.append(alert)
+            elif finding.value is None or finding.value >= least.get(kind, finding.value):
+                new.append(finding)
+    if changed:
+        Alert.objects.bulk_update(changed, ["facts", "value", "severity"])
+    gone = [alert.pk for key, alert in open_.items() if key not in there]
+    if gone:
+        Alert.objects.filter(OPEN, pk__in=gone).update(resolved_at=now)
+    if new:
+        labels = _labels(new)
+        Alert.objects.bulk_create(
+            [_alert(finding, labels, now) for finding in new], ignore_conflicts=True
+        )
+    stale = [alert.pk for key, alert in open_.items() if alert.seen_at <= now - SEEN and
+             key in there]  # fmt: skip
+    if stale:
+        Alert.objects.filter(pk__in=stale).update(seen_at=now)
+
+
+def mark_checked(now: datetime) -> None:
+    """Records that a leader has looked. Raises django.db.Error."""
+    Installation.objects.filter(pk=1).update(checked_at=now)
+
+
+def checked_at() -> datetime | None:
+    """When a leader last looked; None: none ever has. Raises django.db.Error."""
+    return Installation.objects.filter(pk=1).values_list("checked_at", flat=True).first()
+
+
+def began(kind: str) -> dict[str, datetime]:
+    """The open alerts of a condition: by subject, since when. Raises django.db.Error."""
+    return dict(Alert.objects.filter(OPEN, kind=kind).values_list("subject", "since"))
+
+
+def _renew(alert: Alert, finding: Finding) -> bool:
+    """Whether anything has changed."""
+    severity = finding.severity or KINDS[finding.kind].severity
+    values = dict(finding.facts), finding.value, int(severity)
+    if (alert.facts, alert.value, alert.severity) == values:
+        return False
+    alert.facts, alert.value, alert.severity = values
+    return True
+
+
+def _alert(finding: Finding, labels: Mapping[int, dict[str, str]], now: datetime) -> Alert:
+    return Alert(
+        kind=finding.kind,
+        subject=finding.subject[:SUBJECT],
+        severity=finding.severity or KINDS[finding.kind].severity,
+        facts=dict(finding.facts),
+        value=finding.value,
+        spider=finding.spider[:SPIDER],
+        host=finding.host[:HOST],
+        labels=labels.get(finding.task or 0, {}),
+        since=finding.since,
+        opened_at=now,
+        seen_at=now,
+    )
+
+
+def _labels(findings: Iterable[Finding]) -> dict[int, dict[str, str]]:
+    tasks = [finding.task for finding in findings if finding.task is not None]
+    found: dict[int, dict[str, str]] = {}
+    for task, name, value in Label.objects.filter(task__in=tasks).values_list(
+        "task", "name", "value"
+    ):
+        found.setdefault(task, {})[name] = value
+    return found
+
+
+# -- decisions -------------------------------------------------------------------------------------
+
+
+def get(number: int) -> Alert:
+    """Raises UnknownAlert and django.db.Error."""
+    alert = Alert.objects.select_related("acknowledged_by").filter(pk=number).first()
+    if alert is None:
+        raise UnknownAlert(f"there is no alert {number}")
+    return alert
+
+
+def acknowledge(numbers: Collection[int], who: Mapping[str, Any]) -> int:
+    """Records that somebody looks after these open alerts: they are not reported again until
+    they are over. ``who``: as for the journal. Returns how many were not acknowledged before.
+    Raises django.db.Error."""
+    user = who.get("user")
+    rows = _open(numbers).filter(acknowledged_at=None)
+    by = user.pk if user is not None and user.is_authenticated else None
+    return _decide(
+        "acknowledge alert", rows, {"acknowledged_at": Now(), "acknowledged_by_id": by}, who
+    )
+
+
+def withdraw(numbers: Collection[int], who: Mapping[str, Any]) -> int:
+    """Takes acknowledgement and silence back. Returns of how many. Raises django.db.Error."""
+    rows = _open(numbers).exclude(acknowledged_at=None, silenced_until=None)
+    fields = {"acknowledged_at": None, "acknowledged_by_id": None, "silenced_until": None}
+    return _decide("reopen alert", rows, fields, who)
+
+
+def silence(numbers: Collection[int], hours: float, now: datetime, who: Mapping[str, Any]) -> int:
+    """For this many hours these open alerts are not reported, and "What needs me" leaves them
+    out. Returns how many. Raises django.db.Error."""
+    until = now + timedelta(hours=hours)
+    return _decide(
+        "silence alert", _open(numbers), {"silenced_until": until}, who, until=until.isoformat()
+    )
+
+
+def _open(numbers: Collection[int]) -> QuerySet[Alert]:
+    return Alert.objects.filter(OPEN, pk__in=numbers)
+
+
+@transaction.atomic
+def _decide(
+    verb: str, rows: QuerySet[Alert], fields: Mapping[str, Any], who: Mapping[str, Any],
+    **detail: Any,
+) -> int:  # fmt: skip
+    found: Sequence[Alert] = list(rows.select_for_update(of=("self",)))
+    Alert.objects.filter(pk__in=[alert.pk for alert in found]).update(**fields)
+    for alert in found:
+        told = {"alert": alert.pk, "kind": alert.kind, "subject": alert.subject, **detail}
+        journal(verb, **who, **told)
+    return len(found)
+
+
+def word(alert: Alert, now: datetime) -> str:
+    """Its state in one word: resolved, silenced, acknowledged or open."""
+    if alert.resolved_at is not None:
+        return "resolved"
+    if alert.silenced_until is not None and alert.silenced_until > now:
+        return "silenced"
+    return "acknowledged" if alert.acknowledged_at is not None else "open"

@@ -1,0 +1,385 @@
+"""Messages of alerts: made once, sent once where possible, never lost when a leader dies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime, timedelta
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.db.models.functions import Now
+
+from crawlframe.frontier import Frontier
+from crawlservice.alerts import announcements, outbox, state, wording
+from crawlservice.alerts.announcements import announce
+from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.sender import AlertSender
+from crawlservice.alerts.targets import set_address
+from crawlservice.connections import clock
+from crawlservice.models import (
+    Alert,
+    AlertMessage,
+    AlertNotice,
+    AlertRule,
+    AlertTarget,
+    Installation,
+    Severity,
+)
+from crawlservice.steward import pruning, steward
+from crawlservice.steward.pruning import Pruner
+from crawlservice.webhooks.deliveries import RETRY_PAUSES
+from tests.crawlservice.receiver import Receiver
+
+pytestmark = pytest.mark.usefixtures("orm")
+
+LOOPBACK = replace(settings.CRAWLFRAME, webhook_private=(ip_network("127.0.0.0/8"),))
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def target(receiver: Receiver) -> AlertTarget:
+    return add_target("chat", receiver)
+
+
+def add_target(name: str, receiver: Receiver) -> AlertTarget:
+    target = AlertTarget(name=name)
+    set_address(target, "service", f"{receiver.url.replace('http', 'json')}{name}", None)
+    target.save()
+    return target
+
+
+def add_rule(*targets: AlertTarget, **fields: Any) -> AlertRule:
+    rule = AlertRule.objects.create(**({"name": "all", "group_minutes": 0} | fields))
+    rule.targets.set(targets)
+    return rule
+
+
+def find(now: datetime, *spiders: str, kind: str = "task_failed") -> None:
+    """What a leader found at this time."""
+    findings = [
+        Finding(kind, name, now, {"spider": name, "task": 7, "reason": "no pages"}, spider=name)
+        for name in spiders
+    ]
+    state.record({kind: findings}, {}, now)
+
+
+def titles() -> list[str]:
+    return [*AlertMessage.objects.order_by("pk").values_list("title", flat=True)]
+
+
+@pytest.fixture
+def sending() -> Iterator[Callable[[], None]]:
+    """Runs a sender until the test ends."""
+    senders: list[AlertSender] = []
+
+    def start() -> None:
+        senders.append(AlertSender(LOOPBACK))
+        senders[-1].keep_going()
+
+    yield start
+    for sender in senders:
+        sender.stop()
+        if sender._thread is not None:
+            sender._thread.join(60)
+
+
+def test_from_found_to_resolved(target: AlertTarget) -> None:
+    add_rule(target)
+    began = clock.now() - HOUR
+    find(began, "shop", "news")
+    assert announce(began + timedelta(minutes=1))
+    assert titles() == ["[Crawlframe] severe: task failed (2)"]
+    text = AlertMessage.objects.get().text
+    assert "• shop #7 failed: no pages (since " in text
+    assert "• news #7" in text
+    assert not announce(began - HOUR)  # nothing more, and not yet due by that clock
+    find(began + HOUR / 2, "news")
+    announce(began + HOUR)
+    find(began + HOUR / 2)
+    announce(began + HOUR)
+    assert titles()[1:] == [
+        "[Crawlframe] resolved: shop #7 failed: no pages",
+        "[Crawlframe] resolved: news #7 failed: no pages",
+    ]
+    assert "Resolved:" in AlertMessage.objects.all()[0].text
+    announce(began + 2 * HOUR)
+    assert len(titles()) == 3
+    assert not AlertNotice.objects.filter(over=False).exists()
+
+
+def test_without_a_rule_nothing_is_sent(target: AlertTarget) -> None:
+    find(clock.now() - HOUR, "shop")
+    assert not announce(clock.now())
+    rule = add_rule()  # without a target
+    assert not announce(clock.now())
+    AlertRule.objects.update(enabled=False)
+    rule.targets.set([target])
+    assert not announce(clock.now())
+    AlertRule.objects.update(enabled=True)
+    assert announce(clock.now())
+    assert AlertNotice.objects.count() == 1
+
+
+def test_each_target_gets_its_own(target: AlertTarget, receiver: Receiver) -> None:
+    add_rule(target, add_target("pager", receiver), add_target("off", receiver))
+    AlertTarget.objects.filter(name="off").update(enabled=False)
+    find(clock.now() - HOUR, "shop")
+    announce(clock.now())
+    assert {message.target.name for message in AlertMessage.objects.all()} == {"chat", "pager"}
+
+
+def test_a_rule_without_resolved_messages_is_done_when_it_is_over(target: AlertTarget) -> None:
+    add_rule(target, reports_resolved=False)
+    find(clock.now() - HOUR, "shop")
+    announce(clock.now())
+    find(clock.now())
+    announce(clock.now())
+    assert len(titles()) == 1
+    assert AlertNotice.objects.get().over
+
+
+def test_a_rule_that_was_disabled_meanwhile_does_not_tell_of_it_later(target: AlertTarget) -> None:
+    add_rule(target)
+    find(clock.now() - HOUR, "shop")
+    announce(clock.now())
+    AlertRule.objects.update(enabled=False)
+    find(clock.now())
+    announce(clock.now())
+    AlertRule.objects.update(enabled=True)
+    announce(clock.now() + HOUR)
+    assert len(titles()) == 1
+
+
+def test_long_lists_are_cut(target: AlertTarget, settings_with: Any) -> None:
+    settings_with(PUBLIC_URL="https://crawl.example")
+    add_rule(target)
+    find(clock.now() - HOUR, *(f"spider-{n}" for n in range(100)))
+    announce(clock.now())
+    text = AlertMessage.objects.get().text
+    assert len(text) < 2000
+    assert text.count("\n•") + 1 == wording.LISTED
+    assert text.splitlines()[-1] == (
+        "… and 92 more: https://crawl.example/admin/crawlservice/alert/?kind=task_failed"
+    )
+
+
+def test_messages_are_english_whatever_the_reader(target: AlertTarget) -> None:
+    from django.utils import translation
+
+    add_rule(target)
+    find(clock.now() - HOUR, "shop")
+    with translation.override("zh-hans"):
+        announce(clock.now())
+    assert titles() == ["[Crawlframe] severe: shop #7 failed: no pages"]
+
+
+def test_an_alert_is_open_once_however_many_look(database: str) -> None:
+    """Two stewards that both believe to lead."""
+    now = clock.now()
+    barrier = threading.Barrier(4)
+
+    def look() -> None:
+        barrier.wait(60)
+        try:
+            find(now, "shop", "news")
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(look) for _ in range(4)]:
+            future.result()
+    assert Alert.objects.count() == 2
+
+
+def test_a_message_is_made_once_however_many_announce(target: AlertTarget) -> None:
+    add_rule(target)
+    find(clock.now() - HOUR, "shop")
+    now = clock.now()
+    barrier = threading.Barrier(4)
+
+    def tell() -> None:
+        barrier.wait(60)
+        try:
+            announce(now)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(tell) for _ in range(4)]:
+            future.result()
+    assert len(titles()) == 1
+
+
+def test_a_leader_that_dies_while_it_announces_loses_nothing(
+    target: AlertTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each of its writes: what it had written is gone, and the next leader writes all."""
+    add_rule(target)
+    find(clock.now() - HOUR, "shop")
+
+    class Died(BaseException):
+        pass
+
+    def die(*args: Any, **kwargs: Any) -> None:
+        raise Died
+
+    for model in (AlertMessage, AlertNotice):
+        with monkeypatch.context() as patch:
+            patch.setattr(model.objects, "bulk_create", die)
+            with pytest.raises(Died):
+                announce(clock.now())
+        assert (AlertMessage.objects.count(), AlertNotice.objects.count()) == (0, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(announcements, "_finish", die)  # after its last write
+        with pytest.raises(Died):
+            announce(clock.now())
+    assert AlertMessage.objects.count() == 0
+    announce(clock.now())
+    announce(clock.now())
+    assert len(titles()) == 1
+
+
+def test_a_leader_that_dies_between_evaluating_and_sending(
+    target: AlertTarget, receiver: Receiver, sending: Callable[[], None]
+) -> None:
+    add_rule(target)
+    find(clock.now() - HOUR, "shop")
+    announce(clock.now())  # and here it dies
+    announce(clock.now())  # the next one
+    sending()
+    sending()  # the first one was not dead after all
+    receiver.wait(1)
+    wait_for(lambda: AlertMessage.objects.filter(sent_at__isnull=False).exists())
+    assert len(receiver.told) == 1
+    assert receiver.told[0].path == "/chat"
+    assert receiver.told[0].content["title"].startswith("[Crawlframe] severe: shop #7")
+
+
+def test_a_sender_that_dies_with_a_message_leaves_it_to_the_next(
+    target: AlertTarget, receiver: Receiver, sending: Callable[[], None]
+) -> None:
+    add_rule(target)
+    find(clock.now() - HOUR, "shop")
+    announce(clock.now())
+    (claimed,) = outbox.claim([], 9)  # and here it dies
+    assert [*outbox.claim([], 9)] == []
+    row = AlertMessage.objects.get(pk=claimed.number)
+    assert row.next_at is not None
+    assert row.next_at > clock.now()
+    AlertMessage.objects.update(next_at=Now())  # the time has passed
+    sending()
+    receiver.wait(1)
+    wait_for(lambda: AlertMessage.objects.filter(sent_at__isnull=False).exists())
+
+
+def test_what_fails_is_tried_again_and_then_given_up(
+    target: AlertTarget, receiver: Receiver
+) -> None:
+    add_rule(target)
+    find(clock.now() - HOUR, "shop")
+    announce(clock.now())
+    for attempt in range(1, len(RETRY_PAUSES) + 2):
+        AlertMessage.objects.update(next_at=Now())
+        (message,) = outbox.claim([], 9)
+        assert message.attempt == attempt
+        assert [*outbox.claim([message.target], 9)] == []
+        outbox.settle(message.number, attempt, "it answered 503", "")
+    row = AlertMessage.objects.get()
+    assert (row.next_at, row.sent_at, row.problem) == (None, None, "it answered 503")
+    key = row.key
+    outbox.send_again(row)
+    (message,) = outbox.claim([], 9)
+    assert message.attempt == 1
+    assert message.key != str(key)  # else its receiver would take it for one that it knows
+    outbox.settle(message.number, 1, "", "it answered 200")
+    row.refresh_from_db()
+    assert row.sent_at is not None
+    assert (row.problem, row.reply) == ("", "it answered 200")
+
+
+def test_a_target_that_hangs_holds_nobody_up(
+    target: AlertTarget, receiver: Receiver, sending: Callable[[], None]
+) -> None:
+    receiver.hang.add("/chat")
+    add_rule(target, add_target("pager", receiver))
+    find(clock.now() - HOUR, "shop")
+    announce(clock.now())
+    sending()
+    receiver.wait(1, "/pager")
+    find(clock.now() - HOUR, "news", kind="task_errors")
+    receiver.released.set()
+
+
+def test_an_address_that_cannot_be_read_is_a_problem_of_the_message(target: AlertTarget) -> None:
+    add_rule(target)
+    AlertTarget.objects.update(sealed_address="gAAAAnonsense")
+    find(clock.now() - HOUR, "shop")
+    announce(clock.now())
+    assert [*outbox.claim([], 9)] == []
+    assert "CRAWLFRAME_SECRET_KEY" in AlertMessage.objects.get().problem
+
+
+def test_the_leading_steward_does_it_all(
+    published: Frontier, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crawlservice.connections.frontier import use
+
+    Installation.objects.get_or_create(pk=1)
+    add_rule(add_target("chat", receiver), least_severity=Severity.WARNING)
+    from crawlservice.models import Host
+
+    Host.objects.create(name="a.example", held_why="blocked", held_since=clock.now())
+    monkeypatch.setattr("crawlservice.hosts.chores.record_held", lambda frontier: None)
+    use(published)
+    one = steward.Steward(LOOPBACK, published)
+    try:
+        one.tick()
+        alert = Alert.objects.get()
+        assert alert.kind == "host_held"
+        assert state.checked_at() is not None
+        Alert.objects.update(opened_at=clock.now() - HOUR)
+        one._alerts._next = 0.0
+        one.tick()
+        (told,) = receiver.wait(1)
+        assert "a.example blocks" in told.content["title"]
+    finally:
+        one.resign()
+
+
+def test_old_alerts_and_messages_are_deleted(target: AlertTarget) -> None:
+    add_rule(target)
+    find(clock.now() - 100 * 24 * HOUR, "shop", "news")
+    announce(clock.now())
+    find(clock.now(), "news")
+    announce(clock.now())
+    AlertMessage.objects.update(sent_at=Now(), next_at=None)
+    old = clock.now() - 40 * 24 * HOUR
+    AlertMessage.objects.update(created_at=old)
+    Alert.objects.filter(resolved_at__isnull=False).update(resolved_at=old)
+    pruner = Pruner(lambda: ())
+    for _ in range(3 * len(pruning.KINDS)):
+        pruner.tick()
+    assert [*Alert.objects.values_list("subject", flat=True)] == ["news"]
+    assert AlertNotice.objects.get().alert.subject == "news"
+    assert AlertMessage.objects.count() == 0
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        threading.Event().wait(0.05)
+    pytest.fail("it did not come")
