@@ -1,8 +1,9 @@
 """The source of truth: tasks with labels and schedules, the ledger and its items, logs, hosts, the
-cluster, people, the outbox, the robots.txt of origins, recipes, and our identity."""
+cluster, people, the outbox, the robots.txt of origins, recipes, exports, and our identity."""
 
 from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
+from crawlservice.models.export import EXPORT_NAME, Export, ExportFile
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
@@ -15,9 +16,10 @@ from crawlservice.models.robots import RobotsFile
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
 
 __all__ = (
-    "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "ORDERED", "SPIDER",
-    "UNSENT", "VERSION", "Action", "BotKey", "Delivery", "Era", "Event", "Generation", "Host",
-    "HostCredential", "Installation", "Item", "Label", "LogLine", "Page", "Recipe",
-    "RecipeVersion", "RobotsFile", "RowChange", "Run", "Sample", "Schedule", "SetupLink", "Spent",
-    "StartPart", "Stat", "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
+    "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE",
+    "ORDERED", "SPIDER", "UNSENT", "VERSION", "Action", "BotKey", "Delivery", "Era", "Event",
+    "Export", "ExportFile", "Generation", "Host", "HostCredential", "Installation", "Item",
+    "Label", "LogLine", "Page", "Recipe", "RecipeVersion", "RobotsFile", "RowChange", "Run",
+    "Sample", "Schedule", "SetupLink", "Spent", "StartPart", "Stat", "Submission", "Task",
+    "TaskLog", "Token", "Trap", "Webhook",
 )  # fmt: skip

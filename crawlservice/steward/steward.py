@@ -141,6 +141,7 @@ class Steward:
             lambda: schedules.start_due(self._still_here),
             self._senders.send_webhooks,
             self._senders.send_signals,
+            self._senders.export,
             self._pruner.tick,
             self._settler.tick,
         ]
