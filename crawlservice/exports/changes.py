@@ -120,14 +120,15 @@ def target_of(row: Export) -> Target:
 
 
 def secrets_of(target: Target) -> Iterator[str]:
-    """The texts that no message may have."""
+    """The texts that no message may have; those of fewer than 4 characters say nothing."""
     for name in target.SECRETS:
         text = getattr(target, name)
         if name == "url":
             password = urlsplit(text).password or ""
-            yield from filter(None, {password, unquote(password)})
-        elif text:
-            yield text
+            found = {password, unquote(password)}
+        else:
+            found = {text}
+        yield from (one for one in found if len(one) >= 4)
 
 
 def definition_of(row: Export) -> dict[str, Any]:

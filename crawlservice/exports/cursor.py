@@ -40,7 +40,7 @@ def advance(export: Export, reached: int, batch: Batch, place: str) -> bool:
     return bool(
         rows.update(
             position=reached, planned=None, rows=F("rows") + batch.rows,
-            batches=F("batches") + bool(batch.rows), last_batch=place, last_at=Now(),
+            batches=F("batches") + int(batch.rows > 0), last_batch=place, last_at=Now(),
             attempts=0, next_at=None, problem="", problem_since=None,
         )
     )  # fmt: skip

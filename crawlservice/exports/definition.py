@@ -137,7 +137,7 @@ class HttpTarget(Given):
     url: Annotated[Text, Field(min_length=1)]
     format: Literal["jsonl", "json"] = "jsonl"
     max_rows: Annotated[int, Field(ge=1, le=10_000)] = 500
-    secret: Annotated[str, Field(max_length=200)] = ""
+    secret: Annotated[str, Field(max_length=200, pattern=r"^([!-~]{8,})?$")] = ""
 
     def check(self) -> None:
         parts = parts_of("target.url", self.url, BadExport)

@@ -27,7 +27,7 @@ class KafkaWriter:
 
     def send(self, name: BatchName, batch: Batch) -> str:
         need("confluent_kafka", "kafka")
-        from confluent_kafka import Consumer, KafkaException, TopicPartition
+        from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
         place = TopicPartition(self._target.topic, 0, batch.last)
         group = f"{GROUP}.{self._installation}.{name.export}.{name.run}"
@@ -36,7 +36,8 @@ class KafkaWriter:
             # First: it ends what another node may have left open, and that node's producer.
             producer = self._ready(name)
             (known,) = consumer.committed([TopicPartition(self._target.topic, 0)], TIMEOUT)
-            if known.error:
+            # A topic that is missing is made by the first message, if the cluster allows it.
+            if known.error and known.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TargetError(f"Kafka: {known.error}")
             if known.offset < batch.last:
                 self._produce(producer, batch)
