@@ -28,12 +28,17 @@ OPERATOR = (
     "forget_generation",
     *(f"{verb}_{name}" for name in ("schedule", "recipe") for verb in ("add", "change", "delete")),
     "view_webhook",
+    "view_export",
     "view_delivery",
     "view_action",
 )
 ADMINISTRATOR = (
     *OPERATOR,
-    *(f"{verb}_{name}" for name in ("webhook", "user") for verb in ("add", "change", "delete")),
+    *(
+        f"{verb}_{name}"
+        for name in ("webhook", "export", "user")
+        for verb in ("add", "change", "delete")
+    ),
     "view_user",
     "view_group",
     "delete_task",
@@ -63,7 +68,7 @@ TOLD: dict[str, _StrPromise] = {
         "operator: also controls all tasks and hosts, manages schedules and recipes, reads the "
         "journal"
     ),
-    "administrator": _("administrator: also manages users and webhooks, deletes tasks"),
+    "administrator": _("administrator: also manages users, webhooks and exports, deletes tasks"),
     SUPERUSER: _("superuser: everything"),
 }
 

@@ -50,6 +50,7 @@ VERBS = {
     "reconcile": _("reconcile"),
     "renew installation": _("renew installation"),
     "renew webhook secret": _("renew webhook secret"),
+    "restart": _("restart"),
     "resume": _("resume"),
     "retry": _("retry"),
     "revoke": _("revoke"),
@@ -67,6 +68,7 @@ VERBS = {
 }
 THINGS = {
     "credential": _("credential"),
+    "export": _("continuous export"),
     "group": _("role"),
     "host": _("host"),
     "hostcredential": _("credential"),

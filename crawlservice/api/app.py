@@ -8,6 +8,7 @@ from ninja import NinjaAPI
 from crawlservice.api import (
     errors,
     events,
+    exports,
     hosts,
     items,
     labels,
@@ -40,7 +41,9 @@ api = NinjaAPI(
 )
 errors.handle(api)
 api.add_decorator(only_known)
-for part in (tasks, labels, log, items, tables, pages, spiders, nodes, hosts, schedules, events):
+for part in (
+    tasks, labels, log, items, tables, pages, spiders, nodes, hosts, schedules, events, exports,
+):  # fmt: skip
     api.add_router("", part.router)
 
 urls = api.urls

@@ -22,6 +22,7 @@ from crawlframe.errors import (
     UnknownSpider,
 )
 from crawlservice.connections.installation import OtherInstallation
+from crawlservice.exports.changes import FromFile
 from crawlservice.hosts.names import BadHost, UnknownHost
 from crawlservice.monitoring.lives import UnknownNode
 from crawlservice.tasks.export import ExportError
@@ -91,6 +92,7 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (UnknownHost, 404, "unknown_host", ""),
     (BadHost, 422, "invalid", ""),
     (WrongState, 409, "wrong_state", ""),
+    (FromFile, 409, "from_file", ""),
     (ExportError, 422, "export", ""),
     (BadUsageFilter, 422, "invalid", ""),
     (RedisNotUpdated, 202, "not_told", ""),

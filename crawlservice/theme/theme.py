@@ -108,6 +108,7 @@ UNFOLD = {
                 "items": [
                     _list("event", _("Events"), "notifications"),
                     _list("webhook", _("Webhooks"), "webhook"),
+                    _list("export", _("Exports"), "output"),
                     _list("hostcredential", _("Credentials"), "passkey"),
                     _list("delivery", _("Deliveries"), "outbox"),
                     _list("era", _("Eras"), "restart_alt"),
