@@ -62,7 +62,7 @@ def change(row: Export, definition: Definition) -> bool:
         raise BadExport("name", f"the name stays {row.name}; add another export instead")
     if definition.what != row.what:
         raise BadExport("what", f"it exports {row.what}; add another export instead")
-    target = _kept(row, definition.target)
+    target = kept_target(row, definition.target)
     definition.model_copy(update={"target": target}).check()
     before = _defined(row), target_of(row)
     target, _ = _with_secret(target)
@@ -159,7 +159,7 @@ def _with_secret(target: Target) -> tuple[Target, str]:
     return target, ""
 
 
-def _kept(row: Export, target: Target) -> Target:
+def kept_target(row: Export, target: Target) -> Target:
     """The target with the stored secrets in place of masks. Raises BadExport, also where a secret
     would go to another place than it was entered for."""
     known = target_of(row)

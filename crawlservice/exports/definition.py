@@ -30,6 +30,11 @@ class BadExport(ArgumentError):
         self.field = field
 
 
+def place_of(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """The keys of a mistake that pydantic found, without the kind of the target among them."""
+    return (loc[0], *loc[2:]) if loc[:1] == ("target",) else loc
+
+
 class Given(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 

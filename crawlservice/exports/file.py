@@ -67,6 +67,11 @@ def path_of(node: Settings) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
+def problems_of(path: Path) -> list[str]:
+    """What is wrong with the file, as far as that is known without the database."""
+    return read(path, os.environ)[2]
+
+
 def _mark(path: Path | None) -> tuple[Any, ...]:
     try:
         found = path.stat() if path else None
@@ -115,7 +120,7 @@ def read(
     what is wrong, each with the file, the line and the name."""
     from pydantic import ValidationError
 
-    from crawlservice.exports.definition import BadExport, Definition
+    from crawlservice.exports.definition import BadExport, Definition, place_of
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -145,7 +150,7 @@ def read(
                 raise BadExport("target.secret", 'name what requests are signed with: "${NAME}"')
         except ValidationError as error:
             for one in error.errors():
-                loc = tuple(part for part in one["loc"] if part not in KINDS)
+                loc = place_of(one["loc"])
                 refuse(loc, f"{'.'.join(map(str, loc)) or name}: {one['msg']}")
         except BadExport as error:
             refuse(tuple(error.field.split(".")), str(error))
@@ -154,9 +159,6 @@ def read(
         else:
             entries.append(Entry(made, begin, line_of((name,), lines)))
     return entries, {*found}, problems
-
-
-KINDS = ("files", "table", "kafka", "http")
 
 
 def _filled(value: Any, environment: Mapping[str, str]) -> Any:
