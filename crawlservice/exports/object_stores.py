@@ -124,7 +124,7 @@ def _sftp(target: FilesTarget) -> Any:
     }
     if target.private_key:
         login |= {"pkey": _private_key(target.private_key), "look_for_keys": False}
-    return Verified(host, port=port, skip_instance_cache=True, **login)
+    return Verified(host, skip_instance_cache=True, **login)
 
 
 def _private_key(text: str) -> Any:
