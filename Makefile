@@ -14,7 +14,7 @@ $(if $(UNKNOWN),$(error there is no variable $(firstword $(UNKNOWN)); the variab
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-EXTRAS := requirements-alerts.txt requirements-parquet.txt requirements-poet.txt requirements-scrapy.txt
+EXTRAS := $(filter-out requirements-dev.txt requirements-docs.txt,$(wildcard requirements-*.txt))
 MANAGE := $(BIN)/python manage.py
 WHAT := $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo --workers 2)
 SPHINX := build/docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/docs/trees

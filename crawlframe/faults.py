@@ -26,6 +26,9 @@ POINTS = (
     "start.part.before", "start.part.after",  # the same, of a part of a start
     "finish.before", "finish.after",  # the end of a task, in the ledger
     "submit.recorded",  # a task is in the database, but not yet in Redis
+    "export.plan.before", "export.plan.after",  # which rows the next batch of an export has
+    "export.write.before", "export.write.after",  # it appears in its target
+    "export.cursor.before", "export.cursor.after",  # that it did is recorded
     "schedule.before",  # a start that is due is written, but not committed
     "reload.load",  # a template begins to load the spiders
     "reload.ready",  # the new version is live, but no worker runs it yet

@@ -34,6 +34,7 @@ OPERATOR = (
     ),
     *(f"view_{name}" for name in ("alertrule", "alerttarget", "alertmessage")),
     "view_webhook",
+    "view_export",
     "view_delivery",
     "view_action",
 )
@@ -41,7 +42,7 @@ ADMINISTRATOR = (
     *OPERATOR,
     *(
         f"{verb}_{name}"
-        for name in ("webhook", "alerttarget", "user")
+        for name in ("webhook", "alerttarget", "export", "user")
         for verb in ("add", "change", "delete")
     ),
     "view_user",
@@ -74,7 +75,7 @@ TOLD: dict[str, _StrPromise] = {
         "alerts, reads the journal"
     ),
     "administrator": _(
-        "administrator: also manages users, webhooks and alert targets, deletes tasks"
+        "administrator: also manages users, webhooks, exports and alert targets, deletes tasks"
     ),
     SUPERUSER: _("superuser: everything"),
 }

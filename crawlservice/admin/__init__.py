@@ -1,6 +1,6 @@
-"""The admin: tasks with their progress and actions; schedules, recipes and webhooks; alerts, their
-rules, targets and messages; pages, items, hosts, nodes, robots.txt, events, eras and the journal,
-read-only; users with their roles; tokens; credentials of hosts."""
+"""The admin: tasks with their progress and actions; schedules, recipes, webhooks and exports;
+alerts, their rules, targets and messages; pages, items, hosts, nodes, robots.txt, events, eras and
+the journal, read-only; users with their roles; tokens; credentials of hosts."""
 
 from crawlservice.admin import (
     alertmessages,
@@ -9,6 +9,7 @@ from crawlservice.admin import (
     alerttargets,
     credentials,
     deliveries,
+    exports,
     hosts,
     items,
     journal,
@@ -25,7 +26,7 @@ from crawlservice.admin import (
 )  # fmt: skip
 
 __all__ = (
-    "alertmessages", "alertrules", "alerts", "alerttargets", "credentials", "deliveries", "hosts",
-    "items", "journal", "ledger", "nodes", "people", "recipes", "robots", "runs", "schedules",
-    "tasks", "tokens", "webhooks",
+    "alertmessages", "alertrules", "alerts", "alerttargets", "credentials", "deliveries", "exports",
+    "hosts", "items", "journal", "ledger", "nodes", "people", "recipes", "robots", "runs",
+    "schedules", "tasks", "tokens", "webhooks",
 )  # fmt: skip

@@ -28,6 +28,7 @@ from crawlservice.admin.ownpage import OwnPage, RowPage
 from crawlservice.admin.recent import RecentLabel, RecentSpider, RecentUser
 from crawlservice.admin.steering import DONE, steer
 from crawlservice.display import change_since, duration, moment, sparkline, state_badge, state_label
+from crawlservice.exports.retention import held
 from crawlservice.models import Task
 from crawlservice.tasks.progress import Progress, read
 from crawlservice.tasks.removal import Extent, extent, remove
@@ -192,6 +193,11 @@ class TaskAdmin(OwnPage):
         found = extent(Task.objects.filter(pk__in=[task.pk for task in chosen]))
         counts = dict(zip((_("tasks"), _("pages"), _("items")), found, strict=True))
         kept = [_open(task) for task in chosen if task.state not in ENDED]
+        for task, names in held([task.pk for task in chosen]).items():
+            text = gettext(
+                "Task {task}: export {names} has not exported all of it. Wait, or pause the export."
+            )
+            kept.append(text.format(task=task, names=", ".join(names)))
         if sum(found) > MAX_DELETED_ROWS:
             text = gettext(
                 "Too many rows to delete from here. Use: python manage.py prune --task ID"
@@ -204,7 +210,7 @@ class TaskAdmin(OwnPage):
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
         numbers = sorted(queryset.values_list("pk", flat=True))
-        parts = remove(Task.objects.filter(pk__in=numbers))
+        parts = remove(Task.objects.filter(pk__in=numbers), held)
         gone = Extent(*(sum(part) for part in zip(*parts, strict=True)))
         told = gone._asdict() | {"tasks": numbers}
         record("delete_task", **by(request), **told)

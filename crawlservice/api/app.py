@@ -11,6 +11,7 @@ from crawlservice.api import (
     error_groups,
     errors,
     events,
+    exports,
     hosts,
     items,
     labels,
@@ -45,7 +46,7 @@ errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
     tasks, labels, log, items, tables, pages, error_groups, spiders, nodes, hosts, schedules,
-    events, alerts, alert_rules,
+    events, alerts, alert_rules, exports,
 )  # fmt: skip
 for part in PARTS:
     api.add_router("", part.router)

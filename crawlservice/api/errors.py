@@ -24,6 +24,7 @@ from crawlframe.errors import (
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.alerts.state import UnknownAlert
 from crawlservice.connections.installation import OtherInstallation
+from crawlservice.exports.changes import FromFile
 from crawlservice.hosts.names import BadHost, UnknownHost
 from crawlservice.monitoring.lives import UnknownNode
 from crawlservice.scheduling.editing import UnknownSchedule
@@ -103,6 +104,7 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (BadRule, 422, "invalid", ""),
     (BadHost, 422, "invalid", ""),
     (WrongState, 409, "wrong_state", ""),
+    (FromFile, 409, "from_file", ""),
     (ExportError, 422, "export", ""),
     (BadUsageFilter, 422, "invalid", ""),
     (RedisNotUpdated, 202, "not_told", ""),

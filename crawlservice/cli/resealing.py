@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models.functions import Cast
 
 from crawlframe.secret import SEALED
-from crawlservice.models import AlertTarget, BotKey, HostCredential, Schedule, Task, Webhook
+from crawlservice.models import AlertTarget, BotKey, Export, HostCredential, Schedule, Task, Webhook
 from crawlservice.security.sealing import SealError, reseal
 from crawlservice.tasks.secret_arguments import resealed
 
@@ -18,6 +18,7 @@ Sealed = tuple[type[models.Model], tuple[str, ...], Callable[[Any], Any]]
 PLACES: tuple[Sealed, ...] = (
     (Webhook, ("sealed_secret", "sealed_login"), reseal),
     (AlertTarget, ("sealed_address",), reseal),
+    (Export, ("sealed",), reseal),
     (BotKey, ("sealed_private",), reseal),
     (HostCredential, ("sealed_secret",), reseal),
     (Schedule, ("arguments",), resealed),

@@ -1,6 +1,6 @@
 """The source of truth: tasks with labels and schedules, the ledger and its items, logs, hosts, the
-cluster, people and their views, the outbox, alerts, the robots.txt of origins, recipes, errors over
-tasks, what is decided about spiders, and our identity."""
+cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, recipes,
+errors over tasks, what is decided about spiders, and our identity."""
 
 from crawlservice.models.alert import (
     OPEN,
@@ -14,6 +14,7 @@ from crawlservice.models.alert import (
 from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.error import BulkRetry, ErrorGroup
+from crawlservice.models.export import EXPORT_NAME, Export, ExportFile
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
@@ -28,11 +29,12 @@ from crawlservice.models.task import SPIDER, Run, Schedule, Task
 from crawlservice.models.view import QUERY, VIEW_NAME, SavedView
 
 __all__ = (
-    "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "OPEN", "ORDERED",
-    "QUERY", "SPIDER", "UNSENT", "VERSION", "VIEW_NAME", "WHY", "Action", "Alert", "AlertMessage",
-    "AlertNotice", "AlertRule", "AlertTarget", "BotKey", "BulkRetry", "Delivery", "DisabledSpider",
-    "Era", "ErrorGroup", "Event", "Generation", "Host", "HostCredential", "Installation", "Item",
-    "Label", "LogLine", "Page", "Recipe", "RecipeVersion", "RobotsFile", "RowChange", "Run",
-    "Sample", "SavedView", "Schedule", "SetupLink", "Severity", "Spent", "StartPart", "Stat",
-    "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
+    "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "OPEN",
+    "ORDERED", "QUERY", "SPIDER", "UNSENT", "VERSION", "VIEW_NAME", "WHY", "Action", "Alert",
+    "AlertMessage", "AlertNotice", "AlertRule", "AlertTarget", "BotKey", "BulkRetry", "Delivery",
+    "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Generation", "Host",
+    "HostCredential", "Installation", "Item", "Label", "LogLine", "Page", "Recipe",
+    "RecipeVersion", "RobotsFile", "RowChange", "Run", "Sample", "SavedView", "Schedule",
+    "SetupLink", "Severity", "Spent", "StartPart", "Stat", "Submission", "Task", "TaskLog",
+    "Token", "Trap", "Webhook",
 )  # fmt: skip

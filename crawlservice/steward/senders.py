@@ -6,11 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crawlframe.conf import Settings
+from crawlservice.exports.file import ExportsFile
+from crawlservice.models import Export
 from crawlservice.webhooks.deliveries import create_deliveries
 from crawlservice.webhooks.signal_sender import SignalSender
 
 if TYPE_CHECKING:
     from crawlservice.alerts.sender import AlertSender
+    from crawlservice.exports.threads import ExportThreads
     from crawlservice.webhooks.sender import WebhookSender
 
 
@@ -23,6 +26,8 @@ class Senders:
         self._signals = SignalSender()
         self._webhooks: WebhookSender | None = None
         self._alerts: AlertSender | None = None
+        self._file = ExportsFile(settings)
+        self._exports: ExportThreads | None = None
 
     def send_signals(self) -> None:
         """Sends Django signals, if any has a receiver."""
@@ -49,9 +54,21 @@ class Senders:
             self._alerts = AlertSender(self._settings)
         self._alerts.keep_going()
 
+    def export(self) -> None:
+        """Reads the file of exports if it has changed, and carries all exports on. Raises
+        django.db.Error."""
+        self._file.look()
+        if self._exports is None:
+            if not Export.objects.filter(paused=False, listed=True).exists():
+                return
+            from crawlservice.exports.threads import ExportThreads  # as above
+
+            self._exports = ExportThreads(self._settings)
+        self._exports.keep_going()
+
     def stop(self) -> None:
         """Ends them after their current steps."""
         self._signals.stop()
-        for sender in (self._webhooks, self._alerts):
+        for sender in (self._webhooks, self._alerts, self._exports):
             if sender is not None:
                 sender.stop()

@@ -146,6 +146,7 @@ class Steward:
             self._senders.send_webhooks,
             self._senders.send_signals,
             lambda: self._senders.send_alerts(self._alerts.tick(self._counts)),
+            self._senders.export,
             self._pruner.tick,
             self._settler.tick,
         ]

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.models import Item, Task
+from crawlservice.tasks.kinds import Kinds
 from crawlservice.tasks.parquet import check_installed, parquet
 from crawlservice.tasks.task_rows import of_task
 from crawlservice.tasks.usage_filter import UsageFilter, of_items
@@ -94,10 +95,10 @@ def export(
     try:
         if path == STDOUT:
             out = stdout or sys.stdout.buffer
-            out.writelines(write(items.chunks))
+            out.writelines(write(items.chunks, None))
             out.flush()
         else:
-            _write_file(path, write(items.chunks))
+            _write_file(path, write(items.chunks, None))
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -136,12 +137,12 @@ def stream(task: Task, suffix: str, usage: Sequence[UsageFilter] = ()) -> Iterat
     return stream_chunks(Items(task, usage).chunks, suffix)
 
 
-def stream_chunks(chunks: Chunks, suffix: str) -> Iterator[bytes]:
-    """The same, of any rows. ``chunks`` is called twice and returns the same each time. Raises
-    ParquetMissing."""
+def stream_chunks(chunks: Chunks, suffix: str, kinds: Kinds | None = None) -> Iterator[bytes]:
+    """The same, of any rows. ``chunks`` is called twice and returns the same each time; ``kinds``:
+    the columns, if they are known. Raises ParquetMissing."""
     if suffix == ".parquet":
         check_installed()
-    return FORMATS[suffix](chunks)
+    return FORMATS[suffix](chunks, kinds)
 
 
 class Items:
@@ -167,13 +168,14 @@ class Items:
             yield [data for _, data in some]
 
 
-def _lines(chunks: Chunks) -> Iterator[bytes]:
+def lines(chunks: Chunks, kinds: Kinds | None = None) -> Iterator[bytes]:
+    """Each row as JSON on a line; it needs no ``kinds``."""
     for some in chunks():
         yield "".join(json.dumps(data, ensure_ascii=False) + "\n" for data in some).encode()
 
 
-def _csv(chunks: Chunks) -> Iterator[bytes]:
-    columns = list(dict.fromkeys(key for some in chunks() for data in some for key in data))
+def _csv(chunks: Chunks, kinds: Kinds | None = None) -> Iterator[bytes]:
+    columns = list(kinds or dict.fromkeys(key for some in chunks() for row in some for key in row))
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow([_harmless(column) for column in columns])
@@ -195,8 +197,8 @@ def _harmless(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
-FORMATS: dict[str, Callable[[Chunks], Iterator[bytes]]] = {
-    ".jsonl": _lines,
+FORMATS: dict[str, Callable[[Chunks, Kinds | None], Iterator[bytes]]] = {
+    ".jsonl": lines,
     ".csv": _csv,
     ".parquet": parquet,
 }

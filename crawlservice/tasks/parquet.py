@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from crawlframe.errors import CrawlframeError
-
-MIN_INT, MAX_INT = -(2**63), 2**63 - 1  # range of whole numbers in a column
-
-NUMBERS = {"integer", "number"}
+from crawlservice.tasks.kinds import Kinds, add, as_kind
 
 
 class ParquetMissing(CrawlframeError):
@@ -25,23 +21,29 @@ def check_installed() -> None:
         raise ParquetMissing
 
 
-def parquet(chunks: Callable[[], Iterator[list[Any]]]) -> Iterator[bytes]:
-    """The file in pieces, one row group per chunk. ``chunks`` is called twice: first to learn the
-    columns. A column whose values are all of one kind has it: text, whole numbers, numbers, true or
-    false. Values of any other column are JSON as text. Raises ParquetMissing."""
+def parquet(
+    chunks: Callable[[], Iterator[list[Any]]], kinds: Kinds | None = None
+) -> Iterator[bytes]:
+    """The file in pieces, one row group per chunk. ``chunks`` is called twice, first to learn the
+    columns, unless ``kinds`` has them. A column whose values are all of one kind has it: text,
+    whole numbers, numbers, true or false. Values of any other column are JSON as text. Raises
+    ParquetMissing."""
     check_installed()
     import pyarrow as pa  # importing it is slow, and nothing else needs it
     import pyarrow.parquet as pq
 
     types = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64()}
-    types |= {"boolean": pa.bool_(), "json": pa.string()}
-    kinds = _kinds(chunks())
+    types |= {"boolean": pa.bool_(), "json": pa.string(), "": pa.string()}
+    if kinds is None:
+        kinds = {}
+        for some in chunks():
+            add(kinds, some)
     schema = pa.schema([pa.field(name, types[kind]) for name, kind in kinds.items()])
     sink = _Sink()
     with pq.ParquetWriter(sink, schema) as writer:
         for some in chunks():
             columns = [
-                pa.array([_value(data.get(name), kind) for data in some], types[kind])
+                pa.array([as_kind(data.get(name), kind) for data in some], types[kind])
                 for name, kind in kinds.items()
             ]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
@@ -70,36 +72,3 @@ class _Sink(io.RawIOBase):
     def taken(self) -> bytes:
         parts, self._parts = self._parts, []
         return b"".join(parts)
-
-
-def _kinds(chunks: Iterator[list[Any]]) -> dict[str, str]:
-    found: dict[str, set[str]] = {}
-    for some in chunks:
-        for data in some:
-            for name, value in data.items():
-                kinds = found.setdefault(name, set())
-                if value is not None:
-                    kinds.add(_kind(value))
-    return {name: _common(kinds) for name, kinds in found.items()}
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer" if MIN_INT <= value <= MAX_INT else "json"
-    if isinstance(value, float):
-        return "number"
-    return "text" if isinstance(value, str) else "json"
-
-
-def _common(kinds: set[str]) -> str:
-    if kinds == NUMBERS:
-        return "number"
-    return kinds.pop() if len(kinds) == 1 else "json" if kinds else "text"
-
-
-def _value(value: Any, kind: str) -> Any:
-    if kind == "json" and value is not None:
-        return json.dumps(value, ensure_ascii=False)
-    return float(value) if kind == "number" and value is not None else value

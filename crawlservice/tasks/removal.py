@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -53,17 +53,25 @@ def extent(tasks: QuerySet[Task]) -> Extent:
     return Extent(found["n"], found["pages"], found["of_items"])
 
 
-def remove(tasks: QuerySet[Task]) -> Iterator[Extent]:
+def _none(group: Collection[int]) -> Collection[int]:
+    return ()
+
+
+def remove(
+    tasks: QuerySet[Task], held: Callable[[Collection[int]], Collection[int]] = _none
+) -> Iterator[Extent]:
     """Removes tasks, the oldest first; yields after each transaction what it deleted.
 
     A large task is deleted in several transactions. If interrupted, it has fewer pages and items
     until it is removed again. Tasks that were retried meanwhile stay, and so do tasks that have
-    requests in Redis.
+    requests in Redis, and those that ``held`` returns.
 
     Raises django.db.Error, redis.RedisError and FrontierError."""
     for found, rows in _groups(tasks):
         frontier().close_tasks(found)  # the process that ended them may have died first
         group = [task for task, left in frontier().counts_of(found).items() if left is None]
+        needed = held(group)
+        group = [task for task in group if task not in needed]
         if rows > ROWS_PER_DELETE:
             for task in group:
                 yield from _thin_out(task)

@@ -128,6 +128,7 @@ UNFOLD = {
                     _list("alerttarget", _("Alert targets"), "contacts"),
                     _list("alertmessage", _("Alert messages"), "outgoing_mail"),
                     _list("webhook", _("Webhooks"), "webhook"),
+                    _list("export", _("Exports"), "output"),
                     _list("hostcredential", _("Credentials"), "passkey"),
                     _list("delivery", _("Deliveries"), "outbox"),
                     _list("era", _("Eras"), "restart_alt"),

@@ -10,7 +10,8 @@ import logging
 import time
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from urllib.parse import unquote
 
 from django.db import Error as DatabaseError
@@ -105,17 +106,23 @@ def downloader(node: Settings, at_a_time: int = 1) -> CurlDownloader:
     return CurlDownloader(node.allow_private + node.webhook_private, at_a_time)
 
 
-async def send(curl: CurlDownloader, message: WebhookMessage) -> str:
-    """One attempt. Returns why it did not arrive, or ""."""
+async def send(
+    curl: CurlDownloader,
+    message: WebhookMessage,
+    more: Mapping[str, str] = MappingProxyType({}),
+    limits: FetchLimits = LIMITS,
+) -> str:
+    """One attempt; ``more`` headers replace ours. Returns why it did not arrive, or ""."""
     headers = {
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
+        **more,
         **signed(message, int(time.time())),
         **_login(message),
     }
     try:
         request = Request(message.url, method="POST", body=message.body)
-        response = await curl.fetch(request, LIMITS, headers)
+        response = await curl.fetch(request, limits, headers)
     except TooManyRedirects:
         return "it redirects, which is not followed; use the address it redirects to"
     except PrivateAddress:

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from crawlframe.outcome import Outcome
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.rows import insert
-from crawlservice.models import Item, Task
+from crawlservice.models import Item, Page, Task
 
 pytestmark = pytest.mark.usefixtures("orm")
 
@@ -67,6 +67,25 @@ def test_everything_is_settled_while_nobody_writes(task: Task) -> None:
     Writer(task, "a", 3).commit()
     order.settled()  # the mark of the first call may be older than the last commit
     assert order.settled() == last()
+
+
+@pytest.mark.usefixtures("busy")
+def test_the_numbers_of_the_only_open_transaction_are_not_settled(task: Task) -> None:
+    order = CommitOrder()
+    only = Writer(task, "only", 2)
+    assert [order.settled() for _ in range(3)] == [0, 0, 0]
+    only.commit()
+    assert order.settled() == last()
+
+
+@pytest.mark.usefixtures("busy")
+def test_pages_have_an_order_of_their_own(task: Task) -> None:
+    order = CommitOrder(Page)
+    slow = Writer(task, "slow", 0)
+    Writer(task, "fast", 3).commit()
+    assert [order.settled() for _ in range(2)] == [0, 0]
+    slow.commit()
+    assert order.settled() == Page.objects.count() == 2
 
 
 @pytest.mark.usefixtures("busy")

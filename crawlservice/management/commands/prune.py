@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.connections import clock
+from crawlservice.exports.retention import held
 from crawlservice.tasks.removal import Extent, ended_before, extent, remove
 
 MAX_DAYS = 36_500  # days
@@ -59,6 +61,15 @@ class Command(ServiceCommand):
         else:
             raise CommandError("nothing was deleted")
 
+    def _held(self, group: Collection[int]) -> Collection[int]:
+        """Those that exports still need; says so."""
+        found = held(group)
+        for task, names in found.items():
+            self.stdout.write(
+                f"task {task} is kept: export {', '.join(names)} has not exported all of it"
+            )
+        return found
+
     def _is_meant(self) -> bool:
         if not sys.stdin.isatty():
             raise CommandError("nothing was deleted; give --yes if there is no terminal")
@@ -73,7 +84,7 @@ class Command(ServiceCommand):
         try:
             with shown:
                 bar = shown.add_task("deleting", total=sum(found))
-                for some in remove(tasks):
+                for some in remove(tasks, self._held):
                     gone = Extent(*map(sum, zip(gone, some, strict=True)))
                     shown.update(bar, advance=sum(some), description=f"{gone.tasks:,} tasks")
                 # The total is too high if some rows were gone before.

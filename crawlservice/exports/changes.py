@@ -1,0 +1,201 @@
+"""Changes: exports are added, changed, paused, resumed, started again and deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from pydantic import TypeAdapter
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.secret import MASK
+from crawlservice.exports.addresses import is_masked, with_password_of, without_password
+from crawlservice.exports.definition import BadExport, Definition, Target
+from crawlservice.exports.starting import start_of
+from crawlservice.models import Export
+from crawlservice.security.sealing import seal, unseal
+from crawlservice.webhooks.deliveries import new_secret
+
+TARGET: TypeAdapter[Target] = TypeAdapter(Target)
+
+
+class UnknownExport(CrawlframeError):
+    """There is no export of that name."""
+
+
+class FromFile(CrawlframeError):
+    """The export is defined in a file, and only changed there."""
+
+
+def find(name: str) -> Export:
+    """Raises UnknownExport."""
+    row = Export.objects.filter(name=name).first()
+    if row is None:
+        raise UnknownExport(f"there is no export {name!r}")
+    return row
+
+
+def add(definition: Definition, begin: str = "", **origin: Any) -> tuple[Export, str]:
+    """Returns the export, and the secret that was made for it, to be shown once; "": none was.
+    ``begin``: see starting.FORM. Raises BadExport."""
+    definition.check()
+    start = start_of(definition.what, begin)
+    target, made = _with_secret(definition.target)
+    row = Export(position=start.position, since=start.since, **origin)
+    _set(row, definition, target)
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError:
+        raise BadExport("name", f"there is an export {row.name} already") from None
+    return row, made
+
+
+def change(row: Export, definition: Definition) -> bool:
+    """Returns whether it differs. Masked secrets are kept if the target is the same. Raises
+    BadExport and SealError."""
+    if definition.name != row.name:
+        raise BadExport("name", f"the name stays {row.name}; add another export instead")
+    if definition.what != row.what:
+        raise BadExport("what", f"it exports {row.what}; add another export instead")
+    target = kept_target(row, definition.target)
+    definition.model_copy(update={"target": target}).check()
+    before = _defined(row), target_of(row)
+    target, _ = _with_secret(target)
+    if before == (_facts(definition), target) and row.listed:
+        return False
+    _set(row, definition, target)
+    # Only these: the leading node writes how far it is at the same time.
+    columns = (*_facts(definition), "target", "sealed", "from_file", "listed")
+    Export.objects.filter(pk=row.pk).update(
+        **{name: getattr(row, name) for name in columns},
+        changed=F("changed") + 1,
+        next_at=None,
+    )
+    return True
+
+
+def check_editable(row: Export) -> None:
+    """Raises FromFile."""
+    if row.from_file and row.listed:
+        raise FromFile(
+            f"{row.name} is defined in exports.toml of the spiders; change it there (it can be "
+            "paused, resumed and started again here)"
+        )
+
+
+def pause(row: Export) -> None:
+    """Ends after the batch that is being sent."""
+    Export.objects.filter(pk=row.pk).update(paused=True)
+
+
+def resume(row: Export) -> None:
+    """Goes on where it was, also if it waits after a failure."""
+    Export.objects.filter(pk=row.pk).update(paused=False, next_at=None)
+
+
+def restart(row: Export, begin: str) -> None:
+    """Exports again from a point on, as another run. Raises BadExport."""
+    start = start_of(row.what, begin)
+    Export.objects.filter(pk=row.pk).update(
+        run=F("run") + 1, position=start.position, since=start.since, planned=None,
+        rows=0, batches=0, attempts=0, next_at=None, problem="", problem_since=None,
+    )  # fmt: skip
+
+
+def delete(row: Export) -> None:
+    """What was written stays. Raises FromFile."""
+    check_editable(row)
+    row.delete()
+
+
+def target_of(row: Export) -> Target:
+    """The target with its secrets. Raises SealError."""
+    secrets = json.loads(unseal(row.sealed) or "{}")
+    return TARGET.validate_python({**row.target, **secrets})
+
+
+def secrets_of(target: Target) -> Iterator[str]:
+    """The texts that no message may have; those of fewer than 4 characters say nothing."""
+    for name in target.SECRETS:
+        text = getattr(target, name)
+        if name == "url":
+            password = urlsplit(text).password or ""
+            found = {password, unquote(password)}
+        else:
+            found = {text}
+        yield from (one for one in found if len(one) >= 4)
+
+
+def definition_of(row: Export) -> dict[str, Any]:
+    """The definition with masked secrets, as it can be given again."""
+    return {"name": row.name, "what": row.what, **_defined(row), "target": row.target}
+
+
+def shown_target(target: Target) -> dict[str, Any]:
+    """Without secrets."""
+    shown = target.model_dump()
+    for name in target.SECRETS:
+        if name == "url":
+            shown[name] = without_password(shown[name])
+        elif shown[name]:
+            shown[name] = MASK
+    return shown
+
+
+def _with_secret(target: Target) -> tuple[Target, str]:
+    """Whoever sends to an address signs. Raises BadExport for a mask that stands for nothing."""
+    for name in target.SECRETS:
+        text = getattr(target, name)
+        if text == MASK or (name == "url" and is_masked(text)):
+            raise BadExport(f"target.{name}", "this is a mask; enter the password or key itself")
+    if target.kind == "http" and not target.secret:
+        made = new_secret()
+        return target.model_copy(update={"secret": made}), made
+    return target, ""
+
+
+def kept_target(row: Export, target: Target) -> Target:
+    """The target with the stored secrets in place of masks. Raises BadExport, also where a secret
+    would go to another place than it was entered for."""
+    known = target_of(row)
+    kept: dict[str, Any] = {}
+    for name in target.SECRETS:
+        text = getattr(target, name)
+        if name == "url":
+            if is_masked(text):
+                whole = with_password_of(text, getattr(known, "url", ""))
+                if whole is None:
+                    raise BadExport("target.url", "user or host changed: enter the password again")
+                kept[name] = whole
+        elif text == MASK or (target.kind == "http" and not text):
+            # What signs is not sent, so it may go with another address.
+            same = target.kind == "http" or known.destination == target.destination
+            if known.kind != target.kind or not same:
+                raise BadExport(f"target.{name}", "the target changed: enter it again")
+            kept[name] = getattr(known, name)
+    return target.model_copy(update=kept)
+
+
+def _facts(definition: Definition) -> dict[str, Any]:
+    """What can change."""
+    return definition.model_dump(include={"spider", "task", "labels", "usage", "fields"})
+
+
+def _defined(row: Export) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ("spider", "task", "labels", "usage", "fields")}
+
+
+def _set(row: Export, definition: Definition, target: Target) -> None:
+    facts: Mapping[str, Any] = _facts(definition)
+    for name, value in facts.items():
+        setattr(row, name, value)
+    row.name, row.what = definition.name, definition.what
+    row.target = shown_target(target)
+    dumped = target.model_dump()
+    secrets = {name: dumped[name] for name in target.SECRETS if dumped[name] != row.target[name]}
+    row.sealed = seal(json.dumps(secrets)) if secrets else ""

@@ -1,0 +1,280 @@
+"""Dialects: the SQL of PostgreSQL and MySQL for the table of an export."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from crawlservice.exports.writer import TargetError, need
+from crawlservice.tasks.kinds import Kind
+
+TIMEOUT = 15  # seconds to connect
+STATEMENT_TIMEOUT = 120  # seconds of one statement
+ROWS = 500  # rows of one statement
+
+Rows = Sequence[Sequence[Any]]
+
+
+class Dialect(ABC):
+    """One connection. What fails raises ``Failed``."""
+
+    types: ClassVar[dict[Kind, str]]
+    longest: ClassVar[int]  # bytes of a name
+
+    def __init__(self) -> None:
+        self.Failed: type[Exception]
+        self._connection: Any
+
+    @abstractmethod
+    def upsert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
+        """Inserts rows, or replaces those with the same first column, in the transaction."""
+
+    @abstractmethod
+    def widen(self, table: str, column: str, kind: Kind) -> None:
+        """Changes the type of a column that has rows."""
+
+    @abstractmethod
+    def value(self, value: Any, kind: Kind) -> Any:
+        """The value as the driver takes it, for a column of this kind; "" is a type that we do not
+        make."""
+
+    @abstractmethod
+    def columns(self, table: str) -> dict[str, Kind]:
+        """Columns of the table, with "" for types that we do not make; empty: there is none."""
+
+    @abstractmethod
+    def key(self, table: str) -> list[str]:
+        """The columns of its primary key."""
+
+    def quoted(self, name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    def place(self, table: str) -> str:
+        """``schema.table``, quoted."""
+        return ".".join(map(self.quoted, table.split(".")))
+
+    def create(self, table: str, key: str) -> None:
+        self.execute(
+            f"CREATE TABLE IF NOT EXISTS {self.place(table)} "
+            f"({self.quoted(key)} varchar(64) NOT NULL PRIMARY KEY){self.suffix}"
+        )
+
+    suffix: ClassVar[str] = ""
+
+    @abstractmethod
+    def add(self, table: str, column: str, kind: Kind) -> None:
+        """Adds a column, unless another node just did."""
+
+    def execute(self, statement: str, values: Sequence[Any] | None = None) -> list[Any]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            return [*cursor.fetchall()] if cursor.description else []
+
+    def commit(self) -> None:
+        self._connection.commit()
+
+    def close(self) -> None:
+        try:
+            self._connection.close()
+        except Exception:  # it was broken before
+            return
+
+
+class Postgres(Dialect):
+    types = {
+        "text": "text", "integer": "bigint", "number": "double precision", "boolean": "boolean",
+        "json": "jsonb",
+    }  # fmt: skip
+    longest = 63
+    KINDS: ClassVar[dict[str, Kind]] = {
+        "text": "text", "character varying": "text", "bigint": "integer",
+        "double precision": "number", "boolean": "boolean", "jsonb": "json",
+    }  # fmt: skip
+
+    def __init__(self, url: str) -> None:
+        import psycopg2
+
+        super().__init__()
+        self.Failed = psycopg2.Error
+        parts = urlsplit(url)
+        self._connection = psycopg2.connect(
+            parts._replace(scheme="postgresql").geturl(),
+            connect_timeout=TIMEOUT,
+            application_name="crawlframe export",
+            keepalives_idle=30,
+            tcp_user_timeout=1000 * STATEMENT_TIMEOUT,
+        )
+        self.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT}s'; SET lock_timeout = '30s'")
+        self.commit()
+
+    def upsert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
+        names = [self.quoted(name).replace("%", "%%") for name in columns]
+        news = ", ".join(f"{name} = EXCLUDED.{name}" for name in names[1:])
+        marks = f"({', '.join(['%s'] * len(names))})"
+        statement = (
+            (
+                f"INSERT INTO {self.place(table)} ({', '.join(names)}) VALUES "
+                f"{', '.join([marks] * len(rows))} ON CONFLICT ({names[0]}) DO UPDATE SET {news}"
+            )
+            .replace("%", "%%")
+            .replace("%%s", "%s")
+        )
+        self.execute(statement, [value for row in rows for value in row])
+
+    def widen(self, table: str, column: str, kind: Kind) -> None:
+        name, kind_name = self.quoted(column), self.types[kind]
+        self.execute(
+            f"ALTER TABLE {self.place(table)} ALTER COLUMN {name} TYPE {kind_name} "
+            f"USING {name}::{kind_name}"
+        )
+
+    def value(self, value: Any, kind: Kind) -> Any:
+        if value is None:
+            return None
+        if kind == "json":
+            return json.dumps(value, ensure_ascii=False)
+        if isinstance(value, dict | list) or (kind == "text" and not isinstance(value, str)):
+            return json.dumps(value, ensure_ascii=False)
+        return value
+
+    def columns(self, table: str) -> dict[str, Kind]:
+        rows = self.execute(
+            "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute "
+            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            [self.place(table)],
+        )
+        return {name: self.KINDS.get(kind, "") for name, kind in rows}
+
+    def key(self, table: str) -> list[str]:
+        rows = self.execute(
+            "SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid "
+            "AND attnum = ANY(indkey) WHERE indisprimary AND indrelid = to_regclass(%s)",
+            [self.place(table)],
+        )
+        return [name for (name,) in rows]
+
+    def add(self, table: str, column: str, kind: Kind) -> None:
+        self.execute(
+            f"ALTER TABLE {self.place(table)} ADD COLUMN IF NOT EXISTS "
+            f"{self.quoted(column)} {self.types[kind]}"
+        )
+
+
+class MySQL(Dialect):
+    """MySQL and MariaDB. Lists and objects are JSON in a text column: the two differ in what a JSON
+    column is. True and false are 1 and 0, in text columns too."""
+
+    types = {
+        "text": "longtext", "integer": "bigint", "number": "double", "boolean": "tinyint(1)",
+        "json": "longtext",
+    }  # fmt: skip
+    longest = 64
+    suffix = " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin ENGINE=InnoDB"
+    KINDS: ClassVar[dict[str, Kind]] = {
+        "longtext": "text", "varchar": "text", "bigint": "integer", "double": "number",
+        "tinyint": "boolean",
+    }  # fmt: skip
+
+    def __init__(self, url: str) -> None:
+        need("pymysql", "mysql")
+        import pymysql
+
+        super().__init__()
+        self.Failed = pymysql.MySQLError
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query))
+        secured = options.pop("ssl", "") in ("1", "true")
+        if options:
+            raise TargetError(f"target.url: {', '.join(options)}: only ssl=true can be added")
+        self._connection = pymysql.connect(
+            host=parts.hostname,
+            port=parts.port or 3306,
+            user=unquote(parts.username or "") or None,
+            password=unquote(parts.password or ""),
+            database=unquote(parts.path.removeprefix("/")),
+            ssl=ssl.create_default_context() if secured else None,
+            charset="utf8mb4",
+            connect_timeout=TIMEOUT,
+            read_timeout=STATEMENT_TIMEOUT,
+            write_timeout=STATEMENT_TIMEOUT,
+            sql_mode="TRADITIONAL",  # what does not fit is an error, and is not cut
+            autocommit=False,
+        )
+        # New columns are seen at once, in the same transaction.
+        self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        self.commit()
+
+    def quoted(self, name: str) -> str:
+        return "`" + name.replace("`", "``") + "`"
+
+    def upsert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
+        names = [self.quoted(name).replace("%", "%%") for name in columns]
+        news = ", ".join(f"{name} = VALUES({name})" for name in names[1:])
+        marks = f"({', '.join(['%s'] * len(names))})"
+        statement = (
+            (
+                f"INSERT INTO {self.place(table)} ({', '.join(names)}) VALUES "
+                f"{', '.join([marks] * len(rows))} ON DUPLICATE KEY UPDATE {news}"
+            )
+            .replace("%", "%%")
+            .replace("%%s", "%s")
+        )
+        self.execute(statement, [value for row in rows for value in row])
+
+    def widen(self, table: str, column: str, kind: Kind) -> None:
+        self.execute(
+            f"ALTER TABLE {self.place(table)} MODIFY COLUMN "
+            f"{self.quoted(column)} {self.types[kind]}"
+        )
+
+    def value(self, value: Any, kind: Kind) -> Any:
+        if isinstance(value, dict | list):
+            return json.dumps(value, ensure_ascii=False)
+        if isinstance(value, bool):
+            return int(value)
+        if kind == "text" and value is not None and not isinstance(value, str):
+            return json.dumps(value)
+        return value
+
+    def columns(self, table: str) -> dict[str, Kind]:
+        rows = self.execute(
+            "SELECT column_name, data_type FROM information_schema.columns "
+            "WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s",
+            _parts(table),
+        )
+        return {name: self.KINDS.get(kind, "") for name, kind in rows}
+
+    def key(self, table: str) -> list[str]:
+        rows = self.execute(
+            "SELECT column_name FROM information_schema.key_column_usage "
+            "WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s "
+            "AND constraint_name = 'PRIMARY'",
+            _parts(table),
+        )
+        return [name for (name,) in rows]
+
+    def add(self, table: str, column: str, kind: Kind) -> None:
+        try:
+            self.execute(
+                f"ALTER TABLE {self.place(table)} ADD COLUMN "
+                f"{self.quoted(column)} {self.types[kind]}"
+            )
+        except self.Failed:
+            if column not in self.columns(table):
+                raise
+
+
+def _parts(table: str) -> tuple[str | None, str]:
+    schema, _, name = table.rpartition(".")
+    return schema or None, name
+
+
+def connect(url: str) -> Dialect:
+    """Raises TargetError and what the driver raises."""
+    if urlsplit(url).scheme in ("mysql", "mariadb"):
+        return MySQL(url)
+    return Postgres(url)

@@ -1,0 +1,180 @@
+"""Exporter: carries one export on, step by step. Which rows a batch has is decided in the database
+before it is sent, so every attempt, of whatever node, sends the same ones."""
+
+from __future__ import annotations
+
+import logging
+import time
+from itertools import islice
+
+from django.db import Error as DatabaseError
+
+from crawlframe import faults
+from crawlframe.conf import Settings
+from crawlservice.connections import clock
+from crawlservice.exports import cursor
+from crawlservice.exports.batch import Batch
+from crawlservice.exports.changes import secrets_of, target_of
+from crawlservice.exports.definition import Target
+from crawlservice.exports.source import parts
+from crawlservice.exports.starting import rows_of
+from crawlservice.exports.writer import BatchName, TargetError, Writer
+from crawlservice.ledger.commit_order import CommitOrder
+from crawlservice.models import Export, Installation
+
+log = logging.getLogger(__name__)
+
+PARTS = 20  # parts read in one step
+SKIPPED = 10_000  # numbers without a row for it, after which that is recorded
+
+
+class Exporter:
+    """Of one export. ``step`` is called again and again, by one thread."""
+
+    def __init__(self, pk: int, node: Settings) -> None:
+        self._pk, self._node = pk, node
+        self._order: CommitOrder | None = None
+        self._writer: Writer | None = None
+        self._batch: Batch | None = None
+        self._reached = 0  # the last number that was looked at for the batch
+        self._stand: tuple[int, ...] = ()  # what batch and writer were made for
+        self._secrets: tuple[str, ...] = ()
+
+    def step(self) -> bool:
+        """Reads, and sends a batch if one is due. Returns whether there may be more at once. Raises
+        django.db.Error of the service's database; what the target raises is recorded."""
+        export = Export.objects.filter(pk=self._pk).first()
+        if export is None or not export.active:
+            self.close()
+            return False
+        if export.next_at is not None and export.next_at > clock.now():
+            return False
+        self._keep_up(export)
+        try:
+            return self._go_on(export)
+        except DatabaseError:
+            self.close()
+            raise
+        except Exception as error:
+            self.close()
+            if not isinstance(error, TargetError):
+                log.debug("export %s", export, exc_info=True)
+            problem = self._told(error)
+            log.warning("export %s: %s", export, problem)
+            cursor.fail(export, problem)
+            return False
+
+    def close(self) -> None:
+        """Forgets what was read, and lets go of the target."""
+        if self._batch is not None:
+            self._batch.close()
+        if self._writer is not None:
+            self._writer.close()
+        self._batch = self._writer = None
+        self._stand = ()
+
+    def _keep_up(self, export: Export) -> None:
+        """Reads again if the export was changed, started again, or carried on by another node."""
+        if self._writer is None or self._stand[:1] != (export.changed,):
+            self.close()
+        stand = (export.changed, export.run, export.position, export.planned or 0)
+        if stand != self._stand and self._batch is not None:
+            self._batch.close()
+            self._batch = None
+        self._stand = stand
+
+    def _go_on(self, export: Export) -> bool:
+        if self._writer is None:
+            target = target_of(export)
+            self._secrets = tuple(secrets_of(target))
+            self._writer = open_writer(target, self._node)
+        more = self._read(export, self._writer)
+        batch = self._batch
+        if batch is None:
+            return more
+        if export.planned is None:
+            if not batch.rows:
+                if self._reached - export.position >= SKIPPED:
+                    cursor.skip(export, self._reached)
+                return more
+            limits = self._writer.limits
+            # While there is more, only a full one is: behind schedule, files are large, not many.
+            if not (batch.is_full(limits) if more else batch.is_due(limits, clock.now())):
+                return more
+            faults.at("export.plan.before")
+            if not cursor.plan(export, batch):
+                return True
+            faults.at("export.plan.after")
+            export.planned = batch.last
+        self._send(export, batch)
+        return True
+
+    def _read(self, export: Export, writer: Writer) -> bool:
+        """Reads on. Returns whether there may be more."""
+        if self._batch is None:
+            self._batch, self._reached = Batch(cursor.kinds_of(export)), export.position
+        batch = self._batch
+        if export.planned is not None:
+            for part in parts(export, self._reached, export.planned):
+                for row in part.rows:
+                    batch.add(row)
+                self._reached = part.reached
+            return True
+        if batch.is_full(writer.limits):
+            return True
+        if self._order is None:
+            self._order = CommitOrder(rows_of(export.what).model)
+        settled = self._order.settled()
+        for part in islice(parts(export, self._reached, settled), PARTS):
+            for row in part.rows:
+                batch.add(row)
+                if batch.is_full(writer.limits):
+                    self._reached = row.number
+                    return True
+            self._reached = part.reached
+        return self._reached < settled
+
+    def _send(self, export: Export, batch: Batch) -> None:
+        assert export.planned is not None
+        assert self._writer is not None
+        place = export.last_batch
+        if batch.rows:  # otherwise they were deleted meanwhile
+            name = BatchName(export.name, export.run, batch.first, batch.last)
+            began = time.monotonic()
+            place = self._writer.send(name, batch)
+            log.debug("export %s: %s in %.2f s", export, place, time.monotonic() - began)
+        faults.at("export.cursor.before")
+        cursor.advance(export, export.planned, batch, place)
+        faults.at("export.cursor.after")
+        batch.close()
+        self._batch = None
+
+    def _told(self, error: Exception) -> str:
+        """In one line, without secrets."""
+        text = " ".join(str(error).split()) or type(error).__name__
+        if not isinstance(error, TargetError):
+            text = f"{type(error).__name__}: {text}"
+        for secret in self._secrets:
+            text = text.replace(secret, "********")
+        return text
+
+
+def open_writer(target: Target, node: Settings) -> Writer:
+    """Raises TargetError."""
+    installation = str(Installation.objects.get_or_create(pk=1)[0].uuid)
+    # Imported here: a node needs the libraries of its targets only.
+    if target.kind == "files":
+        from crawlservice.exports.files import FilesWriter
+
+        return FilesWriter(target)
+    if target.kind == "table":
+        from crawlservice.exports.table import TableWriter
+
+        return TableWriter(target)
+    if target.kind == "kafka":
+        from crawlservice.exports.kafka import KafkaWriter
+
+        return KafkaWriter(target, installation)
+    from crawlservice.exports.http import HttpWriter
+
+    return HttpWriter(target, node, installation)

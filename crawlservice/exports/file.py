@@ -1,0 +1,175 @@
+"""ExportsFile: exports.toml in the package of the spiders, as the leading node has it. A table for
+each export, with the fields of Definition and ``begin``; ``${NAME}`` stands for a variable of the
+environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crawlframe.code.registry import find_package
+from crawlframe.conf import Settings
+from crawlframe.errors import CrawlframeError
+from crawlframe.recipes.lines import line_of, lines_of
+from crawlservice.models import Export, ExportFile
+
+if TYPE_CHECKING:
+    from crawlservice.exports.definition import Definition
+
+NAME = "exports.toml"
+EVERY = 3.0  # seconds between two looks
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class Entry(NamedTuple):
+    definition: Definition
+    begin: str
+    line: int
+
+
+class ExportsFile:
+    """The file of one node."""
+
+    def __init__(self, node: Settings) -> None:
+        self._node = node
+        self._next = 0.0
+        self._seen: tuple[Any, ...] | None = None  # the file that was last applied
+
+    def look(self) -> None:
+        """Applies the file if it has changed since the last call, or was never read. Raises
+        django.db.Error."""
+        if time.monotonic() < self._next:
+            return
+        path = path_of(self._node)
+        seen = _mark(path)
+        self._next = time.monotonic() + EVERY
+        if seen == self._seen:
+            return
+        problems = apply(path) if path is not None else _forget(set())
+        where = str(path or "")
+        if problems or ExportFile.objects.exists():
+            ExportFile.objects.update_or_create(
+                pk=1, defaults={"node": self._node.node, "path": where, "problems": problems}
+            )
+        self._seen = seen
+
+
+def path_of(node: Settings) -> Path | None:
+    """Where the file is; None if there is none."""
+    package = find_package(node.spiders)
+    path = package / NAME if package else None
+    return path if path is not None and path.is_file() else None
+
+
+def problems_of(path: Path) -> list[str]:
+    """What is wrong with the file, as far as that is known without the database."""
+    return read(path, os.environ)[2]
+
+
+def _mark(path: Path | None) -> tuple[Any, ...]:
+    try:
+        found = path.stat() if path else None
+    except OSError:
+        return ()
+    return (str(path), found.st_mtime_ns, found.st_size, found.st_ino) if found else ()
+
+
+def apply(path: Path) -> list[str]:
+    """Adds and changes the exports that the file defines. Those that it no longer names stop.
+    Returns what is wrong; entries without a mistake are applied. Raises django.db.Error."""
+    from crawlservice.exports import changes  # pydantic: most nodes never need it
+
+    entries, names, problems = read(path, os.environ)
+    for entry in entries:
+        name = entry.definition.name
+        row = Export.objects.filter(name=name).first()
+        try:
+            if row is None:
+                changes.add(entry.definition, entry.begin, from_file=True)
+            elif not row.from_file:
+                problems.append(
+                    f"{path}:{entry.line}: {name}: an export of that name was added elsewhere; "
+                    "delete it there, or take another name"
+                )
+            else:
+                changes.change(row, entry.definition)
+                Export.objects.filter(pk=row.pk).update(listed=True)
+        except CrawlframeError as error:
+            problems.append(f"{path}:{entry.line}: {name}: {error}")
+    return problems if names is None else problems + _forget(names)
+
+
+def _forget(names: Iterable[str]) -> list[str]:
+    """Ends the exports of the file that are not among these; they keep their places."""
+    Export.objects.filter(from_file=True, listed=True).exclude(name__in={*names}).update(
+        listed=False
+    )
+    return []
+
+
+def read(
+    path: Path, environment: Mapping[str, str]
+) -> tuple[list[Entry], set[str] | None, list[str]]:
+    """Returns the entries without a mistake, the names of all (None: the file cannot be read), and
+    what is wrong, each with the file, the line and the name."""
+    from pydantic import ValidationError
+
+    from crawlservice.exports.definition import BadExport, Definition, place_of
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        return [], None, [f"{path}:{line[1] if line else 1}: not TOML: {error}"]
+    except (OSError, UnicodeDecodeError) as error:
+        return [], None, [f"{path}: it cannot be read: {error}"]
+    lines = lines_of(text, "toml")
+    entries, problems = [], []
+    for name, table in found.items():
+
+        def refuse(place: tuple[str | int, ...], problem: str, name: str = name) -> None:
+            number = line_of((name, *place), lines)
+            problems.append(f"{path}:{number}: {name}: {problem}")
+
+        if not isinstance(table, dict):
+            refuse((), f"write a table [{name}] with target, spider and so on")
+            continue
+        try:
+            table = _filled(table, environment)
+            begin = str(table.pop("begin", ""))
+            made = Definition.model_validate({"name": name, **table})
+            made.check()
+            if made.target.kind == "http" and not made.target.secret:
+                raise BadExport("target.secret", 'name what requests are signed with: "${NAME}"')
+        except ValidationError as error:
+            for one in error.errors():
+                loc = place_of(one["loc"])
+                refuse(loc, f"{'.'.join(map(str, loc)) or name}: {one['msg']}")
+        except BadExport as error:
+            refuse(tuple(error.field.split(".")), str(error))
+        except KeyError as error:
+            refuse((), f"the environment has no {error.args[0]}; set it on all nodes")
+        else:
+            entries.append(Entry(made, begin, line_of((name,), lines)))
+    return entries, {*found}, problems
+
+
+def _filled(value: Any, environment: Mapping[str, str]) -> Any:
+    """With variables in place of ${NAME}. Raises KeyError."""
+    if isinstance(value, dict):
+        return {name: _filled(one, environment) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, environment) for one in value]
+    if isinstance(value, date):  # a datetime, too
+        return value.isoformat()
+    if isinstance(value, str):
+        fill: Callable[[re.Match[str]], str] = lambda found: environment[found[1]]  # noqa: E731
+        return VARIABLE.sub(fill, value)
+    return value

@@ -1,0 +1,109 @@
+"""Kafka: batches as transactions. A transaction also commits how far it is, as the offset of a
+group of its own, so an attempt that is repeated finds out that the batch is there."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from crawlframe import faults
+from crawlservice.exports.batch import Batch, Limits
+from crawlservice.exports.definition import KafkaTarget
+from crawlservice.exports.source import KEY
+from crawlservice.exports.writer import BatchName, TargetError, need
+
+TIMEOUT = 30  # seconds for an answer
+GROUP = "crawlframe-export"
+
+
+class KafkaWriter:
+    limits = Limits(rows=1000, bytes=8 << 20)
+
+    def __init__(self, target: KafkaTarget, installation: str) -> None:
+        """``installation``: its id, so that no two installations share a transaction."""
+        self._target, self._installation = target, installation
+        self._producer: Any = None
+
+    def send(self, name: BatchName, batch: Batch) -> str:
+        need("confluent_kafka", "kafka")
+        from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+        place = TopicPartition(self._target.topic, 0, batch.last)
+        group = f"{GROUP}.{self._installation}.{name.export}.{name.run}"
+        consumer = Consumer({**self._options(), "group.id": group, "enable.auto.commit": False})
+        try:
+            # First: it ends what another node may have left open, and that node's producer.
+            producer = self._ready(name)
+            (known,) = consumer.committed([TopicPartition(self._target.topic, 0)], TIMEOUT)
+            # A topic that is missing is made by the first message, if the cluster allows it.
+            if known.error and known.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise TargetError(f"Kafka: {known.error}")
+            if known.offset < batch.last:
+                self._produce(producer, batch)
+                metadata = consumer.consumer_group_metadata()
+                producer.send_offsets_to_transaction([place], metadata, TIMEOUT)
+                faults.at("export.write.before")
+                producer.commit_transaction(TIMEOUT)
+                faults.at("export.write.after")
+        except KafkaException as error:
+            raise TargetError(f"Kafka: {error.args[0].str()}") from None
+        finally:
+            consumer.close()
+        return f"{self._target.topic}: {batch.rows:,} rows, to {batch.last}"
+
+    def close(self) -> None:
+        """What is open is ended by the next producer of this name."""
+        if self._producer is not None:
+            with suppress(Exception):
+                self._producer.purge()
+        self._producer = None
+
+    def _ready(self, name: BatchName) -> Any:
+        if self._producer is None:
+            from confluent_kafka import Producer
+
+            options = {
+                **self._options(),
+                "transactional.id": f"{GROUP}.{self._installation}.{name.export}",
+                "compression.type": "gzip",
+                "message.max.bytes": 64 << 20,
+            }
+            self._producer = Producer(options)
+            self._producer.init_transactions(TIMEOUT)
+        return self._producer
+
+    def _produce(self, producer: Any, batch: Batch) -> None:
+        failed: list[str] = []
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                failed.append(error.str())
+
+        producer.begin_transaction()
+        for rows in batch.chunks():
+            for row in rows:
+                value = json.dumps(row, ensure_ascii=False).encode()
+                producer.produce(
+                    self._target.topic, value, key=row[KEY].encode(), on_delivery=delivered
+                )
+            producer.poll(0)
+        producer.flush(TIMEOUT)
+        if failed:
+            raise TargetError(f"Kafka: {failed[0]}")
+
+    def _options(self) -> dict[str, Any]:
+        target = self._target
+        options: dict[str, Any] = {
+            "bootstrap.servers": target.servers,
+            "security.protocol": target.security,
+            "socket.timeout.ms": 1000 * TIMEOUT,
+            "log_level": 0,  # errors are raised
+        }
+        if target.mechanism:
+            options |= {
+                "sasl.mechanisms": target.mechanism,
+                "sasl.username": target.user,
+                "sasl.password": target.password,
+            }
+        return options

@@ -1,0 +1,123 @@
+"""Source: the rows that an export wants, in commit order, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db.models import Min, QuerySet
+
+from crawlservice.exports.starting import rows_of
+from crawlservice.models import Export
+from crawlservice.tasks.label_rows import tasks_with
+from crawlservice.tasks.usage_filter import of_items, of_pages, read_filters
+
+CHUNK = 500  # rows in memory at a time
+WINDOW = 20_000  # numbers that one query looks through
+LOOKED = 50_000  # numbers that are looked through to count what is left
+KEY = "_key"  # identifies a row for ever, in every target
+
+ITEM = ("pk", "created_at", "task_id", "task__spider", "rid", "ordinal", "version", "data")
+PAGE = (
+    "pk", "created_at", "task_id", "task__spider", "rid", "version", "url", "callback", "state",
+    "reason", "detail", "status", "depth", "attempts", "size", "fetch_ms", "items", "redirects",
+    "stats", "usage",
+)  # fmt: skip
+
+
+class Row(NamedTuple):
+    """``record`` is what is exported of it."""
+
+    number: int
+    stored_at: datetime
+    record: dict[str, Any]
+
+
+class Part(NamedTuple):
+    """Some rows; all up to number ``reached`` have been looked at."""
+
+    rows: list[Row]
+    reached: int
+
+
+class Left(NamedTuple):
+    """How many rows an export has before it; ``more``: at least so many."""
+
+    rows: int
+    more: bool
+
+    def __str__(self) -> str:
+        return f"{self.rows:,}{'+' if self.more else ''}"
+
+
+def parts(export: Export, after: int, until: int) -> Iterator[Part]:
+    """What the export wants after number ``after`` and up to ``until``. Raises django.db.Error."""
+    wanted = wanted_by(export)
+    columns = PAGE if export.what == Export.What.PAGES else ITEM
+    while after < until:
+        end = min(after + WINDOW, until)
+        rows = wanted.filter(pk__gt=after, pk__lte=end).order_by("pk")
+        found = [_row(export, dict(zip(columns, row, strict=True))) for row in _some(rows, columns)]
+        if len(found) == CHUNK:
+            after = found[-1].number
+        elif found:
+            after = end
+        else:
+            following = rows_of(export.what).filter(pk__gt=end, pk__lte=until)
+            after = (following.aggregate(first=Min("pk"))["first"] or until + 1) - 1
+        yield Part(found, after)
+
+
+def wanted_by(export: Export) -> QuerySet[Any]:
+    """The rows that the export means, those exported already among them."""
+    rows = rows_of(export.what)
+    if export.spider:
+        rows = rows.filter(task__spider=export.spider)
+    if export.task is not None:
+        rows = rows.filter(task_id=export.task)
+    for name, value in export.labels.items():
+        rows = rows.filter(task__in=tasks_with(f"{name}={value}"))
+    if export.since is not None:
+        rows = rows.filter(created_at__gte=export.since)
+    if filters := read_filters(export.usage or None):
+        pages = export.what == Export.What.PAGES
+        rows = of_pages(rows, filters) if pages else of_items(rows, filters)
+    return rows
+
+
+def left(export: Export) -> Left:
+    """What is not exported yet, looking through LOOKED numbers at most. Raises
+    django.db.Error."""
+    end = export.position + LOOKED
+    newest = rows_of(export.what).order_by("-pk").values_list("pk", flat=True).first() or 0
+    rows = wanted_by(export).filter(pk__gt=export.position, pk__lte=end)
+    return Left(rows.order_by().count(), newest > end)
+
+
+def _some(rows: QuerySet[Any], columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    return [*rows.values_list(*columns)[:CHUNK]]
+
+
+def _row(export: Export, row: dict[str, Any]) -> Row:
+    number, stored = row.pop("pk"), row.pop("created_at")
+    rid = row.pop("rid").hex
+    ours: dict[str, Any]
+    if export.what == Export.What.PAGES:
+        ours = {KEY: rid, "_page": number}
+    else:
+        ours = {KEY: f"{rid}-{row['ordinal']}", "_item": number}
+    ours |= {"_task": row.pop("task_id"), "_spider": row.pop("task__spider")}
+    if export.what == Export.What.PAGES:
+        ours |= {"_version": row.pop("version"), "_stored_at": stored.isoformat()}
+        fields = row
+    else:
+        ours |= {"_request": rid, "_position": row["ordinal"]}
+        ours |= {"_version": row["version"], "_stored_at": stored.isoformat()}
+        fields = row["data"]
+    chosen = export.fields or fields
+    # A field of the name of one of ours gets an underscore more.
+    theirs = {
+        f"{name}_" if name in ours else name: fields[name] for name in chosen if name in fields
+    }
+    return Row(number, stored, ours | theirs)

@@ -1,0 +1,113 @@
+"""Table: batches as rows of a table in another database, each batch in one transaction. The key of
+a row decides, so an attempt that is repeated changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from crawlframe import faults
+from crawlservice.exports.batch import Batch, Limits
+from crawlservice.exports.definition import TableTarget
+from crawlservice.exports.dialects import ROWS, Dialect, connect
+from crawlservice.exports.source import KEY
+from crawlservice.exports.writer import BatchName, TargetError
+from crawlservice.tasks.kinds import Kind, Kinds
+
+COLUMNS = 500  # most columns of a table
+VALUES = 20_000  # most values of one statement
+
+
+class TableWriter:
+    limits = Limits(rows=1000, bytes=8 << 20)
+
+    def __init__(self, target: TableTarget) -> None:
+        self._target = target
+        self._dialect: Dialect | None = None
+
+    def send(self, name: BatchName, batch: Batch) -> str:
+        if self._dialect is None:
+            self._dialect = connect(self._target.url)
+        dialect, table = self._dialect, self._target.table
+        columns = names(batch.kinds, dialect.longest)
+        kinds = fit(dialect, table, {columns[field]: kind for field, kind in batch.kinds.items()})
+        fields = [field for field in columns if columns[field] in kinds]
+        placed = [columns[field] for field in fields]
+        step = max(1, min(ROWS, VALUES // len(placed)))
+        for chunk in batch.chunks():
+            rows = iter(chunk)
+            while some := [*islice(rows, step)]:
+                values = [
+                    [dialect.value(row.get(f), kinds[columns[f]]) for f in fields] for row in some
+                ]
+                dialect.upsert(table, placed, values)
+        faults.at("export.write.before")
+        dialect.commit()
+        faults.at("export.write.after")
+        return f"{table}: {batch.rows:,} rows, to {batch.last}"
+
+    def close(self) -> None:
+        if self._dialect is not None:
+            self._dialect.close()
+        self._dialect = None
+
+
+def names(fields: Iterable[str], longest: int) -> dict[str, str]:
+    """Field -> column. Two fields never share one, also where case does not count; as fields are
+    only added at the end, each keeps its column."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for field in fields:
+        text = _cut(field.replace("\0", "") or "_", longest)
+        column, number = text, 1
+        while column.casefold() in taken:
+            number += 1
+            end = f"_{number}"
+            column = _cut(text, longest - len(end)) + end
+        taken.add(column.casefold())
+        found[field] = column
+    return found
+
+
+def fit(dialect: Dialect, table: str, wanted: Kinds) -> Kinds:
+    """Makes the table, and extends it so that it has these columns. Returns the kind of each of
+    them; one that had no value yet is left out. Raises TargetError."""
+    known = dialect.columns(table)
+    if not known:
+        dialect.create(table, KEY)
+        known = dialect.columns(table)
+    if dialect.key(table) != [KEY]:
+        raise TargetError(
+            f"table {table} is not one of an export: its primary key is not {KEY}; name another "
+            "table, which is made"
+        )
+    if len(known.keys() | wanted.keys()) > COLUMNS:
+        raise TargetError(
+            f"table {table} would have more than {COLUMNS} columns; choose fields of the export"
+        )
+    found: Kinds = {}
+    for column, kind in wanted.items():
+        has = known.get(column)
+        if has is None:
+            if not kind:
+                continue
+            dialect.add(table, column, kind)
+            has = kind
+        elif (wider := _wider(has, kind)) != has:
+            dialect.widen(table, column, wider)
+            has = wider
+        found[column] = has
+    dialect.commit()
+    return found
+
+
+def _wider(has: Kind, kind: Kind) -> Kind:
+    """The kind of a column of kind ``has`` that takes values of ``kind``, too. A type that we do
+    not make stays: the database says if a value does not fit."""
+    if has in ("", "text", "json", kind) or not kind or (has, kind) == ("number", "integer"):
+        return has
+    return "number" if (has, kind) == ("integer", "number") else "text"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text.encode()[:longest].decode(errors="ignore")

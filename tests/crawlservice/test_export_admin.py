@@ -1,0 +1,292 @@
+"""Exports in the admin, the API and the command: added, changed, controlled, and secrets masked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+from django.utils import timezone
+
+from crawlframe.frontier import Frontier
+from crawlservice.accounts import tokens
+from crawlservice.admin.exportform import PARTS
+from crawlservice.exports import changes
+from crawlservice.models import Action, Export, ExportFile, Item, Task
+from crawlservice.security.sealing import unseal
+from tests.crawlservice.exporting import add, drive, fill, made_task
+
+pytestmark = pytest.mark.usefixtures("service", "place")
+
+LIST = "/admin/crawlservice/export/"
+AsRole = Callable[[str], Client]
+
+
+@pytest.fixture
+def place(tmp_path: Path, settings_with: Callable[..., None]) -> None:
+    settings_with(EXPORT_DIR=tmp_path / "exports")
+
+
+def form(**more: Any) -> dict[str, Any]:
+    given = {"name": "houses", "what": "items", "begin": "beginning", "kind": "files"}
+    given |= {"files_url": "out", "files_format": "jsonl", "files_max_rows": 10}
+    given |= {"files_max_mb": 64, "files_max_minutes": 0, "http_max_rows": 500}
+    given |= {"http_format": "jsonl", "kafka_security": "plaintext"}
+    return given | more
+
+
+def errors_of(answer: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = answer.context_data["adminform"].form.errors
+    return found
+
+
+def test_one_is_added_shown_and_changed(as_role: AsRole) -> None:
+    client = as_role("administrator")
+    assert client.get(f"{LIST}add/").status_code == 200
+    answer = client.post(f"{LIST}add/", form(spider="shop", labels="domain=news", chosen="n"))
+    assert answer.status_code == 302, errors_of(answer)
+    row = Export.objects.get()
+    assert (row.spider, row.labels, row.fields) == ("shop", {"domain": "news"}, ["n"])
+    assert row.target["max_rows"] == 10
+    assert row.user == User.objects.get()
+    page = client.get(f"{LIST}{row.pk}/change/")
+    assert page.status_code == 200
+    assert page.context_data["adminform"].form.initial["files_url"] == "out"
+    answer = client.post(f"{LIST}{row.pk}/change/", form(files_format="csv"))
+    assert answer.status_code == 302, errors_of(answer)
+    row.refresh_from_db()
+    assert (row.target["format"], row.spider, row.changed) == ("csv", "", 1)
+    listed = client.get(LIST).content.decode()
+    assert "houses" in listed
+    assert "running" in listed
+    verbs = [
+        *Action.objects.filter(verb__endswith="export")
+        .order_by("pk")
+        .values_list("verb", flat=True)
+    ]
+    assert verbs == ["add export", "change export"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"name": "a b"}, "name"),
+        ({"begin": "yesterday"}, "begin"),
+        ({"usage": "ai"}, "usage"),
+        ({"files_url": "/etc"}, "files_url"),
+        ({"files_url": "ftp://host/x"}, "files_url"),
+        ({"files_max_rows": 0}, "files_max_rows"),
+        ({"kind": "table", "table_url": "sqlite:///x", "table_table": "t"}, "table_url"),
+        ({"kind": "table", "table_url": "mysql://h/x", "table_table": "a b"}, "table_table"),
+        ({"kind": "kafka", "kafka_servers": "h:1"}, "kafka_topic"),
+        ({"kind": "http", "http_url": "https://ann@h/"}, "http_url"),
+        ({"chosen": "a\na"}, "chosen"),
+    ],
+)
+def test_a_mistake_is_shown_at_its_field(
+    as_role: AsRole, changed: dict[str, Any], field: str
+) -> None:
+    answer = as_role("administrator").post(f"{LIST}add/", form(**changed))
+    assert list(errors_of(answer)) == [field]
+    assert not Export.objects.exists()
+
+
+def test_secrets_are_stored_encrypted_and_never_shown(as_role: AsRole) -> None:
+    client = as_role("administrator")
+    url = "postgresql://ann:hush-hush@db.example/x"
+    table = form(kind="table", table_url=url, table_table="houses")
+    assert client.post(f"{LIST}add/", table).status_code == 302
+    row = Export.objects.get()
+    assert row.target["url"] == "postgresql://ann:********@db.example/x"
+    assert "hush-hush" not in row.sealed
+    assert "hush-hush" in unseal(row.sealed)
+    for page in (LIST, f"{LIST}{row.pk}/change/", f"{LIST}{row.pk}/control/"):
+        assert b"hush" not in client.get(page).content
+    masked = row.target["url"].replace("/x", "/other")
+    client.post(f"{LIST}{row.pk}/change/", table | {"table_url": masked})
+    row.refresh_from_db()
+    assert changes.target_of(row).url == url.replace("/x", "/other")  # type: ignore[union-attr]
+    moved = table | {"table_url": masked.replace("db.example", "evil.example")}
+    answer = client.post(f"{LIST}{row.pk}/change/", moved)
+    assert "enter the password again" in errors_of(answer)["table_url"][0]
+
+
+def test_a_stored_secret_goes_to_no_other_place(as_role: AsRole) -> None:
+    client = as_role("administrator")
+    s3 = form(files_url="s3://bucket/x", files_key="AKIA", files_secret="hush-hush")
+    assert client.post(f"{LIST}add/", s3).status_code == 302
+    row = Export.objects.get()
+    assert row.target["secret"] == "********"
+    kept = s3 | {"files_secret": "", "files_gzip": "on"}
+    assert client.post(f"{LIST}{row.pk}/change/", kept).status_code == 302
+    row.refresh_from_db()
+    assert changes.target_of(row).secret == "hush-hush"  # type: ignore[union-attr]
+    moved = kept | {"files_endpoint": "https://evil.example"}
+    answer = client.post(f"{LIST}{row.pk}/change/", moved)
+    assert "enter it again" in errors_of(answer)["files_secret"][0]
+
+
+def test_a_secret_that_was_made_is_shown_once(as_role: AsRole) -> None:
+    client = as_role("administrator")
+    answer = client.post(f"{LIST}add/", form(kind="http", http_url="https://a.example/"))
+    secret = changes.target_of(Export.objects.get()).secret  # type: ignore[union-attr]
+    assert secret.startswith("whsec_")
+    assert secret in answer.content.decode()
+    assert "no-store" in answer["Cache-Control"]
+    page = client.get(f"{LIST}{Export.objects.get().pk}/change/")
+    assert secret not in page.content.decode()
+
+
+def test_it_is_paused_resumed_and_started_again(as_role: AsRole) -> None:
+    client = as_role("administrator")
+    fill(made_task(), 2)
+    row = drive(add({"kind": "files", "url": "out", "max_minutes": 0}))
+    place = f"{LIST}{row.pk}/control/"
+    assert client.get(place).status_code == 200
+    client.post(place, {"_pause": "1"})
+    assert Export.objects.get().paused
+    client.post(place, {"_resume": "1"})
+    assert not Export.objects.get().paused
+    assert b"say from where" in client.post(place, {"_restart": "1"}).content
+    assert b"is no point" in client.post(place, {"_restart": "1", "begin": "x"}).content
+    client.post(place, {"_restart": "1", "begin": "beginning"})
+    row = Export.objects.get()
+    assert (row.run, row.position, row.rows) == (2, 0, 0)
+    for action in ("pause", "resume"):
+        client.post(LIST, {"action": action, "_selected_action": [row.pk]})
+    verbs = [
+        *Action.objects.filter(verb__endswith="export")
+        .order_by("pk")
+        .values_list("verb", flat=True)
+    ]
+    assert verbs == [f"{v} export" for v in ("pause", "resume", "restart", "pause", "resume")]
+    client.post(f"{LIST}{row.pk}/delete/", {"post": "yes"})
+    assert not Export.objects.exists()
+    assert Action.objects.latest("pk").verb == "delete export"
+
+
+def test_who_may_see_and_change_them(as_role: AsRole) -> None:
+    row = add({"kind": "files", "url": "out"})
+    operator, viewer = as_role("operator"), as_role("viewer")
+    assert operator.get(LIST).status_code == 200
+    page = operator.get(f"{LIST}{row.pk}/change/")
+    assert page.status_code == 200
+    assert b"files_url" not in page.content
+    assert operator.get(f"{LIST}{row.pk}/control/").status_code == 403
+    assert operator.post(f"{LIST}add/", form()).status_code == 403
+    assert viewer.get(LIST).status_code == 403
+
+
+def test_what_a_file_defines_is_not_changed_here(as_role: AsRole) -> None:
+    client = as_role("administrator")
+    row = add({"kind": "files", "url": "out"})
+    Export.objects.update(from_file=True)
+    ExportFile.objects.create(node="alpha", path="x", problems=["exports.toml:3: wrong"])
+    assert b"files_url" not in client.get(f"{LIST}{row.pk}/change/").content
+    assert b"alpha: exports.toml:3: wrong" in client.get(LIST).content
+    assert client.get(f"{LIST}{row.pk}/control/").status_code == 200
+    assert client.post(f"{LIST}{row.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_every_part_of_every_target_has_a_field() -> None:
+    assert len(PARTS) == 24
+
+
+# -- the API --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def call(service: Frontier) -> Callable[..., Any]:
+    """Calls the API as an administrator: ``call("POST", "/exports", {...})``."""
+    root = User.objects.create_user("root", is_superuser=True)
+    _, secret = tokens.make(root, "test", "operate")
+    client = Client(SERVER_NAME="localhost", headers={"Authorization": f"Bearer {secret}"})
+
+    def ask(method: str, path: str, body: Any = None) -> Any:
+        data = b"" if body is None else json.dumps(body).encode()
+        return client.generic(method, f"/api/v1{path}", data, "application/json")
+
+    return ask
+
+
+def test_the_api_adds_changes_controls_and_deletes(call: Callable[..., Any]) -> None:
+    target = {"kind": "files", "url": "s3://bucket/x", "key": "AKIA", "secret": "hush-hush"}
+    answer = call("POST", "/exports", {"name": "houses", "target": target, "begin": "now"})
+    assert answer.status_code == 201, answer.content
+    assert b"hush" not in answer.content
+    made = answer.json()
+    assert (made["state"], made["left"], made["secret"]) == ("running", 0, None)
+    assert call("POST", "/exports", {"name": "houses", "target": target}).status_code == 422
+    same = {"name": "houses", "spider": "shop", "target": made["target"]}
+    assert call("PUT", "/exports/houses", same).json()["spider"] == "shop"
+    assert changes.target_of(Export.objects.get()).secret == "hush-hush"  # type: ignore[union-attr]
+    moved = {**same, "target": {**made["target"], "url": "s3://other/x"}}
+    refused = call("PUT", "/exports/houses", moved)
+    assert refused.status_code == 422
+    assert refused.json()["error"]["field"] == "target.secret"
+    assert call("POST", "/exports/houses/pause").json()["state"] == "paused"
+    assert call("POST", "/exports/houses/resume").json()["state"] == "running"
+    assert call("POST", "/exports/houses/restart", {"begin": "5"}).json()["position"] == 4
+    assert call("GET", "/exports").json()["exports"][0]["run"] == 2
+    assert call("GET", "/exports/none").status_code == 404
+    Export.objects.update(from_file=True)
+    assert call("DELETE", "/exports/houses").status_code == 409
+    Export.objects.update(from_file=False)
+    assert call("DELETE", "/exports/houses").status_code == 204
+    assert Action.objects.filter(verb__endswith="export").count() == 6
+
+
+# -- the command, and what is kept ----------------------------------------------------------------
+
+
+def test_the_command_lists_them_with_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("exports")
+    assert "no exports" in capsys.readouterr().out
+    fill(made_task(), 2)
+    add({"kind": "files", "url": "out", "max_minutes": 0})
+    Export.objects.update(problem="it is full", attempts=2)
+    call_command("exports")
+    told = capsys.readouterr().out
+    assert "houses" in told
+    assert "failing" in told
+    assert "6" in told
+    assert "houses: it is full" in told
+
+
+@pytest.fixture
+def ended() -> Task:
+    """A task with six items that ended yesterday."""
+    task = made_task()
+    fill(task, 2)
+    yesterday = timezone.now() - timedelta(days=1)
+    Task.objects.update(state="finished", finished_at=yesterday, nf=2, items=6)
+    return task
+
+
+def test_tasks_are_kept_until_they_are_exported(
+    ended: Task, as_role: AsRole, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export = add({"kind": "files", "url": "out", "max_minutes": 0})
+    call_command("prune", "--task", str(ended.pk), "--yes")
+    assert f"task {ended.pk} is kept: export houses has not" in capsys.readouterr().out
+    assert Item.objects.exists()
+    page = as_role("administrator").post(
+        "/admin/crawlservice/task/",
+        {"action": "delete_selected", "_selected_action": [ended.pk]},
+    )
+    assert b"export houses has not exported all of it" in page.content
+    drive(export)
+    call_command("prune", "--task", str(ended.pk), "--yes")
+    assert not Item.objects.exists()
+
+
+def test_a_paused_export_keeps_nothing(ended: Task) -> None:
+    changes.pause(add({"kind": "files", "url": "out"}))
+    call_command("prune", "--task", str(ended.pk), "--yes")
+    assert not Item.objects.exists()

@@ -1,0 +1,378 @@
+"""Targets of exports: tables, HTTP and Kafka, each without loss and double rows wherever the
+process dies."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg2
+import pytest
+
+from crawlframe.conf import Settings
+from crawlservice.exports import changes
+from crawlservice.exports.batch import Limits
+from crawlservice.exports.table import names
+from crawlservice.models import Export, Installation, Item, Task
+from tests.conftest import NewDatabase
+from tests.crawlservice.exporting import add, commit, drive, fill, made_task, stored
+from tests.crawlservice.receiver import Receiver, Told, verify
+from tests.crawlservice.test_exports import POINTS, Killed, kill_at
+
+pytestmark = pytest.mark.usefixtures("orm")
+
+OPEN = Settings(webhook_private=(ipaddress.ip_network("127.0.0.0/8"),))
+MYSQL = os.environ.get("TEST_MYSQL_URL", "")  # such as mysql://root:secret@127.0.0.1:3306/test
+
+SECRET = "whsec_c2VjcmV0IG9mIHRoZSBleHBvcnQ="
+Query = Callable[[str], list[tuple[Any, ...]]]
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def postgres(new_database: NewDatabase) -> Iterator[tuple[str, Query]]:
+    """An empty PostgreSQL database, and how to ask it."""
+    url = new_database("postgres", empty=True)
+    connection = psycopg2.connect(url)
+    connection.autocommit = True
+
+    def ask(statement: str) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    # The address of a socket directory is no host; a target names one.
+    parts = urlsplit(url)
+    host = dict(pair.split("=", 1) for pair in parts.query.split("&") if pair).get("host", "")
+    yield table_url(url, host), ask
+    connection.close()
+
+
+def table_url(url: str, directory: str) -> str:
+    if not directory:
+        return url
+    parts = urlsplit(url)
+    user = parts.username or "crawlframe"
+    quoted = directory.replace("/", "%2F")
+    return f"postgresql://{user}@{quoted}{parts.path}"
+
+
+@pytest.fixture
+def mysql() -> Iterator[tuple[str, Query]]:
+    """An empty MySQL database, if the environment names a server."""
+    if not MYSQL:
+        pytest.skip("TEST_MYSQL_URL names no server")
+    import pymysql
+
+    parts = urlsplit(MYSQL)
+    name = f"exports_{uuid.uuid4().hex[:8]}"
+    connection = pymysql.connect(
+        host=parts.hostname,
+        port=parts.port or 3306,
+        user=parts.username,
+        password=parts.password or "",
+        autocommit=True,
+    )
+
+    def ask(statement: str) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            return [*cursor.fetchall()]
+
+    ask(f"CREATE DATABASE {name}")
+    connection.select_db(name)
+    yield parts._replace(path=f"/{name}").geturl(), ask
+    ask(f"DROP DATABASE {name}")
+    connection.close()
+
+
+@pytest.fixture(params=["postgres", "mysql"])
+def server(request: pytest.FixtureRequest) -> tuple[str, Query]:
+    found: tuple[str, Query] = request.getfixturevalue(request.param)
+    return found
+
+
+def table(url: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "table", "url": url, "table": "houses", **more}
+
+
+def test_a_table_is_made_and_extended(server: tuple[str, Query]) -> None:
+    url, ask = server
+    task = made_task()
+    commit(task, "a", [{"n": 1, "price": 5, "tags": ["x"], "new": True, "none": None}])
+    export = add(table(url))
+    assert drive(export).problem == ""
+    commit(task, "b", [{"n": 2, "price": 1.5, "extra": "é%s"}, {"n": "three", "price": None}])
+    assert drive(export).problem == ""
+    rows = ask("SELECT n, price, extra, tags FROM houses ORDER BY _item")
+    tags = ["x"] if url.startswith("postgres") else '["x"]'
+    assert rows == [("1", 5.0, None, tags), ("2", 1.5, "é%s", None), ("three", None, None, None)]
+    assert len(ask("SELECT _key, _item, _task, _spider, _request, _position FROM houses")) == 3
+    drive(export)
+    changes.restart(export, "beginning")
+    assert drive(export).rows == 3
+    assert len(ask("SELECT _key FROM houses")) == 3
+    commit(task, "c", [{"none": {"a": 1}}])
+    assert drive(export).problem == ""
+    assert len(ask("SELECT none FROM houses WHERE none IS NOT NULL")) == 1
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("nth", [1, 2])
+def test_wherever_it_dies_a_table_has_every_row_once(
+    server: tuple[str, Query], monkeypatch: pytest.MonkeyPatch, point: str, nth: int
+) -> None:
+    url, ask = server
+    monkeypatch.setattr(
+        "crawlservice.exports.table.TableWriter.limits",
+        Limits(4, 1 << 20),
+    )
+    fill(made_task(), 4)
+    export = add(table(url))
+    with monkeypatch.context() as patch:
+        kill_at(patch, point, nth)
+        with pytest.raises(Killed):
+            drive(export)
+    fill(Task.objects.get(), 1, start=7)
+    assert drive(export).problem == ""
+    assert [n for (n,) in ask("SELECT n FROM houses ORDER BY _item")] == stored()
+
+
+def test_a_table_of_others_is_refused(postgres: tuple[str, Query]) -> None:
+    url, ask = postgres
+    ask("CREATE TABLE houses (id int primary key)")
+    fill(made_task(), 1)
+    assert "its primary key is not _key; name another" in drive(add(table(url))).problem
+
+
+def test_a_password_is_masked_wherever_it_could_appear() -> None:
+    fill(made_task(), 1)
+    export = add(table("postgresql://ann:hush-hush@127.0.0.1:1/x"))
+    row = drive(export)
+    assert "OperationalError" in row.problem
+    assert row.target["url"] == "postgresql://ann:********@127.0.0.1:1/x"
+    for text in (row.problem, json.dumps(row.target), row.sealed, row.last_batch):
+        assert "hush" not in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (["a", "A", "a_2"], ["a", "A_2", "a_2_2"]),
+        (["x" * 70, "x" * 80], ["x" * 63, "x" * 61 + "_2"]),
+        (["é" * 40], ["é" * 31]),
+        (["", "_"], ["_", "__2"]),
+    ],
+)
+def test_each_field_has_a_column_of_its_own(fields: list[str], expected: list[str]) -> None:
+    assert [*names(fields, 63).values()] == expected
+
+
+# -- HTTP -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+def http(receiver: Receiver, **more: Any) -> dict[str, Any]:
+    return {"kind": "http", "url": receiver.url, "secret": SECRET, "max_rows": 4, **more}
+
+
+def rows(told: Told) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in told.body.splitlines()]
+
+
+def test_batches_are_signed_and_have_a_key(receiver: Receiver) -> None:
+    fill(made_task(), 3)
+    row = drive(add(http(receiver)), node=OPEN)
+    assert (row.rows, row.batches, row.problem) == (9, 3, "")
+    first = receiver.told[0]
+    assert [one["n"] for told in receiver.told for one in rows(told)] == stored()
+    assert first.headers["Content-Type"] == "application/x-ndjson"
+    assert first.headers["Idempotency-Key"] == first.headers["webhook-id"]
+    assert first.headers["Idempotency-Key"].endswith(f".houses.1.{1:012d}-{4:012d}")
+    assert verify(first, SECRET)
+
+
+def test_a_batch_may_be_a_json_list(receiver: Receiver) -> None:
+    fill(made_task(), 1)
+    drive(add(http(receiver, format="json")), node=OPEN)
+    (told,) = receiver.told
+    assert [one["n"] for one in told.content] == stored()
+    assert told.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_wherever_it_dies_a_repeated_batch_has_the_same_key_and_rows(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    fill(made_task(), 3)
+    export = add(http(receiver))
+    with monkeypatch.context() as patch:
+        kill_at(patch, point, 2)
+        with pytest.raises(Killed):
+            drive(export, node=OPEN)
+    fill(Task.objects.get(), 1, start=5)
+    drive(export, node=OPEN)
+    by_key: dict[str, bytes] = {}
+    for told in receiver.told:
+        assert by_key.setdefault(told.headers["Idempotency-Key"], told.body) == told.body
+    found = [json.loads(line)["n"] for body in by_key.values() for line in body.splitlines()]
+    assert found == stored()
+
+
+def test_an_address_that_is_not_public_is_refused(receiver: Receiver) -> None:
+    fill(made_task(), 1)
+    assert "CRAWLFRAME_WEBHOOK_PRIVATE" in drive(add(http(receiver))).problem
+    assert receiver.told == []
+
+
+def test_an_answer_that_is_no_success_is_a_problem(receiver: Receiver) -> None:
+    receiver.answers["/"] = 500
+    fill(made_task(), 1)
+    row = drive(add(http(receiver)), node=OPEN)
+    assert row.problem.startswith("it answered 500")
+    assert row.rows == 0
+
+
+# -- Kafka ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kafka() -> Iterator[str]:
+    """librdkafka's own cluster, in this process; it knows transactions but does not undo them."""
+    confluent = pytest.importorskip("confluent_kafka")
+    owner = confluent.Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1})
+    brokers = owner.list_topics(timeout=10).brokers.values()
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    owner.flush(1)
+
+
+def read_topic(servers: str, topic: str, count: int) -> list[Any]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader"})
+    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+    found: list[Any] = []
+    with contextlib.closing(consumer):
+        while len(found) < count and (message := consumer.poll(10)) is not None:
+            if not message.error():
+                found.append(message)
+        while (message := consumer.poll(0.5)) is not None:
+            found.append(message)
+    return found
+
+
+def test_batches_are_transactions_of_kafka(kafka: str) -> None:
+    fill(made_task(), 3)
+    target = {"kind": "kafka", "servers": kafka, "topic": "houses"}
+    row = drive(add(target))
+    assert (row.rows, row.problem) == (9, "")
+    found = read_topic(kafka, "houses", 9)
+    assert sorted(json.loads(message.value())["n"] for message in found) == stored()
+    keys = {message.key().decode() for message in found}
+    assert keys == {f"{item.rid.hex}-{item.ordinal}" for item in Item.objects.all()}
+
+
+def test_what_kafka_has_is_not_sent_again(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node died after the transaction and before it recorded that. The group says how far it is;
+    the mock cluster keeps no offsets of transactions, so it is told in the test."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    fill(made_task(), 2)
+    export = add({"kind": "kafka", "servers": kafka, "topic": "houses"})
+    with monkeypatch.context() as patch:
+        kill_at(patch, "export.cursor.before")
+        with pytest.raises(Killed):
+            drive(export)
+    installation = Installation.objects.get().uuid
+    group = f"crawlframe-export.{installation}.houses.1"
+    with contextlib.closing(Consumer({"bootstrap.servers": kafka, "group.id": group})) as consumer:
+        place = TopicPartition("houses", 0, Item.objects.latest("pk").pk)
+        consumer.commit(offsets=[place], asynchronous=False)
+    row = drive(export)
+    assert (row.rows, row.problem) == (6, "")
+    found = read_topic(kafka, "houses", 6)
+    assert sorted(json.loads(message.value())["n"] for message in found) == stored()
+
+
+def test_the_transaction_commits_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of calls: what is recorded belongs to the transaction of the messages."""
+    confluent = pytest.importorskip("confluent_kafka")
+    calls: list[Any] = []
+
+    class Producer:
+        def __init__(self, options: dict[str, Any]) -> None:
+            calls.append(options["transactional.id"].split(".", 2)[0])
+
+        def __getattr__(self, name: str) -> Callable[..., None]:
+            return lambda *rest, **more: calls.append(
+                (name, rest[0][0].offset) if name == "send_offsets_to_transaction" else name
+            )
+
+    class Consumer:
+        def __init__(self, options: dict[str, Any]) -> None:
+            calls.append(options["group.id"].split(".", 2)[0])
+
+        def committed(self, places: list[Any], timeout: float) -> list[Any]:
+            calls.append("committed")
+            return places
+
+        def consumer_group_metadata(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(confluent, "Producer", Producer)
+    monkeypatch.setattr(confluent, "Consumer", Consumer)
+    fill(made_task(), 1, each=2)
+    drive(add({"kind": "kafka", "servers": "localhost:1", "topic": "houses"}))
+    assert [call for call in calls if call not in ("poll", "flush", "purge")] == [
+        "crawlframe-export", "crawlframe-export", "init_transactions", "committed",
+        "begin_transaction", "produce", "produce",
+        ("send_offsets_to_transaction", Item.objects.latest("pk").pk), "commit_transaction",
+    ]  # fmt: skip
+
+
+def test_without_the_extra_the_problem_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    fill(made_task(), 1)
+    row = drive(add({"kind": "kafka", "servers": "localhost:1", "topic": "houses"}))
+    assert "pip install 'crawlframe[kafka]'" in row.problem
+    assert Export.objects.get().rows == 0
+
+
+# -- object stores --------------------------------------------------------------------------------
+
+
+def test_a_file_of_an_object_store_is_one_put(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the file system in memory of fsspec."""
+    memory = pytest.importorskip("fsspec.implementations.memory")
+    from crawlservice.exports import files, object_stores
+
+    system = memory.MemoryFileSystem()
+    store = object_stores.ObjectStore(system, "/bucket/houses", "s3://bucket/houses", renames=False)
+    monkeypatch.setattr(files, "open_store", lambda target: store)
+    fill(made_task(), 2)
+    row = drive(add({"kind": "files", "url": "s3://bucket/houses", "max_minutes": 0}))
+    (name,) = system.ls("/bucket/houses", detail=False)
+    assert row.last_batch == f"s3://bucket/houses/{name.rpartition('/')[2]}"
+    found = [json.loads(line)["n"] for line in system.cat(name).splitlines()]
+    assert found == stored()
