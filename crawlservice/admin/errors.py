@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.items import clean_text
 from crawlservice.accounts.journal import by
 from crawlservice.admin.keyset import row_number
 from crawlservice.admin.live import STOP, part
@@ -36,6 +37,7 @@ SPANS = {
 }
 SAFE = ("GET", "HEAD")
 USUAL = "week"
+FIRST_YEAR, LAST_YEAR = 1971, 2199  # of times that are read
 RETRIES = 5  # latest bulk retries shown
 
 
@@ -71,7 +73,7 @@ def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
     given = request.GET
     span = given.get("span", USUAL)
     _title, length = SPANS.get(span, SPANS[USUAL])
-    spider, reason = given.get("spider", "")[:SPIDER], given.get("reason", "")[:REASON]
+    spider, reason = _text(given, "spider", SPIDER), _text(given, "reason", REASON)
     since = timezone.now() - length if length else None
     found = error_groups.latest(spider=spider, reason=reason, since=since)
     latest = BulkRetry.objects.select_related("user").defer("tasks")[:RETRIES]
@@ -120,10 +122,11 @@ def retry_page(site: AdminSite, request: HttpRequest) -> HttpResponse:
         raise PermissionDenied
     given = request.POST if request.method == "POST" else request.GET
     since = moment_of(given.get("since"))
+    if since is not None and not FIRST_YEAR <= since.year <= LAST_YEAR:
+        since = None
     group = row_number(given.get("group"))
-    wanted = Wanted(
-        given.get("spider", "")[:SPIDER], given.get("reason", "")[:REASON], group, since
-    )
+    spider, reason = _text(given, "spider", SPIDER), _text(given, "reason", REASON)
+    wanted = Wanted(spider, reason, group, since)
     problem, extent = "", None
     if given.get("since") and since is None:
         problem = _("The time is wrong: give one such as 2026-01-31T18:00.")
@@ -196,6 +199,11 @@ def _progress(request: HttpRequest, row: BulkRetry) -> dict[str, Any]:
 
 def _retry(pk: int) -> BulkRetry:
     return get_object_or_404(BulkRetry.objects.select_related("user"), pk=pk)
+
+
+def _text(given: Any, name: str, size: int) -> str:
+    """What was typed, in a form that databases accept."""
+    return clean_text(given.get(name, ""))[:size]
 
 
 def _given(spider: str, reason: str, group: int | None, since: Any) -> dict[str, Any]:

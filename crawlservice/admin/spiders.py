@@ -62,7 +62,7 @@ def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
 def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     """Shows the spider; POST disables or enables it."""
     _check_view(request)
-    spider = spider_runs.look_up(name)
+    spider = spider_runs.look_up(name) if "\0" not in name else None
     if spider is None:
         raise Http404
     if request.method == "POST":
@@ -87,6 +87,8 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 def runs_chart(request: HttpRequest, name: str) -> JsonResponse:
     """Its latest runs as the points of a chart."""
+    if "\0" in name:
+        raise Http404
     return JsonResponse({"points": spider_runs.points(spider_runs.runs(name)), "ended": False})
 
 

@@ -216,6 +216,7 @@ def test_the_command_counts_asks_and_tells(service: Frontier) -> None:
         (["7", "--spider", "graph"], "not both"),
         (["7", "--reason", "timeout"], "--reason needs --spider"),
         (["--spider", "graph", "--since", "yesterday"], "is no time"),
+        (["--spider", "graph", "--since", "999999d"], "is no time"),
         (["--spider", "graph", "--yes"], "no such errors"),
     ],
 )
@@ -253,7 +254,11 @@ def test_the_pages_show_how_many_and_how_far(
 
 def test_wrong_filters_of_the_page_are_explained(service: Frontier) -> None:
     client = log_in_as("operator")
-    page = client.get("/admin/errors/retry/?spider=graph&since=soon").content.decode()
-    assert "The time is wrong" in page
+    for since in ("soon", "0001-01-01T00:00%2B14:00", "9999-01-01T00:00"):
+        page = client.get(f"/admin/errors/retry/?spider=graph&since={since}").content.decode()
+        assert "The time is wrong" in page
+    for place in ("", "retry/"):
+        found = client.get(f"/admin/errors/{place}?spider=a%00b&reason=%00&span=no&group=-1")
+        assert found.status_code == 200
     sent = client.post("/admin/errors/retry/", {"spider": "graph"}).content.decode()
     assert "no such errors" in sent

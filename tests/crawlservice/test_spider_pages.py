@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from selectolax.lexbor import LexborHTMLParser
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, DisabledSpider, Page, Schedule, Task
@@ -92,7 +93,19 @@ def test_the_page_of_a_spider_that_nobody_publishes(service: Frontier) -> None:
     assert "Run now" not in page
     points = client.get("/admin/spider-runs/gone").json()["points"]
     assert points["items"] == [3]
-    assert client.get("/admin/spiders/unknown").status_code == 404
+    for path in ("spiders/unknown", "spiders/a%00b", "spider-runs/a%00b"):
+        assert client.get(f"/admin/{path}").status_code == 404
+
+
+def test_any_name_has_its_page(service: Frontier) -> None:
+    name = 'a/b c?d#e%"<é'
+    ran(name)
+    client = log_in_as("viewer")
+    (link,) = LexborHTMLParser(get(client, "/admin/spiders/")).css("tbody td:first-child a")
+    page = get(client, str(link.attributes["href"]))
+    assert "a/b c?d#e%&quot;&lt;é" in page
+    (chart,) = LexborHTMLParser(page).css("[data-chart-url]")
+    assert len(client.get(str(chart.attributes["data-chart-url"])).json()["points"]["at"]) == 1
 
 
 def test_operators_disable_and_enable_it_there(published: Frontier) -> None:

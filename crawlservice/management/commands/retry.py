@@ -96,7 +96,7 @@ class Command(ServiceCommand):
 
 def read_since(text: str) -> datetime | timedelta:
     """``2026-01-31T18:00`` (UTC), or how long ago: ``90m``, ``2h``, ``3d``."""
-    if found := re.fullmatch(r"(\d{1,6})([mhd])", text):
+    if found := re.fullmatch(r"(\d{1,4})([mhd])", text):
         return timedelta(**{UNITS[found[2]]: int(found[1])})
     try:
         moment = parse_datetime(text)

@@ -26,7 +26,7 @@ class Command(ServiceCommand):
         which.add_argument(
             "--disable", metavar="REASON", help="nothing starts it; its running tasks go on"
         )
-        which.add_argument("--enable", action="store_true")
+        which.add_argument("--enable", action="store_true", help="let it be started again")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name, reason = options["name"], options["disable"]
