@@ -60,7 +60,7 @@ def _known() -> str:
     return f"; use {', '.join(Expect.__struct_fields__)}"
 
 
-def _problem(expect: Expect) -> str:
+def _problem(expect: Any) -> str:
     if not _is_number(expect.items) or expect.items != int(expect.items) or expect.items < 0:
         return f"items is {expect.items!r}; give the least number of items, such as 100"
     if not isinstance(expect.fields, Mapping):

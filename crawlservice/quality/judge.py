@@ -4,18 +4,21 @@ that equal arguments give equal findings."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from crawlframe.expect import Expect
 from crawlservice.quality.metrics import Key, Metric, metrics
-from crawlservice.quality.norms import Norm, Norms, Totals, norm_of, overlap, word_shares
+from crawlservice.quality.norms import Norm, Norms, Totals, norm_of
 from crawlservice.quality.profile import Content
-from crawlservice.quality.run import PARTS, Run, key_of
-from crawlservice.quality.texts import distance, shares
+from crawlservice.quality.run import PARTS, TOKENS, Run, count_of, word_shares
+from crawlservice.quality.texts import distance, overlap, shares
 
 SURE = 4.0  # standard errors by which a sample must be beyond a limit
 WIDE = 5.0  # standard deviations of the good runs that are still usual
+SETTLED = 6  # runs from which their spread is known
+FEW = 0.05  # share of a part that is missed when it is gone
 SHORT = 60.0  # seconds by which a run must be longer than usual
 
 Limits = tuple[float | None, float | None]
@@ -70,8 +73,8 @@ RULES = {
     "length": Rule(math.log(1.8), below=True, above=True, unit="chars", alike=True),
     "yield": Rule(math.log(1.4), below=True, unit="count", alike=True),
 }
-LETTERS, LETTERS_N = 0.1, 40.0  # distance of letters that matters; divided by their number
-WORDS, TOKENS = 0.1, 40  # overlap of words that says something; words that must be there
+LETTERS, LETTERS_N = 0.1, 40.0  # distance of letters that matters, and more in few letters
+WORDS = 0.1  # overlap of words that says something
 
 
 def judge(
@@ -115,8 +118,7 @@ def _expectations(
     for name in expect.unique:
         field = content.fields.get(name)
         if field and field.distinct.repeated:
-            share = len(field.distinct.counts) / sum(field.distinct.counts.values())
-            yield Found(of, "unique", name, low=1.0, seen=share)
+            yield Found(of, "unique", name, low=1.0, seen=field.distinct.ratio)
 
 
 # -- comparison with good runs --------------------------------------------------------------------
@@ -129,16 +131,25 @@ def _monitors(
     enough = _enough(norms, ended)
     for key, norm in norms.metrics.items():
         rule = RULES[key.monitor]
-        if rule.alike and not norms.alike:
+        if (rule.alike and not norms.alike) or (key.monitor == "choice" and not ended):
             continue
         metric = current.get(key) or _absent(key, content)
         if metric is not None and metric.n >= enough:
             limits = _limits(rule, norm, whole=ended)
-            if _is_beyond(metric, limits):
+            gone = (
+                rule.gone
+                and ended
+                and _is_gone(metric, norm, 3 if key.monitor == "section" else 10)
+            )
+            if gone or _is_beyond(metric, limits):
                 yield _found(key, rule, norm, limits, metric.value, _since(run, key, limits))
                 continue
         known = run.ranges.get("\n".join(key))
-        if known is not None and rule.unit == "share":
+        if known is not None and key.monitor == "yield":  # the windows of good runs show its noise
+            low = norm.low - rule.floor
+            if known.low < low and norm.low > norm.least - 2 * rule.floor:
+                yield _found(key, rule, norm, (low, None), known.low, known.low_at)
+        elif known is not None and rule.unit == "share":
             limits = _limits(rule, norm, whole=False)
             for value, n, at in (
                 (known.low, known.low_n, known.low_at),
@@ -154,7 +165,7 @@ def _monitors(
             if _is_beyond(metric, limits):
                 yield _found(key, RULES["status"], norm, limits, metric.value, None)
     if norms.alike:
-        yield from _texts(content, norms, enough)
+        yield from _texts(run, content, norms, enough)
         if ended:
             yield from _totals(norms, totals)
 
@@ -169,27 +180,31 @@ def _enough(norms: Norms, ended: bool) -> float:
 
 def _absent(key: Key, content: Content) -> Metric | None:
     """The metric of what does not occur at all."""
-    if key.monitor == "section":
-        return Metric(0.0, content.pages)
-    if key.monitor == "filled":
-        return Metric(0.0, content.items)
-    field = content.fields.get(key.field)
-    return Metric(0.0, field.filled) if key.monitor in PARTS and field else None
+    return (
+        Metric(0.0, count_of(key, content)) if key.monitor in (*PARTS, "choice", "kind") else None
+    )
+
+
+def _is_gone(metric: Metric, norm: Norm, some: int) -> bool:
+    """Whether a part that all good runs had is not in a whole run that would have ``some`` of it."""
+    steady = norm.least > norm.median / 2 and norm.median >= FEW
+    return steady and metric.value == 0 and norm.median * metric.n >= some
 
 
 def _limits(rule: Rule, norm: Norm, *, whole: bool) -> Limits:
     """What is still usual. ``whole``: of a whole run; else of a part of one."""
     if rule.gone:
-        low = 0.25 * norm.median
-        seldom = norm.median < 0.05 or norm.least < 0.4 * norm.median
-        if seldom or (not whole and norm.low < low):
+        few = 0.25 * norm.median
+        seldom = norm.median < FEW or norm.least < 0.4 * norm.median
+        if seldom or (not whole and norm.low < few):
             return None, None
-        return low, None
+        return few, None
     floor = rule.floor
     if rule.unit == "share" and rule.below:
         floor = min(floor, norm.median / 2)
     wide = max(floor, WIDE * norm.spread)
-    low = high = None
+    low: float | None = None
+    high: float | None = None
     if rule.below:
         low = min(norm.median - wide, norm.least - floor / 2)
         low = low if whole else min(low, norm.low - floor)
@@ -235,23 +250,35 @@ def _found(
     return Found("monitor", *key, rule.unit, low, high, usual, value, since)
 
 
-def _texts(content: Content, norms: Norms, enough: float) -> Iterator[Found]:
+def _texts(run: Run, content: Content, norms: Norms, enough: float) -> Iterator[Found]:
     for name, usual in norms.texts.items():
         field = content.fields.get(name)
         if field is None or field.kinds.get("text", 0) < enough:
             continue
+        letters, words = Key("letters", name), Key("words", name)
         number = sum(field.letters.values())
-        if usual.letters and number:
-            apart = distance(shares(field.letters), usual.letters)
-            limit = max(LETTERS, 4 * usual.apart) + LETTERS_N / number
-            if apart > limit:
-                yield Found("monitor", "letters", name, high=limit, usual=usual.apart, seen=apart)
-                continue
-        if usual.overlap >= WORDS and field.tokens >= TOKENS:
-            common = overlap(word_shares(field.words.counts, field.tokens), usual.words)
-            low = usual.overlap / 3
-            if highest(min(common, 1.0), field.tokens // 2) < low:
-                yield Found("monitor", "words", name, low=low, usual=usual.overlap, seen=common)
+        least = 1 - max(LETTERS, 4 * usual.apart)
+        same = 1 - distance(shares(field.letters), usual.letters)
+        if number and same + LETTERS_N / number < least:
+            yield _text(letters, least, 1 - usual.apart, same)
+        elif (known := run.ranges.get("\n".join(letters))) and letters in norms.windows:
+            least = 1 - max(1.5 * LETTERS, 2 * (1 - norms.windows[letters][0]))
+            if known.low + LETTERS_N / known.low_n < least:
+                yield _text(letters, least, 1 - usual.apart, known.low, known.low_at)
+        if usual.overlap < WORDS or field.tokens < TOKENS:
+            continue
+        common = min(1.0, overlap(word_shares(field), usual.words))
+        least = usual.overlap / 3
+        if highest(common, field.tokens // 2) < least:
+            yield _text(words, least, usual.overlap, common)
+        elif (known := run.ranges.get("\n".join(words))) and words in norms.windows:
+            least = norms.windows[words][0] / 2
+            if highest(known.low, known.low_n) < least:
+                yield _text(words, least, usual.overlap, known.low, known.low_at)
+
+
+def _text(key: Key, low: float, usual: float, seen: float, since: float | None = None) -> Found:
+    return Found("monitor", key.monitor, key.field, low=low, usual=usual, seen=seen, since=since)
 
 
 def _totals(norms: Norms, totals: Totals) -> Iterator[Found]:
@@ -280,12 +307,14 @@ def _least(before: list[int], fall: float) -> float | None:
     to the next, which also fit sites that grow or have seasons. None if they say nothing."""
     if min(before) < 5:
         return None
+    if len(before) < SETTLED:
+        fall *= 0.7
     logs = [math.log(value) for value in before]
     norm = norm_of(logs)
-    noise = SURE / math.sqrt(before[0])  # of counting
+    noise = 2 / math.sqrt(before[0])  # of counting
     low = min(norm.median - max(-math.log(fall), WIDE * norm.spread), norm.least - 0.1) - noise / 2
-    steps = [abs(one - other) for one, other in zip(logs, logs[1:], strict=False)]
-    step = max(-math.log(fall), 1.6 * max(steps, default=0.0)) + noise
+    steps = [abs(one - other) for one, other in pairwise(logs)]
+    step = max(-math.log(fall), 1.4 * max(steps, default=0.0)) + noise
     return math.exp(max(low, logs[0] - step))
 
 

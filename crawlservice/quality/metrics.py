@@ -9,7 +9,8 @@ from typing import NamedTuple
 from crawlservice.quality.profile import Content, FieldContent
 from crawlservice.quality.sketch import FREQUENT, LogHistogram
 
-LEAST = 5  # values from which a number says something
+LEAST = 5  # values from which a share says something
+LEAST_MEDIAN = 20
 OK_STATUSES = ("2", "n")  # first letters: no answer counts as an error, if it is one
 
 
@@ -46,13 +47,16 @@ def _all(content: Content) -> Iterator[tuple[Key, Metric]]:
                 yield Key("status", "", status), Metric(count / pages, pages)
         for section, count in content.sections.items():
             yield Key("section", "", section), Metric(count / pages, pages)
-    if pages and content.yielded:
-        per_page = content.yielded / pages
-        error = 1 / math.sqrt(min(pages, content.yielded))
-        yield Key("yield"), Metric(math.log(per_page), pages, error)
+    done = pages - content.errors
+    if done > 0 and content.yielded:
+        mean = content.yielded / done
+        variance = max(0.0, content.squares / done - mean * mean)
+        error = max(0.02, math.sqrt(variance / done) / mean)
+        yield Key("yield"), Metric(math.log(mean), done, error)
     for name, field in content.fields.items():
         yield Key("filled", name), Metric(field.filled / content.items, content.items)
         yield from _of_field(name, field)
+        yield from _choices(name, field)
 
 
 def _of_field(name: str, field: FieldContent) -> Iterator[tuple[Key, Metric]]:
@@ -71,18 +75,22 @@ def _of_field(name: str, field: FieldContent) -> Iterator[tuple[Key, Metric]]:
         yield Key("length", name), middle
     _, most = field.frequent.most
     yield Key("top", name), Metric(most / filled, filled)
-    distinct = min(1.0, field.distinct.estimate / filled)
-    yield Key("distinct", name), Metric(distinct, filled)
-    if 4 * field.distinct.estimate <= filled and field.distinct.estimate <= FREQUENT:
+    yield Key("distinct", name), Metric(field.distinct.ratio, filled)
+
+
+def _choices(name: str, field: FieldContent) -> Iterator[tuple[Key, Metric]]:
+    """The values of a field that has few."""
+    distinct = field.distinct.estimate
+    if 0 < 4 * distinct <= field.filled and distinct <= FREQUENT:
         for value, count in field.frequent.counts.items():
-            yield Key("choice", name, value), Metric(count / filled, filled)
+            yield Key("choice", name, value), Metric(count / field.filled, field.filled)
 
 
 def _median(values: LogHistogram, n: int) -> Metric | None:
     """The logarithm of the median, with the standard error of a sample of this spread; None if it
     is not positive."""
     middle = values.quantile(0.5)
-    if middle <= 0:
+    if middle <= 0 or n < LEAST_MEDIAN:
         return None
     low, high = values.quantile(0.25), values.quantile(0.75)
     spread = math.log(high / low) if low > 0 else 2.0

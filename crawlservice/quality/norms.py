@@ -9,13 +9,20 @@ from typing import NamedTuple
 
 from crawlservice.quality.metrics import Key, metrics
 from crawlservice.quality.profile import Content, merged
-from crawlservice.quality.run import PARTS, Run, key_of
-from crawlservice.quality.texts import distance, shares
+from crawlservice.quality.run import PARTS, Run, is_prose, key_of, word_shares
+from crawlservice.quality.texts import distance, overlap, shares
 
 RUNS = 10  # good runs that are compared with
 FEWEST = 3  # good runs without which nothing is compared
 SCALE = 1.4826  # from the median absolute deviation to the standard deviation
-ABSENT = (*PARTS, "status", "zero", "broken")  # monitors that are 0 in a run without a value
+ABSENT = (
+    *PARTS,
+    "choice",
+    "kind",
+    "status",
+    "zero",
+    "broken",
+)  # monitors that are 0 in a run without a value
 
 
 class Totals(NamedTuple):
@@ -57,16 +64,18 @@ class Texts(NamedTuple):
 
 
 class Norms(NamedTuple):
-    """``alike``: the runs had the same arguments, so that everything can be compared."""
+    """``windows``: the extremes of the windows of all runs. ``alike``: the runs had the same
+    arguments, so that everything can be compared."""
 
     metrics: dict[Key, Norm]
+    windows: dict[Key, tuple[float, float]]
     texts: dict[str, Texts]
     totals: list[Totals]  # the latest first
     alike: bool
     runs: int
 
 
-NONE = Norms({}, {}, [], False, 0)
+NONE = Norms({}, {}, {}, [], False, 0)
 
 
 def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
@@ -90,7 +99,7 @@ def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
             values = values + [0.0] * (len(good) - len(values))
         if len(values) >= FEWEST:
             usual[key] = _norm(values, ranges.get(key))
-    return Norms(usual, _texts(contents), [one.totals for one in good], alike, len(good))
+    return Norms(usual, ranges, _texts(contents), [one.totals for one in good], alike, len(good))
 
 
 def norm_of(values: Sequence[float]) -> Norm:
@@ -109,25 +118,15 @@ def _texts(contents: Sequence[Content]) -> dict[str, Texts]:
     whole = merged(*contents)
     found = {}
     for name, field in whole.fields.items():
-        if not field.tokens and not field.letters:
+        if not is_prose(field):
             continue
-        letters = shares(field.letters)
-        words = word_shares(field.words.counts, field.tokens)
+        letters, words = shares(field.letters), word_shares(field)
         apart, overlaps = 0.0, []
         for content in contents:
             own = content.fields.get(name)
             if own is not None and own.letters:
                 apart = max(apart, distance(shares(own.letters), letters))
             if own is not None and own.tokens:
-                overlaps.append(overlap(word_shares(own.words.counts, own.tokens), words))
+                overlaps.append(overlap(word_shares(own), words))
         found[name] = Texts(letters, apart, words, min(overlaps, default=0.0))
     return found
-
-
-def word_shares(counts: dict[str, int], tokens: int) -> dict[str, float]:
-    return {word: count / tokens for word, count in counts.items()} if tokens else {}
-
-
-def overlap(one: dict[str, float], other: dict[str, float]) -> float:
-    """Returns how much two distributions of words have in common, from 0 to 1."""
-    return sum(min(share, other[word]) for word, share in one.items() if word in other)

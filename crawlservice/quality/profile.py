@@ -89,6 +89,7 @@ class Content(msgspec.Struct, array_like=True):
     sections: dict[str, int] = {}
     versions: dict[str, int] = {}  # of items and pages
     fields: dict[str, FieldContent] = {}
+    squares: int = 0  # of the numbers of items of these pages
 
     def add_item(self, data: Any, version: str = "", unique: Collection[str] = ()) -> None:
         self.items += 1
@@ -111,6 +112,7 @@ class Content(msgspec.Struct, array_like=True):
         self.pages += 1
         self.errors += failed
         self.yielded += items
+        self.squares += items * items
         _count(self.versions, version)
         _count(self.statuses, str(status) if status else "none")
         _count(self.sections, section_of(url))
@@ -120,6 +122,7 @@ class Content(msgspec.Struct, array_like=True):
         self.pages += other.pages
         self.errors += other.errors
         self.yielded += other.yielded
+        self.squares += other.squares
         for mine, theirs in (
             (self.statuses, other.statuses),
             (self.sections, other.sections),

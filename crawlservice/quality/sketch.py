@@ -100,6 +100,11 @@ class Distinct(msgspec.Struct, array_like=True):
         return len(self.counts) / ((self.most + 1) / HASHES)
 
     @property
+    def ratio(self) -> float:
+        """Distinct values for each value: 1.0 if none occurs twice."""
+        return len(self.counts) / sum(self.counts.values()) if self.counts else 0.0
+
+    @property
     def repeated(self) -> int:
         """How many of the values kept occur more than once."""
         return sum(count > 1 for count in self.counts.values())

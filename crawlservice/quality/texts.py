@@ -74,3 +74,8 @@ def distance(one: Mapping[int, float], other: Mapping[int, float]) -> float:
         middle = (p + q) / 2
         found += (p * log2(p / middle) if p else 0.0) + (q * log2(q / middle) if q else 0.0)
     return max(0.0, found / 2)
+
+
+def overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Returns how much two distributions of words have in common, from 0 to 1."""
+    return sum(min(share, other[word]) for word, share in one.items() if word in other)
