@@ -186,7 +186,7 @@ def _absent(key: Key, content: Content) -> Metric | None:
 
 
 def _is_gone(metric: Metric, norm: Norm, some: int) -> bool:
-    """Whether a part that all good runs had is not in a whole run that would have ``some`` of it."""
+    """Whether a part of all good runs is not in a whole run that would have ``some`` of it."""
     steady = norm.least > norm.median / 2 and norm.median >= FEW
     return steady and metric.value == 0 and norm.median * metric.n >= some
 

@@ -27,11 +27,15 @@ from crawlservice.connections.watch import watch
 from crawlservice.hosts.chores import look_after
 from crawlservice.ledger.audit import strays
 from crawlservice.ledger.cancellation import Settler
+from crawlservice.ledger.commit_order import CommitOrder, PageOrder
 from crawlservice.ledger.reconcile import Reconciliation, align, replay
 from crawlservice.ledger.recovery import is_whole, renew, uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Task
 from crawlservice.monitoring import lives
+from crawlservice.quality.reader import Bounds
+from crawlservice.quality.watch import Watch
+from crawlservice.rollouts.refusal import take_back
 from crawlservice.scheduling import schedules
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
@@ -59,6 +63,9 @@ class Steward:
         self._lives = lives.LivesMonitor(settings.lease)
         self._pruner = Pruner.of(frontier)
         self._settler = Settler()
+        items, pages = CommitOrder(), PageOrder()
+        self._quality = Watch(lambda: Bounds(items.settled(), pages.settled()), take_back)
+        self._counts: dict[int, Counts | None] = {}  # of the active tasks, as of this round
         self._settings = settings
         self._senders = Senders(settings)
         self._name = f"{settings.key_prefix}:steward"
@@ -143,6 +150,7 @@ class Steward:
             self._senders.send_signals,
             self._pruner.tick,
             self._settler.tick,
+            lambda: self._quality.tick(self._counts),
         ]
 
     def resign(self) -> None:
@@ -208,7 +216,7 @@ class Steward:
     def _check_tasks(self) -> None:
         known = set(self._frontier.open_tasks())
         tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
-        found = self._frontier.counts_of(tasks.keys() & known)
+        found = self._counts = self._frontier.counts_of(tasks.keys() & known)
         self._examine_still(found)
         until = time.monotonic() + SWEEP
         for pk, counts in found.items():
