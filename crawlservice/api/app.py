@@ -14,6 +14,7 @@ from crawlservice.api import (
     log,
     nodes,
     pages,
+    quality,
     schedules,
     spiders,
     tables,
@@ -40,7 +41,10 @@ api = NinjaAPI(
 )
 errors.handle(api)
 api.add_decorator(only_known)
-for part in (tasks, labels, log, items, tables, pages, spiders, nodes, hosts, schedules, events):
+for part in (
+    *(tasks, quality, labels, log, items, tables, pages),
+    *(spiders, nodes, hosts, schedules, events),
+):
     api.add_router("", part.router)
 
 urls = api.urls

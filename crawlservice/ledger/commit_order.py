@@ -13,8 +13,8 @@ from django.db.models import Max
 from crawlservice.models import Item, Page
 
 LAST = "SELECT pg_get_serial_sequence(%s, 'id')"
-# Takes a number itself. The upper end of a snapshot is no such mark: it follows the last transaction
-# that has ended, so that running ones may have it or a higher one.
+# Takes a number itself. The upper end of a snapshot is no such mark: it follows the transaction
+# that ended last, so running ones may have this number or a higher one.
 NEXT_TRANSACTION = "SELECT pg_current_xact_id()::text::bigint"
 OLDEST_TRANSACTION = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 
@@ -48,7 +48,7 @@ class CommitOrder:
         # A transaction has written its pages before it takes numbers for their items, so it was
         # known to the server as a writer by then.
         if self._mark and _value(OLDEST_TRANSACTION) >= self._mark.transaction:
-            self._settled, self._mark = self._mark.number, None
+            self._settled, self._mark = self._mark.number, self._take()
         return self._settled
 
     def _take(self) -> Mark | None:

@@ -19,7 +19,7 @@ from crawlservice.models.task import SPIDER, Run, Schedule, Task
 __all__ = (
     "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "ORDERED", "SPIDER",
     "UNSENT", "VERSION", "Action", "BotKey", "Delivery", "Era", "Event", "Finding", "Generation",
-    "Host", "HostCredential", "Installation", "Item", "Label", "LogLine", "Page", "Profile", "Recipe",
-    "RecipeVersion", "RobotsFile", "RowChange", "Run", "Sample", "Schedule", "SetupLink", "Spent",
-    "StartPart", "Stat", "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
+    "Host", "HostCredential", "Installation", "Item", "Label", "LogLine", "Page", "Profile",
+    "Recipe", "RecipeVersion", "RobotsFile", "RowChange", "Run", "Sample", "Schedule", "SetupLink",
+    "Spent", "StartPart", "Stat", "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
 )  # fmt: skip

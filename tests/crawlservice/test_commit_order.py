@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 
 from crawlframe.outcome import Outcome
-from crawlservice.ledger.commit_order import CommitOrder
+from crawlservice.ledger.commit_order import CommitOrder, PageOrder
 from crawlservice.ledger.rows import insert
 from crawlservice.models import Item, Task
 
@@ -78,6 +78,30 @@ def test_what_is_behind_an_open_transaction_is_not_settled(task: Task) -> None:
     slow.commit()
     assert order.settled() == last()
     assert Item.objects.filter(pk__lte=last()).count() == 4
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_transaction_that_began_first_and_takes_later_numbers(task: Task) -> None:
+    order = CommitOrder()
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_current_xact_id()")
+        slow = Writer(task, "slow", 2)
+        insert([_outcome(task, "fast")])
+    assert Item.objects.get().pk == 3
+    assert [order.settled() for _ in range(3)] == [0, 0, 0]
+    slow.commit()
+    assert order.settled() == 3
+
+
+@pytest.mark.usefixtures("busy")
+def test_pages_behind_an_open_transaction_are_not_settled(task: Task) -> None:
+    order = PageOrder()
+    slow = Writer(task, "slow", 1)
+    Writer(task, "fast", 1).commit()
+    assert [order.settled() for _ in range(4)] == [0, 0, 0, 0]
+    slow.commit()
+    assert [order.settled() for _ in range(3)][-1] == 2
 
 
 @pytest.mark.usefixtures("busy")
