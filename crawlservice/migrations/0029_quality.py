@@ -224,7 +224,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "profile",
                 "verbose_name_plural": "profiles",
-                "ordering": ("-task",),
+                "ordering": ("-task_id",),
                 "indexes": [
                     models.Index(
                         condition=models.Q(("judged", False)),

@@ -49,7 +49,7 @@ class Profile(models.Model):
     class Meta:
         verbose_name = _("profile")
         verbose_name_plural = _("profiles")
-        ordering = ("-task",)
+        ordering = ("-task_id",)
         indexes = (
             models.Index(
                 fields=("task",), condition=models.Q(judged=False), name="profile_unjudged"

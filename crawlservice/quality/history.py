@@ -39,7 +39,7 @@ def _good(rows: QuerySet[Profile]) -> list[Good]:
     """The latest first, back to the last one from which on all is compared anew."""
     found = []
     rows = rows.select_related("task").defer("task__seeds", "task__arguments")
-    for profile in rows.order_by("-task")[:RUNS]:
+    for profile in rows.order_by("-task_id")[:RUNS]:
         try:
             run = decode(profile.content)
         except msgspec.MsgspecError:  # of a newer release

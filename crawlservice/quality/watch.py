@@ -76,7 +76,7 @@ class Watch:
     def _judge_ended(self, until: float) -> None:
         """Tasks whose end was not judged when they ended; those first that ended first."""
         ended = ~Q(task__state__in=Task.ACTIVE)
-        rows = Profile.objects.filter(ended, judged=False).order_by("task").select_related("task")
+        rows = Profile.objects.filter(ended, judged=False).order_by("task_id").select_related("task")
         for profile in rows.defer("content", "task__seeds", "task__arguments")[:10]:
             if time.monotonic() >= until:
                 return
@@ -101,7 +101,7 @@ class Watch:
     def _act(self) -> None:
         """What findings ask for. It is done at least once: the mark is removed afterwards."""
         rows = Profile.objects.exclude(action_due="").select_related("task").defer("content")
-        for profile in rows.defer("task__seeds").order_by("task"):
+        for profile in rows.defer("task__seeds").order_by("task_id"):
             try:
                 self._do(profile.task, profile.action_due)
             except CrawlframeError as error:  # it has ended meanwhile, or Redis learns of it later
