@@ -76,7 +76,9 @@ class Watch:
     def _judge_ended(self, until: float) -> None:
         """Tasks whose end was not judged when they ended; those first that ended first."""
         ended = ~Q(task__state__in=Task.ACTIVE)
-        rows = Profile.objects.filter(ended, judged=False).order_by("task_id").select_related("task")
+        rows = (
+            Profile.objects.filter(ended, judged=False).order_by("task_id").select_related("task")
+        )
         for profile in rows.defer("content", "task__seeds", "task__arguments")[:10]:
             if time.monotonic() >= until:
                 return

@@ -23,6 +23,7 @@ from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds, read
 from crawlservice.quality.run import decode
 from crawlservice.quality.watch import Watch
+from crawlservice.rollouts.canary import CanaryTrial
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, login, texts
 
@@ -106,6 +107,7 @@ def test_a_field_that_is_gone(start: Any) -> None:
     told = Event.objects.get(kind="quality_failed")
     assert told.task == task
     assert told.outcome == "finished_with_errors"
+    assert told.detail is not None
     assert told.detail["findings"][0]["field"] == "price"
     assert told.detail["findings"][0]["pages"]
     assert Event.objects.filter(task=task).order_by("pk")[0].outcome == "finished_with_errors"
@@ -141,7 +143,7 @@ def test_errors_that_its_author_does_not_expect(start: Any) -> None:
 
 
 def test_what_is_expected_and_met(start: Any) -> None:
-    expect = Expect(items=60, fields={"price": 1}, errors=0, unique=["sku", "name"], within=1000)
+    expect = Expect(items=60, fields={"price": 1}, errors=0, unique=("sku", "name"), within=1000)
     assert end(start(items(60), expect)).outcome == "finished"
 
 
@@ -359,9 +361,10 @@ def test_the_api(bad_run: Task) -> None:
     (finding,) = answer["findings"]
     assert (finding["monitor"], finding["field"], finding["seen"]) == ("filled", "price", 0.0)
     assert len(finding["examples"]) == 3
-    accepted = client.post(f"{address}/accept")
+    accepted = client.post(f"{address}/accept", content_type="application/json")
     assert accepted.json().get("good"), accepted.content
-    assert client.post(f"{address}/accept").status_code == 409
+    again = client.post(f"{address}/accept", content_type="application/json")
+    assert again.status_code == 409
     assert client.get("/api/v1/tasks/999/quality").status_code == 404
 
 
@@ -383,3 +386,19 @@ def test_the_judge_takes_no_lock_that_commits_wait_for(start: Any) -> None:
         advance(task)
     locks = [query["sql"] for query in queries if "FOR " in query["sql"].upper().split("WHERE")[-1]]
     assert all("FOR NO KEY UPDATE" in sql for sql in locks)
+
+
+def test_a_canary_whose_items_are_worse_fails(start: Any) -> None:
+    good_runs(start)
+    task = start(items(20))
+    trial = CanaryTrial("3f00")
+    assert trial.check_quality() == ""
+    last = Item.objects.order_by("-pk")[0].pk
+    start.add(task, items(40, 20))
+    Item.objects.filter(pk__gt=last).update(version="3f00")
+    assert trial.check_quality() == ""
+    last = Item.objects.order_by("-pk")[0].pk
+    start.add(task, items(40, 60, price=None))
+    Item.objects.filter(pk__gt=last).update(version="3f00")
+    found = [trial.check_quality() for _ in range(3)][-1]
+    assert found.startswith(f"task {task.pk} of spider shop: price has a value in ")
