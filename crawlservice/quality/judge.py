@@ -308,7 +308,7 @@ def _least(before: list[int], fall: float) -> float | None:
     if min(before) < 5:
         return None
     if len(before) < SETTLED:
-        fall *= 0.7
+        fall *= 0.8
     logs = [math.log(value) for value in before]
     norm = norm_of(logs)
     noise = 2 / math.sqrt(before[0])  # of counting

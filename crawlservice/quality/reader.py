@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -108,8 +109,11 @@ def _read_items(
         found = of_task(rows, reading.profile.task_id, after=reading.last_item)
         some = [*found.values_list("pk", "short", "version", "created_at")[:STEP]]
         for number, data, version, at in some:
-            if data is not None:
-                run.add_item(json.loads(data), version, at.timestamp(), unique)
+            with suppress(
+                ValueError, RecursionError
+            ):  # a number of thousands of digits, or too deep
+                if data is not None:
+                    run.add_item(json.loads(data), version, at.timestamp(), unique)
             reading.last_item = number
         if len(some) < STEP:
             reading.last_item = max(reading.last_item, bound or 0)

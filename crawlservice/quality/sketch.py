@@ -48,7 +48,10 @@ class LogHistogram(msgspec.Struct, array_like=True):
 
 
 def _bucket(value: float) -> int:
-    size = abs(value)
+    try:
+        size = abs(float(value))
+    except OverflowError:  # a whole number of hundreds of digits
+        size = math.inf
     if not size > 1e-8:  # NaN, too
         return 0
     place = BUCKETS if math.isinf(size) else BUCKETS // 2 + round(math.log(size) / WIDTH)
