@@ -146,7 +146,7 @@ def _monitors(
                 continue
         known = run.ranges.get("\n".join(key))
         if known is not None and key.monitor == "yield":  # the windows of good runs show its noise
-            low = norm.low - rule.floor
+            low = norm.low - 1.3 * rule.floor
             if known.low < low and norm.low > norm.least - 2 * rule.floor:
                 yield _found(key, rule, norm, (low, None), known.low, known.low_at)
         elif known is not None and rule.unit == "share":
@@ -175,7 +175,7 @@ def _enough(norms: Norms, ended: bool) -> float:
     if ended:
         return 5
     usual = norm_of([one.items for one in norms.totals]).median if norms.alike else 1000
-    return min(100.0, max(8.0, usual / 40))
+    return min(60.0, max(5.0, usual / 50))
 
 
 def _absent(key: Key, content: Content) -> Metric | None:
