@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from crawlframe.errors import CloseTask, DropItem, FetchError, Retry
+from crawlframe.expect import Expect
 from crawlframe.middleware import CallNext, Middleware, SyncCallNext, SyncMiddleware
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -28,6 +29,7 @@ __all__ = [
     "CrawlSpider",
     "Cursor",
     "DropItem",
+    "Expect",
     "FetchError",
     "JSONSpider",
     "Link",

@@ -39,8 +39,8 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
     for name, argument in (("opened", "task"), (END_CALLBACK, "summary")):
         if problem := _unfit_hook(spider, name, argument):
             return problem
-    for name in ("log", "stats"):
-        if any(name in inspect.get_annotations(kind) for kind in spider.__mro__):
+    for name in ("log", "stats", "expect"):
+        if any(_declares(kind, name) for kind in spider.__mro__):
             return f"{name} is a name of Spider's own; rename the argument"
     if needed := _needed_to_make(spider):
         return (
@@ -51,6 +51,11 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
     if inherits and spider.start_urls:
         return "the pages of start_urls go to the method parse; write one, or a start of its own"
     return ""
+
+
+def _declares(kind: type[Any], name: str) -> bool:
+    note = inspect.get_annotations(kind).get(name)
+    return note is not None and "ClassVar" not in str(note)
 
 
 def _misuse_of_follow(follow: Any, base: type[Any]) -> str:

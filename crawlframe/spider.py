@@ -14,6 +14,7 @@ import msgspec
 from crawlframe import porting
 from crawlframe.budgets import Budgets, without_none
 from crawlframe.errors import ArgumentError, SpiderError
+from crawlframe.expect import Expect, expectation
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.misuse import misuse_of
 from crawlframe.request import END_CALLBACK, Request
@@ -114,6 +115,8 @@ class Spider:
     ``workers = 1``: all requests of a task run in one worker of the cluster at a time, for spiders
     that keep state on ``self``. When that worker dies, ends or is replaced by a reload, the next
     one takes over, and ``self`` begins anew there.
+
+    ``expect`` is an Expect: what the author expects of each run.
     """
 
     name: ClassVar[str] = ""
@@ -125,6 +128,7 @@ class Spider:
     pipelines: ClassVar[Sequence[Any]] = ()
     item: ClassVar[Any] = None  # a class, or a callback of this name
     workers: ClassVar[int | None] = None  # 1: all requests of a task run in one worker
+    expect: ClassVar[Expect | None] = None
 
     _task = 0  # the number of the task; 0 outside of a worker
     _inline: Inline | None = None  # None outside of a worker
@@ -189,6 +193,7 @@ class SpiderInfo(msgspec.Struct, frozen=True):
     settings: SpiderSettings
     ends: bool = False  # it has `closed`: its tasks have a last request that runs it
     workers: int = 0  # 1: all requests of a task run in one worker of the cluster at a time
+    expect: Expect | None = None  # what its author expects of each run
 
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:
@@ -282,7 +287,15 @@ def describe(spider: type[Spider]) -> SpiderInfo:
         settings=read_settings(spider),
         ends=callable(getattr(spider, END_CALLBACK, None)),
         workers=spider.workers or 0,
+        expect=_read_expect(spider),
     )
+
+
+def _read_expect(spider: type[Spider]) -> Expect | None:
+    try:
+        return expectation(spider.expect)
+    except ValueError as error:
+        raise SpiderError(f"spider {spider.name!r}: {error}") from None
 
 
 def build(

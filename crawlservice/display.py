@@ -33,6 +33,7 @@ STATES = {
     Event.Kind.NODE_BACK: (_("node back"), "good"),
     Event.Kind.HOST_HELD: (_("host held"), "warn"),
     Event.Kind.HOST_RESUMED: (_("host resumed"), "good"),
+    Event.Kind.QUALITY_FAILED: (_("quality failed"), "bad"),
 }
 
 

@@ -5,7 +5,8 @@ The leading steward sends them from the outbox, in a thread of its own, at least
 some are sent again. A receiver that raises is logged, and not called again for that event.
 Receivers get ``event``, a crawlservice.models.Event; those of task_ended also ``task``, ``outcome``
 and ``reason``, those of schedule_failed ``schedule``, those of node_offline and node_back the name
-of the ``node``, those of host_held and host_resumed that of the ``host``."""
+of the ``node``, those of host_held and host_resumed that of the ``host``, those of quality_failed
+the ``task`` and its ``findings``."""
 
 from __future__ import annotations
 
@@ -21,8 +22,12 @@ node_offline = Signal()
 node_back = Signal()
 host_held = Signal()
 host_resumed = Signal()
+quality_failed = Signal()
 
-_ALL = (task_ended, schedule_failed, node_offline, node_back, host_held, host_resumed)
+_ALL = (
+    *(task_ended, schedule_failed, node_offline, node_back, host_held, host_resumed),
+    quality_failed,
+)
 
 
 def wanted() -> bool:
@@ -43,6 +48,9 @@ def send(event: Event) -> None:
         host_held.send_robust(Event, host=event.host, **given)
     elif event.kind == Event.Kind.HOST_RESUMED:
         host_resumed.send_robust(Event, host=event.host, **given)
+    elif event.kind == Event.Kind.QUALITY_FAILED:
+        found = (event.detail or {}).get("findings", [])
+        quality_failed.send_robust(Task, task=event.task, findings=found, **given)
     else:
         about = {"task": event.task, "outcome": event.outcome, "reason": event.reason}
         task_ended.send_robust(Task, **about, **given)

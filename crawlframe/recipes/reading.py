@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 import msgspec
 
 from crawlframe.errors import SpiderError, did_you_mean
+from crawlframe.expect import expectation
 from crawlframe.overrides import impossible
 from crawlframe.porting import misuse_in_settings
 from crawlframe.recipes import expressions
@@ -116,6 +117,7 @@ class _Reader:
             "rules": self.array(Rule, rest, "rules"),
         }
         settings = rest.pop("settings", {})
+        parts["expect"] = self.expect(rest.pop("expect", {}))
         recipe = self.part(Recipe, rest, (), settings=self.settings(settings), **parts)
         if recipe is None:
             return None
@@ -236,6 +238,17 @@ class _Reader:
                 msgspec.convert(given, SpiderSettings, strict=False)
             except msgspec.ValidationError as error:
                 self.wrong(("settings",), str(error).partition(" - at")[0])
+        return given
+
+    def expect(self, given: Any) -> dict[str, Any]:
+        if not isinstance(given, dict):
+            self.wrong(("expect",), "must be a table, such as [expect]")
+            return {}
+        for key, value in given.items():
+            try:
+                expectation({key: value})
+            except ValueError as error:
+                self.wrong(("expect", key), str(error).removeprefix("expect: "))
         return given
 
 

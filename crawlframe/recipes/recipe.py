@@ -107,6 +107,7 @@ class Recipe(Part, frozen=True):
     next: Next | None = None
     detail: Detail | None = None
     settings: dict[str, Any] = {}
+    expect: dict[str, Any] = {}  # keys of Expect
     arguments: dict[str, Argument] = {}
 
 

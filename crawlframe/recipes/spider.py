@@ -180,6 +180,7 @@ def spider_of(recipe: Recipe, module: str, file: Path | None = None) -> type[Rec
         "name": recipe.name,
         "recipe": recipe,
         "settings": recipe.settings,
+        "expect": recipe.expect or None,
     }
     for name, argument in recipe.arguments.items():
         if argument.default is not None:

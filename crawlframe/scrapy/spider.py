@@ -103,6 +103,7 @@ def ported(kind: type, settings: Settings) -> type[PortedSpider]:
         "name": vars(kind).get("name") or getattr(kind, "name", ""),
         "settings": result.settings,
         "middlewares": [DownloadsOfTasks()] if layered else [],
+        "expect": getattr(kind, "expect", None) or own.get("CRAWLFRAME_EXPECT"),
         "workers": 1 if own.getint("CRAWLFRAME_WORKERS") == 1 else None,
         "scrapy_class": kind,
         "scrapy_settings": settings,

@@ -169,14 +169,24 @@ class RecipeForm(forms.Form):
     concurrency = _text(_("at a time"), help_text=_("requests to a host"))
     settings = _lines(_("other settings"), 2, help_text=_('JSON, such as {"timeout": 60}'))
 
+    expect = _lines(
+        _("expected of each run"), 2, help_text=_('JSON, such as {"items": 100, "unique": "url"}')
+    )
+
     def clean_settings(self) -> dict[str, Any]:
-        text = self.cleaned_data["settings"].strip()
+        return self._object("settings", _('Enter a JSON object, such as {"timeout": 60}.'))
+
+    def clean_expect(self) -> dict[str, Any]:
+        return self._object("expect", _('Enter a JSON object, such as {"items": 100}.'))
+
+    def _object(self, name: str, otherwise: Any) -> dict[str, Any]:
+        text = self.cleaned_data[name].strip()
         try:
             given = json.loads(text) if text else {}
         except (ValueError, RecursionError) as error:
             raise forms.ValidationError(_("Not JSON: %s") % error) from None
         if not isinstance(given, dict):
-            raise forms.ValidationError(_('Enter a JSON object, such as {"timeout": 60}.'))
+            raise forms.ValidationError(otherwise)
         return given
 
     def data_of_recipe(self) -> dict[str, Any]:
@@ -189,6 +199,7 @@ class RecipeForm(forms.Form):
             "allowed_domains": given["allowed_domains"].replace(",", " ").split(),
             "start_items": given["start_items"],
             "settings": {**given.get("settings", {}), **self._limits()},
+            "expect": given.get("expect", {}),
         }
         if given["each"]:
             found["each"] = {given["each_kind"] or "css": given["each"]}
@@ -253,6 +264,7 @@ def initial_of(recipe: Recipe) -> dict[str, Any]:
         "start_items": recipe.start_items,
         **{name: _typed(settings.pop(name)) for name in LIMITS if name in settings},
         "settings": json.dumps(settings, ensure_ascii=False) if settings else "",
+        "expect": json.dumps(recipe.expect, ensure_ascii=False) if recipe.expect else "",
     }
     found["each_kind"], found["each"] = _kind_of(data.get("each", {}), ("css", "xpath", "jmespath"))
     next_ = data.get("next", {})

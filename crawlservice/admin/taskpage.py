@@ -25,7 +25,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.roles import may_steer, may_submit
-from crawlservice.admin import itemcomparison, itemtable, limits, tasklabels, tasklog
+from crawlservice.admin import itemcomparison, itemtable, limits, quality, tasklabels, tasklog
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
 from crawlservice.display import state_label
@@ -68,6 +68,8 @@ def urls(site: AdminSite) -> list[URLPattern]:
         live("summary", summary_part),
         live("chart", chart),
         live("log", log_part),
+        live("quality", quality.part),
+        path("<int:pk>/accept/", site.admin_view(quality.accept), name=name("accept")),
         path("<int:pk>/log.txt", site.admin_view(tasklog.download), name=name("logfile")),
         path(
             "<int:pk>/limits/",
@@ -106,6 +108,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
         **_now(request, task),
         **_summary(task),
+        "quality": quality.shown(request, task),
         **tasklog.shown(task),
         "log_complete": tasklog.is_complete(task),
     }

@@ -37,6 +37,7 @@ KINDS = [
     (Event.Kind.NODE_BACK, _("node back")),
     (Event.Kind.HOST_HELD, _("a host is held")),
     (Event.Kind.HOST_RESUMED, _("host resumed")),
+    (Event.Kind.QUALITY_FAILED, _("quality failed")),
 ]
 
 

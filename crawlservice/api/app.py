@@ -18,6 +18,7 @@ from crawlservice.api import (
     log,
     nodes,
     pages,
+    quality,
     schedules,
     spiders,
     tables,
@@ -45,8 +46,8 @@ api = NinjaAPI(
 errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
-    tasks, labels, log, items, tables, pages, error_groups, spiders, nodes, hosts, schedules,
-    events, alerts, alert_rules, exports,
+    tasks, quality, labels, log, items, tables, pages, error_groups, spiders, nodes, hosts,
+    schedules, events, alerts, alert_rules, exports,
 )  # fmt: skip
 for part in PARTS:
     api.add_router("", part.router)

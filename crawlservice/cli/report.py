@@ -17,6 +17,8 @@ from crawlservice.cli.terminal import facts_table, plain, status
 from crawlservice.connections.frontier import frontier
 from crawlservice.display import duration
 from crawlservice.models import Item, Page, Task
+from crawlservice.quality import findings
+from crawlservice.quality.wording import sentence_of
 from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.forecast import forecast
@@ -82,6 +84,7 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         facts.append(("ledger rows", rows))
     if task.closing and not progress.ended:
         facts.append(("closed because", task.closing))
+    facts += [("quality", sentence_of(one)) for one in findings.of_task(task.pk)]
     counted = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
     for stop in stops(progress, counted):
         facts.append(("stopped by", f"{stop.reason}: {stop.links:,} links were not followed"))

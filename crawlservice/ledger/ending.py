@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from crawlframe.frontier import Counts
 from crawlframe.request import end_rid
 from crawlframe.task_life import Summary
 from crawlservice.models import Event, Page, Task
+from crawlservice.quality.judging import SECONDS_AT_END, at_end
+from crawlservice.quality.norms import Totals
 from crawlservice.tasks.outcomes import KINDS, Decision, Ending, decide, with_last
 from crawlservice.tasks.secret_arguments import revealed
 from crawlservice.tasks.stats import TaskStats, of_tasks
@@ -40,7 +43,9 @@ def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
     # In order, so that two who end some of the same tasks cannot deadlock.
     locked = Task.objects.filter(pk__in=tasks).order_by("pk").select_for_update()
     known = {task.pk: task for task in locked.defer("seeds").annotate(clock=Now())}
-    ended, changes, events = set(), [], []
+    ended, changes = set(), []
+    events: list[Event] = []
+    until = time.monotonic() + SECONDS_AT_END
     lasts = _lasts([task.pk for task in known.values() if task.ends])
     for pk, counts in tasks.items():
         rows, items, depth = held.get(pk, (0, 0, None))
@@ -49,9 +54,9 @@ def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
             continue
         ended.add(pk)
         if task is not None and task.state in Task.ACTIVE:
-            change, event = _ended(task, counts, items, depth, missing, lasts.get(pk))
+            change, told = _ended(task, counts, items, depth, missing, lasts.get(pk), until)
             changes.append(change)
-            events.append(event)
+            events += told
     if changes:
         with default_connection.cursor() as cursor:
             cursor.executemany(END, changes)
@@ -79,15 +84,23 @@ def _lasts(tasks: Sequence[int]) -> dict[int, Page]:
 
 
 def _ended(
-    task: Any, counts: Counts, items: int, depth: int | None, missing: int, last: Page | None
-) -> tuple[list[Any], Event]:
-    """The values of END for a task, which has the database's ``clock``, and the event."""
+    task: Any,
+    counts: Counts,
+    items: int,
+    depth: int | None,
+    missing: int,
+    last: Page | None,
+    until: float,
+) -> tuple[list[Any], list[Event]]:
+    """The values of END for a task, which has the database's ``clock``, and the events."""
     _, na, nf, ne, *_ = counts
     ending = Ending(na, nf, ne, items, _limited(counts), depth, counts.cancelled, counts.excluded)
     after, decided = _decided(task, ending.without(last) if last else ending)
     if last:
         decided = with_last(decided, last)
-    outcome, reason = decided.outcome.value, decided.reason
+    seconds = (task.clock - task.created_at).total_seconds()
+    totals = Totals(items, ending.pages - bool(last), seconds)
+    outcome, reason, found = at_end(task, decided.outcome.value, decided.reason, totals, until)
     now = default_connection.ops.adapt_datetimefield_value(task.clock)
     lacks = counts.cancelled and task.state == Task.State.CANCELLING
     unwritten = max(0, missing) if lacks else None
@@ -95,8 +108,9 @@ def _ended(
     without_errors = [counts.cancelled, counts.excluded]
     change = [after.value, outcome, reason, now, na, nf, ne, *without_errors, items, unwritten]
     change.append(json.dumps(refused) if refused else None)
-    event = Event(task=task, kind=KINDS[decided.outcome], outcome=outcome, reason=reason)
-    return [*change, task.pk], event
+    kind = KINDS[Task.Outcome(outcome)]
+    event = Event(task=task, kind=kind, outcome=outcome, reason=reason)
+    return [*change, task.pk], [event, *([found] if found else [])]
 
 
 def _limited(counts: Counts) -> int:

@@ -13,7 +13,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0032_views"),
+        ("crawlservice", "0029_quality"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

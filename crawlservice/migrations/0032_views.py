@@ -11,7 +11,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0028_model_items"),
+        ("crawlservice", "0031_exports"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

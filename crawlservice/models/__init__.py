@@ -1,6 +1,6 @@
 """The source of truth: tasks with labels and schedules, the ledger and its items, logs, hosts, the
 cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, recipes,
-errors over tasks, what is decided about spiders, and our identity."""
+the quality of runs, errors over tasks, what is decided about spiders, and our identity."""
 
 from crawlservice.models.alert import (
     OPEN,
@@ -22,6 +22,7 @@ from crawlservice.models.ledger import MODEL, VERSION, Item, Page, RowChange, St
 from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, Webhook
 from crawlservice.models.people import Action, SetupLink, Submission, Token
+from crawlservice.models.quality import Finding, Profile
 from crawlservice.models.recipe import Recipe, RecipeVersion
 from crawlservice.models.robots import RobotsFile
 from crawlservice.models.spider import WHY, DisabledSpider
@@ -32,9 +33,9 @@ __all__ = (
     "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "OPEN",
     "ORDERED", "QUERY", "SPIDER", "UNSENT", "VERSION", "VIEW_NAME", "WHY", "Action", "Alert",
     "AlertMessage", "AlertNotice", "AlertRule", "AlertTarget", "BotKey", "BulkRetry", "Delivery",
-    "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Generation", "Host",
-    "HostCredential", "Installation", "Item", "Label", "LogLine", "Page", "Recipe",
-    "RecipeVersion", "RobotsFile", "RowChange", "Run", "Sample", "SavedView", "Schedule",
-    "SetupLink", "Severity", "Spent", "StartPart", "Stat", "Submission", "Task", "TaskLog",
-    "Token", "Trap", "Webhook",
+    "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
+    "Generation", "Host", "HostCredential", "Installation", "Item", "Label", "LogLine", "Page",
+    "Profile", "Recipe", "RecipeVersion", "RobotsFile", "RowChange", "Run", "Sample", "SavedView",
+    "Schedule", "SetupLink", "Severity", "Spent", "StartPart", "Stat", "Submission", "Task",
+    "TaskLog", "Token", "Trap", "Webhook",
 )  # fmt: skip

@@ -24,6 +24,7 @@ class Event(models.Model):
         NODE_BACK = "node_back", _("node back")
         HOST_HELD = "host_held", _("host held")  # nothing of it is fetched for long
         HOST_RESUMED = "host_resumed", _("host resumed")
+        QUALITY_FAILED = "quality_failed", _("quality failed")  # of a task; detail has findings
 
     task = models.ForeignKey(Task, models.CASCADE, null=True, blank=True, verbose_name=_("task"))
     schedule = models.ForeignKey(

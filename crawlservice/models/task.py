@@ -49,6 +49,12 @@ class Task(models.Model):
         blank=True,
         help_text=_("settings that it has instead of those of its spider"),
     )
+    expect = models.JSONField(
+        _("expected"),
+        null=True,
+        blank=True,
+        help_text=_("what the author of its spider expects of each run, as it was published"),
+    )
     published_limits = models.JSONField(
         null=True,
         editable=False,

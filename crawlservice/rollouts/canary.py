@@ -1,11 +1,15 @@
-"""Canary: whether a version runs pages without errors of a new kind, according to the ledger."""
+"""Canary: whether a version runs pages without errors of a new kind, and whether what it makes of
+them is as it was, according to the ledger."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from crawlframe.outcome import NO_ERRORS
+from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Page
+from crawlservice.quality.reader import Bounds
+from crawlservice.quality.version_trial import VersionTrial
 
 LOOK_BACK = 200_000  # ledger rows searched for the same error of other versions
 # Rows by which commits may overtake each other: a row may appear before a later one.
@@ -43,11 +47,18 @@ class CanaryTrial:
         self._start = self._read = _newest()
         self._seen: set[int] = set()
         self._known: set[Kind] = set()
+        items, pages = CommitOrder(), CommitOrder(Page)
+        self._quality = VersionTrial(version, lambda: Bounds(items.settled(), pages.settled()))
 
     @property
     def pages(self) -> int:
         """How many pages the version ran, as of the last ``check``."""
         return len(self._seen)
+
+    def check_quality(self) -> str:
+        """Judges its items and pages. Returns what is not as it was, or not as the author of the
+        spider expects, in a sentence; "" if nothing is."""
+        return self._quality.check()
 
     def check(self) -> NewError | None:
         """Reads new rows. Returns the first error of a kind that is new with this version, or

@@ -138,12 +138,15 @@ class RolloutRun:
                 "No other node was affected"
             )
         try:
-            finding = trial.check()
+            finding, worse = trial.check(), trial.check_quality()
         except DatabaseError:
             connection.close()  # nodes wait for it too
             return False
         if finding is not None:
             self._take_back(self._describe(finding))
+        if worse:
+            short = self.revision[:SHORT]
+            self._take_back(f"canary {self.canary} is worse with {short}: {worse}")
         return trial.pages >= self.pages
 
     def _count(self, trial: CanaryTrial) -> str:

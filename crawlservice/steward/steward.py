@@ -28,11 +28,15 @@ from crawlservice.connections.watch import watch
 from crawlservice.hosts.chores import look_after
 from crawlservice.ledger.audit import strays
 from crawlservice.ledger.cancellation import Settler
+from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.reconcile import Reconciliation, align, replay
 from crawlservice.ledger.recovery import is_whole, renew, uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Task
 from crawlservice.monitoring import lives
+from crawlservice.quality.reader import Bounds
+from crawlservice.quality.watch import Watch
+from crawlservice.rollouts.refusal import take_back
 from crawlservice.scheduling import schedules
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
@@ -61,6 +65,8 @@ class Steward:
         self._pruner = Pruner.of(frontier)
         self._settler = Settler()
         self._alerts = AlertMonitor(frontier)
+        items, pages = CommitOrder(), CommitOrder(Page)
+        self._quality = Watch(lambda: Bounds(items.settled(), pages.settled()), take_back)
         self._counts: dict[int, Counts | None] = {}  # of the active tasks, in this round
         self._settings = settings
         self._senders = Senders(settings)
@@ -149,6 +155,7 @@ class Steward:
             self._senders.export,
             self._pruner.tick,
             self._settler.tick,
+            lambda: self._quality.tick(self._counts),
         ]
 
     def resign(self) -> None:

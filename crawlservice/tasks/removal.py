@@ -13,10 +13,12 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.models import (
     Delivery,
     Event,
+    Finding,
     Item,
     Label,
     LogLine,
     Page,
+    Profile,
     Run,
     Sample,
     Spent,
@@ -115,7 +117,19 @@ def _thin_out(task: int) -> Iterator[Extent]:
 def _remove(group: list[int]) -> Extent:
     ended = _ended(group)
     _delete(Delivery.objects.filter(event__in=Event.objects.filter(task__in=ended)))
-    for model in (Event, Label, LogLine, Sample, Spent, StartPart, Stat, TaskLog, Trap):
+    for model in (
+        Event,
+        Finding,
+        Label,
+        LogLine,
+        Profile,
+        Sample,
+        Spent,
+        StartPart,
+        Stat,
+        TaskLog,
+        Trap,
+    ):
         _delete(model._default_manager.filter(task__in=ended))
     items = _delete(Item.objects.filter(task__in=ended))
     pages = _delete(Page.objects.filter(task__in=ended))

@@ -103,6 +103,7 @@ def submit(
         arguments_hash=hash_,
         previous_na=outcomes.previous_na(hash_),
         ends=info.ends,
+        expect=info.expect and msgspec.to_builtins(info.expect),
         seeds=b"",
         user=user if isinstance(user, Account) else None,
         schedule=schedule,

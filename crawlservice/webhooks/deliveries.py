@@ -73,11 +73,16 @@ def _make_deliveries(new: QuerySet[Event]) -> None:
                 Delivery(webhook=webhook, event_id=pk)
                 for pk, kind, outcome, spider in events
                 for webhook in webhooks
-                if is_wanted(webhook, {kind, outcome}, spider)
+                if is_wanted(webhook, _words(kind, outcome), spider)
             ],
             ignore_conflicts=True,
         )
         new.filter(pk__in=[event[0] for event in events]).update(delivered_at=Now())
+
+
+def _words(kind: str, outcome: str) -> set[str]:
+    # Findings have an event of their own beside that of the end.
+    return {kind} if kind == Event.Kind.QUALITY_FAILED else {kind, outcome}
 
 
 def is_wanted(webhook: Webhook, words: Collection[str], spider: str | None) -> bool:
@@ -173,6 +178,8 @@ def body(event: Event) -> bytes:
     if event.host:
         link = f"{_link('host')}?q={quote(event.host)}"
         told["host"] = {"name": event.host, **(event.detail or {}), "link": link}
+    if event.kind == Event.Kind.QUALITY_FAILED:
+        told["quality"] = event.detail
     return orjson.dumps(told)
 
 

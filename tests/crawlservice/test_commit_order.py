@@ -100,6 +100,20 @@ def test_what_is_behind_an_open_transaction_is_not_settled(task: Task) -> None:
 
 
 @pytest.mark.usefixtures("busy")
+def test_a_transaction_that_began_first_and_takes_later_numbers(task: Task) -> None:
+    order = CommitOrder()
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_current_xact_id()")
+        slow = Writer(task, "slow", 2)
+        insert([_outcome(task, "fast")])
+    assert Item.objects.get().pk == 3
+    assert [order.settled() for _ in range(3)] == [0, 0, 0]
+    slow.commit()
+    assert order.settled() == 3
+
+
+@pytest.mark.usefixtures("busy")
 def test_numbers_of_a_transaction_that_failed_hold_nobody_up(task: Task) -> None:
     order = CommitOrder()
     with transaction.atomic():

@@ -1,0 +1,1 @@
+"""How well faults of a run are found, and how often a good run is blamed."""

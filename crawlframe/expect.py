@@ -1,0 +1,96 @@
+"""Expect: what an author expects of the runs of a spider. It is published with the spider and
+stored with each task, so that the service can judge a run without importing the spider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from crawlframe.errors import did_you_mean
+
+Action = Literal["alert", "pause", "cancel", "refuse"]
+ACTIONS: tuple[str, ...] = get_args(Action)
+
+
+class Expect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``expect = Expect(items=100, fields={"price": 0.98}, errors=0.05, unique="sku",
+    within=3600)``
+
+    ``items``: the least number of items. ``fields``: by field, the least share of items in which it
+    has a value. ``errors``: the greatest share of pages that end in error. ``unique``: fields of
+    which no value may occur twice. ``within``: seconds after which the task must have ended.
+    ``monitors``: whether a run is also compared with earlier ones. ``action``: what happens to the
+    task when something is found: "alert" only records it, "pause", "cancel", or "refuse", which
+    also takes the nodes back to the code of the last good run."""
+
+    items: int = 0
+    fields: dict[str, float] = {}
+    errors: float | None = None
+    unique: tuple[str, ...] | str = ()
+    within: float = 0.0
+    monitors: bool = True
+    action: Action = "alert"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.unique, str):
+            msgspec.structs.force_setattr(self, "unique", (self.unique,))
+        elif isinstance(self.unique, list | set | frozenset):
+            msgspec.structs.force_setattr(self, "unique", tuple(sorted(self.unique)))
+        if problem := _problem(self):
+            raise ValueError(f"expect: {problem}")
+
+
+def expectation(given: Any) -> Expect | None:
+    """Returns what ``expect`` of a spider or ``[expect]`` of a recipe says; None if it says
+    nothing. Raises ValueError, which names the key and the fix."""
+    if given is None or isinstance(given, Expect):
+        return given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"expect must be Expect(...), such as Expect(items=100), not {given!r}")
+    for key in given:
+        if key not in Expect.__struct_fields__:
+            near = did_you_mean(str(key), Expect.__struct_fields__)
+            raise ValueError(f"expect: there is no key {key!r}{near or _known()}")
+    return Expect(**given)
+
+
+def _known() -> str:
+    return f"; use {', '.join(Expect.__struct_fields__)}"
+
+
+def _problem(expect: Any) -> str:
+    if not _is_number(expect.items) or expect.items != int(expect.items) or expect.items < 0:
+        return f"items is {expect.items!r}; give the least number of items, such as 100"
+    if not isinstance(expect.fields, Mapping):
+        return (
+            f'fields is {expect.fields!r}; give a share for each field, such as {{"price": 0.98}}'
+        )
+    for name, share in expect.fields.items():
+        if not isinstance(name, str) or not name:
+            return f"fields: {name!r} is not the name of a field"
+        if not _is_share(share):
+            return f"fields: {name} is {share!r}; give a share from 0 to 1, such as 0.98"
+    if expect.errors is not None and not _is_share(expect.errors):
+        return f"errors is {expect.errors!r}; give a share of the pages from 0 to 1, such as 0.05"
+    if not isinstance(expect.unique, tuple) or not all(
+        isinstance(name, str) and name for name in expect.unique
+    ):
+        return f'unique is {expect.unique!r}; give names of fields, such as "sku"'
+    if not _is_number(expect.within) or expect.within < 0:
+        return f"within is {expect.within!r}; give seconds, such as 3600"
+    if not isinstance(expect.monitors, bool):
+        return f"monitors is {expect.monitors!r}; give True or False"
+    if expect.action not in ACTIONS:
+        return f"action is {expect.action!r}; give one of {', '.join(ACTIONS)}"
+    return ""
+
+
+def _is_number(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) < float("inf")
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= 1

@@ -1,0 +1,56 @@
+"""History: the good runs with which a run is compared.
+
+Those with the same arguments and settings, if there are enough. Otherwise all of the spider: then
+only what does not depend on the site is compared, such as which fields have values."""
+
+from __future__ import annotations
+
+import msgspec
+from django.db.models import QuerySet
+
+from crawlservice.models import Profile, Task
+from crawlservice.quality.norms import FEWEST, NONE, RUNS, Good, Norms, Totals, norms_of
+from crawlservice.quality.run import decode
+
+
+class History(msgspec.Struct, frozen=True):
+    """``last_good``: the latest good task, 0 if there is none; ``version``: the code that ran most
+    of it."""
+
+    norms: Norms
+    last_good: int = 0
+    version: str = ""
+
+
+def history_of(task: Task) -> History:
+    """What a run is compared with. Raises django.db.Error."""
+    of_spider = Profile.objects.filter(good=True, spider=task.spider, task__lt=task.pk)
+    same = _good(of_spider.filter(arguments_hash=task.arguments_hash))
+    good, alike = same, True
+    if len(same) < FEWEST:
+        good, alike = _good(of_spider), False
+    if not good:
+        return History(NONE)
+    last = (same or good)[0]
+    return History(norms_of(good, alike=alike), last.task, last.run.content().version)
+
+
+def _good(rows: QuerySet[Profile]) -> list[Good]:
+    """The latest first, back to the last one from which on all is compared anew."""
+    found = []
+    rows = rows.select_related("task").defer("task__seeds", "task__arguments")
+    for profile in rows.order_by("-task_id")[:RUNS]:
+        try:
+            run = decode(profile.content)
+        except msgspec.MsgspecError:  # of a newer release
+            continue
+        found.append(Good(profile.task_id, run, totals_of(profile.task, profile.seconds)))
+        if profile.baseline:
+            break
+    return found
+
+
+def totals_of(task: Task, seconds: float | None) -> Totals:
+    """The totals of a task that has ended."""
+    pages = max(0, task.na - 1 - task.cancelled - task.excluded)
+    return Totals(task.items, pages, seconds)

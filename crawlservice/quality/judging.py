@@ -1,0 +1,109 @@
+"""Judging: a task is read and judged, while it runs by the leading steward, and at its end by who
+ends it."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from django.db import InterfaceError, OperationalError, transaction
+
+from crawlservice.models import Event, Finding, Task
+from crawlservice.quality.history import History, history_of, totals_of
+from crawlservice.quality.judge import judge
+from crawlservice.quality.norms import Totals
+from crawlservice.quality.reader import Bounds, Reading, expected_of, read
+from crawlservice.quality.verdict import record, tell, worse
+
+log = logging.getLogger(__name__)
+
+AT_END = 1_000  # items, and pages, that are read in the transaction that ends a task
+SECONDS_AT_END = 0.3  # for all tasks that end together
+
+
+class Ended(NamedTuple):
+    """How a task ends: the outcome and the reason, and what is told besides."""
+
+    outcome: str
+    reason: str
+    event: Event | None = None
+
+
+def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) -> Ended:
+    """Judges a task in the transaction that ends it, if what is unread can be read by ``until``, in
+    time.monotonic(). If not, or if judging fails, the leading steward does it later. ``outcome``
+    and ``reason`` are those without findings. Raises django.db.Error if the connection is lost."""
+    try:
+        with transaction.atomic():
+            reading = read(task, None, until, AT_END, totals.items)
+            if reading.save() and reading.is_complete:
+                return _finish(task, reading, history_of(task), outcome, reason, totals)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("the quality of task %d could not be judged at its end", task.pk)
+    return Ended(outcome, reason)
+
+
+def while_it_runs(
+    task: Task, history: History, totals: Totals, bounds: Bounds, until: float, most: int
+) -> None:
+    """Reads some of a running task and judges it. Raises django.db.Error."""
+    reading = read(task, bounds, until, most, totals.items)
+    expect = expected_of(task)
+    if not reading.is_new and not expect.within:
+        return
+    found = judge(reading.run, history.norms, expect, totals=totals, ended=False)
+    with transaction.atomic():
+        # In the order in which those who end a task lock it; pages are committed meanwhile.
+        locked = Task.objects.select_for_update(no_key=True).filter(state__in=Task.ACTIVE)
+        if not locked.filter(pk=task.pk).exists() or not reading.save():
+            return
+        profile = reading.profile
+        if profile.judged:  # it was retried
+            profile.judged = profile.good = False
+        findings = record(task, reading.run, history, found, ended=False) if found else []
+        event = tell(task, profile, findings, expect.action)
+        profile.save(update_fields=["judged", "good", "action_due"])
+        if event is not None:
+            event.save()
+
+
+def after_end(task: Task, until: float, most: int) -> None:
+    """Reads more of a task whose end was not judged, and judges it when all is read. Raises
+    django.db.Error."""
+    reading = read(task, None, until, most, task.items)
+    with transaction.atomic():
+        task = Task.objects.select_for_update(no_key=True).defer("seeds").get(pk=task.pk)
+        if task.state in Task.ACTIVE or not reading.save() or not reading.is_complete:
+            return
+        seconds = None
+        if task.finished_at is not None:
+            seconds = (task.finished_at - task.created_at).total_seconds()
+        totals = totals_of(task, seconds)
+        ended = _finish(task, reading, history_of(task), task.outcome, task.reason, totals)
+        if (ended.outcome, ended.reason) != (task.outcome, task.reason):
+            Task.objects.filter(pk=task.pk).update(outcome=ended.outcome, reason=ended.reason)
+        if ended.event is not None:
+            ended.event.save()
+
+
+def _finish(
+    task: Task, reading: Reading, history: History, outcome: str, reason: str, totals: Totals
+) -> Ended:
+    """The final judgement. A cancelled task is not compared: it lacks what was cancelled."""
+    profile, run = reading.profile, reading.run
+    findings: list[Finding] = []
+    event = None
+    if outcome != Task.Outcome.CANCELLED:
+        expect = expected_of(task)
+        found = judge(run, history.norms, expect, totals=totals, ended=True)
+        findings = record(task, run, history, found, ended=True)
+        outcome, reason = worse(outcome, reason, findings)
+        event = tell(task, profile, findings, expect.action)
+        if event is not None:
+            event.outcome = outcome
+    profile.seconds, profile.judged = totals.seconds, True
+    profile.good = outcome in Task.COMPLETED and not findings
+    profile.save(update_fields=["seconds", "judged", "good", "action_due"])
+    return Ended(outcome, reason, event)

@@ -1,0 +1,132 @@
+"""Norms: what is usual, from the good runs before."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from crawlservice.quality.metrics import Key, metrics
+from crawlservice.quality.profile import Content, merged
+from crawlservice.quality.run import PARTS, Run, is_prose, key_of, word_shares
+from crawlservice.quality.texts import distance, overlap, shares
+
+RUNS = 10  # good runs that are compared with
+FEWEST = 3  # good runs without which nothing is compared
+SCALE = 1.4826  # from the median absolute deviation to the standard deviation
+ABSENT = (
+    *PARTS,
+    "choice",
+    "kind",
+    "status",
+    "zero",
+    "broken",
+)  # monitors that are 0 in a run without a value
+
+
+class Totals(NamedTuple):
+    """Numbers that can be compared when a run has ended."""
+
+    items: int
+    pages: int
+    seconds: float | None
+
+
+class Good(NamedTuple):
+    """A good run, as it is compared."""
+
+    task: int
+    run: Run
+    totals: Totals
+
+
+class Norm(NamedTuple):
+    """A metric in the good runs: their median, its spread (a standard deviation, roughly), the
+    extremes of the runs, and those of their windows."""
+
+    median: float
+    spread: float
+    least: float
+    most: float
+    low: float
+    high: float
+    runs: int
+
+
+class Texts(NamedTuple):
+    """The letters and words of a field: shares, and how far single runs are from all."""
+
+    letters: dict[int, float]
+    apart: float
+    words: dict[str, float]
+    overlap: float
+
+
+class Norms(NamedTuple):
+    """``windows``: the extremes of the windows of all runs. ``alike``: the runs had the same
+    arguments, so that everything can be compared."""
+
+    metrics: dict[Key, Norm]
+    windows: dict[Key, tuple[float, float]]
+    texts: dict[str, Texts]
+    totals: list[Totals]  # the latest first
+    alike: bool
+    runs: int
+
+
+NONE = Norms({}, {}, {}, [], False, 0)
+
+
+def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
+    """``good``: the latest first. Norms without content if there are fewer than FEWEST."""
+    if len(good) < FEWEST:
+        return NONE
+    contents = [one.run.content() for one in good]
+    found: dict[Key, list[float]] = defaultdict(list)
+    for content in contents:
+        for key, metric in metrics(content).items():
+            found[key].append(metric.value)
+    ranges: dict[Key, tuple[float, float]] = {}
+    for one in good:
+        for name, known in one.run.ranges.items():
+            key = key_of(name)
+            low, high = ranges.get(key, (known.low, known.high))
+            ranges[key] = min(low, known.low), max(high, known.high)
+    usual = {}
+    for key, values in found.items():
+        if key.monitor in ABSENT:
+            values = values + [0.0] * (len(good) - len(values))
+        if len(values) >= FEWEST:
+            usual[key] = _norm(values, ranges.get(key))
+    return Norms(usual, ranges, _texts(contents), [one.totals for one in good], alike, len(good))
+
+
+def norm_of(values: Sequence[float]) -> Norm:
+    return _norm(values, None)
+
+
+def _norm(values: Sequence[float], windows: tuple[float, float] | None) -> Norm:
+    middle = median(values)
+    spread = SCALE * median(abs(value - middle) for value in values)
+    least, most = min(values), max(values)
+    low, high = windows or (least, most)
+    return Norm(middle, spread, least, most, min(low, least), max(high, most), len(values))
+
+
+def _texts(contents: Sequence[Content]) -> dict[str, Texts]:
+    whole = merged(*contents)
+    found = {}
+    for name, field in whole.fields.items():
+        if not is_prose(field):
+            continue
+        letters, words = shares(field.letters), word_shares(field)
+        apart, overlaps = 0.0, []
+        for content in contents:
+            own = content.fields.get(name)
+            if own is not None and own.letters:
+                apart = max(apart, distance(shares(own.letters), letters))
+            if own is not None and own.tokens:
+                overlaps.append(overlap(word_shares(own), words))
+        found[name] = Texts(letters, apart, words, min(overlaps, default=0.0))
+    return found

@@ -1,0 +1,125 @@
+"""Watch: the leading steward reads what running tasks have committed, judges it, and does what is
+due because of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db.models import Q
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier import Counts
+from crawlservice.connections import clock
+from crawlservice.models import Profile, Task
+from crawlservice.quality.history import History, history_of
+from crawlservice.quality.judging import after_end, while_it_runs
+from crawlservice.quality.norms import Totals
+from crawlservice.quality.reader import Bounds
+from crawlservice.tasks import submit
+
+log = logging.getLogger(__name__)
+
+SLICE = 0.2  # seconds of a round
+MOST = 500  # items, and pages, of one task in a round
+HISTORIES = 200  # tasks whose histories are kept in memory
+RETRY = 60.0  # seconds after which a task that could not be judged is tried again
+
+Refuse = Callable[[Task, str], None]
+
+
+class Watch:
+    """``bounds`` returns how far items and pages can be read. ``refuse`` takes the nodes back from
+    the code version that a task ran, to the one of the last good run."""
+
+    def __init__(self, bounds: Callable[[], Bounds], refuse: Refuse) -> None:
+        self._bounds = bounds
+        self._refuse = refuse
+        self._last = 0  # the task that was read last
+        self._histories: dict[int, History] = {}
+        self._later: dict[int, float] = {}  # tasks that could not be judged, and when to try again
+
+    def tick(self, found: Mapping[int, Counts | None]) -> None:
+        """One round: about SLICE seconds. ``found``: the frontier's counts of the active tasks.
+        Raises django.db.Error."""
+        until = time.monotonic() + SLICE
+        self._act()
+        self._judge_ended(until)
+        active = sorted(pk for pk, counts in found.items() if counts is not None)
+        if not active:
+            return
+        bounds, now = self._bounds(), clock.now()
+        order = [pk for pk in active if pk > self._last] + [pk for pk in active if pk <= self._last]
+        rows = Task.objects.filter(state__in=Task.ACTIVE).defer("seeds", "arguments")
+        for pk in order:
+            if time.monotonic() >= until:
+                break
+            self._last = pk
+            counts, task = found[pk], rows.filter(pk=pk).first()
+            if task is None or counts is None:
+                continue
+            pages = max(0, counts.nf + counts.errors - 1)
+            totals = Totals(counts.items, pages, (now - task.created_at).total_seconds())
+            history = self._history(task)
+            self._attempt(pk, partial(while_it_runs, task, history, totals, bounds, until, MOST))
+
+    def _history(self, task: Task) -> History:
+        if task.pk not in self._histories:
+            if len(self._histories) >= HISTORIES:
+                self._histories.pop(next(iter(self._histories)))
+            self._histories[task.pk] = history_of(task)
+        return self._histories[task.pk]
+
+    def _judge_ended(self, until: float) -> None:
+        """Tasks whose end was not judged when they ended; those first that ended first."""
+        ended = ~Q(task__state__in=Task.ACTIVE)
+        rows = (
+            Profile.objects.filter(ended, judged=False).order_by("task_id").select_related("task")
+        )
+        for profile in rows.defer("content", "task__seeds", "task__arguments")[:10]:
+            if time.monotonic() >= until:
+                return
+            task = profile.task
+            self._attempt(task.pk, partial(after_end, task, until, 4 * MOST))
+            self._histories.pop(task.pk, None)
+
+    def _attempt(self, pk: int, step: Callable[[], object]) -> None:
+        """A task that cannot be read must not keep others from it."""
+        if self._later.get(pk, 0.0) > time.monotonic():
+            return
+        try:
+            step()
+            self._later.pop(pk, None)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as error:
+            self._later[pk] = time.monotonic() + RETRY
+            expected = isinstance(error, DatabaseError)
+            log.warning("the quality of task %d: %s", pk, error, exc_info=not expected)
+
+    def _act(self) -> None:
+        """What findings ask for. It is done at least once: the mark is removed afterwards."""
+        rows = Profile.objects.exclude(action_due="").select_related("task").defer("content")
+        for profile in rows.defer("task__seeds").order_by("task_id"):
+            try:
+                self._do(profile.task, profile.action_due)
+            except CrawlframeError as error:  # it has ended meanwhile, or Redis learns of it later
+                log.info("task %d: %s", profile.task_id, error)
+            Profile.objects.filter(pk=profile.pk, action_due=profile.action_due).update(
+                action_due=""
+            )
+
+    def _do(self, task: Task, action: str) -> None:
+        log.warning("task %d: its quality failed; action: %s", task.pk, action)
+        active = task.state in Task.ACTIVE
+        if action == "cancel" and active:
+            submit.cancel(task.pk)
+        elif action in ("pause", "refuse") and task.state == Task.State.RUNNING:
+            submit.pause(task.pk)
+        if action == "refuse":
+            finding = task.findings.exclude(version="").order_by("-pk").first()
+            if finding is not None and finding.good_version not in ("", finding.version):
+                self._refuse(task, finding.good_version)

@@ -1,0 +1,86 @@
+"""Wording: findings in plain words."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.utils.translation import gettext as _
+
+from crawlservice.models import Finding
+
+
+class Words(NamedTuple):
+    """``what`` is a sentence; ``seen`` and ``expected`` are numbers with their units."""
+
+    what: str
+    seen: str
+    expected: str
+
+
+def words_of(finding: Finding) -> Words:
+    """In the language of the reader."""
+    seen = _number(finding.seen, finding.unit)
+    return Words(_what(finding) % _names(finding, seen), seen, _expected(finding))
+
+
+def sentence_of(finding: Finding) -> str:
+    """Such as ``price has a value in 3 % of the items; expected: at least 98 %``."""
+    words = words_of(finding)
+    expected = _("expected") + f": {words.expected}" if words.expected else ""
+    return "; ".join(filter(None, (words.what, expected)))
+
+
+def _names(finding: Finding, seen: str) -> dict[str, Any]:
+    return {"field": finding.field, "subject": finding.subject, "seen": seen}
+
+
+def _what(finding: Finding) -> str:
+    known = {
+        "items": _("The run has %(seen)s items."),
+        "pages": _("The run has %(seen)s pages."),
+        "duration": _("The run took %(seen)s."),
+        "errors": _("%(seen)s of the pages ended in error."),
+        "status": _("%(seen)s of the pages have the HTTP status %(subject)s."),
+        "section": _("%(seen)s of the pages are of %(subject)s."),
+        "yield": _("A page has %(seen)s items on average."),
+        "filled": _("%(field)s has a value in %(seen)s of the items."),
+        "kind": _("%(field)s is of the type %(subject)s in %(seen)s of its values."),
+        "zero": _("%(field)s is 0 in %(seen)s of its values."),
+        "broken": _("%(field)s has letters of a wrong encoding in %(seen)s of its texts."),
+        "top": _("%(field)s has the same value in %(seen)s of the items."),
+        "distinct": _("%(field)s has %(seen)s different values for each 100 %% of its values."),
+        "choice": _("%(field)s is “%(subject)s” in %(seen)s of its values."),
+        "unique": _("%(field)s occurs more than once: %(seen)s of its values are different."),
+        "value": _("The median of %(field)s is %(seen)s."),
+        "length": _("The median length of %(field)s is %(seen)s."),
+        "letters": _("The letters of %(field)s are %(seen)s like those of good runs."),
+        "words": _("The words of %(field)s have %(seen)s in common with those of good runs."),
+    }
+    return known.get(finding.monitor, "%(field)s %(subject)s: %(seen)s")
+
+
+def _expected(finding: Finding) -> str:
+    low, high = finding.low, finding.high
+    parts = []
+    if low is not None and finding.monitor == "unique":
+        parts.append(_("each value once"))
+    elif low is not None and high is not None:
+        values = {"low": _number(low, finding.unit), "high": _number(high, finding.unit)}
+        parts.append(_("%(low)s to %(high)s") % values)
+    elif low is not None:
+        parts.append(_("at least %s") % _number(low, finding.unit))
+    elif high is not None:
+        parts.append(_("at most %s") % _number(high, finding.unit))
+    if finding.usual is not None:
+        parts.append(_("usually %s") % _number(finding.usual, finding.unit))
+    return ", ".join(parts)
+
+
+def _number(value: float, unit: str) -> str:
+    if unit == "share":
+        return f"{100 * value:.3g} %"
+    if unit == "seconds":
+        return _("%s s") % f"{value:,.0f}"
+    if unit == "chars":
+        return _("%s characters") % f"{value:,.0f}"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
