@@ -110,9 +110,10 @@ async def send(
     curl: CurlDownloader,
     message: WebhookMessage,
     more: Mapping[str, str] = MappingProxyType({}),
-    limits: FetchLimits = LIMITS,
+    limits: FetchLimits | None = None,
 ) -> str:
-    """One attempt; ``more`` headers replace ours. Returns why it did not arrive, or ""."""
+    """One attempt; ``more`` headers replace ours, ``limits`` those of webhooks. Returns why it did
+    not arrive, or ""."""
     headers = {
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
@@ -122,7 +123,7 @@ async def send(
     }
     try:
         request = Request(message.url, method="POST", body=message.body)
-        response = await curl.fetch(request, limits, headers)
+        response = await curl.fetch(request, limits or LIMITS, headers)
     except TooManyRedirects:
         return "it redirects, which is not followed; use the address it redirects to"
     except PrivateAddress:

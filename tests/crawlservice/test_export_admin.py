@@ -34,7 +34,12 @@ def place(tmp_path: Path, settings_with: Callable[..., None]) -> None:
 
 
 def form(**more: Any) -> dict[str, Any]:
-    given = {"name": "houses", "what": "items", "begin": "beginning", "kind": "files"}
+    given: dict[str, Any] = {
+        "name": "houses",
+        "what": "items",
+        "begin": "beginning",
+        "kind": "files",
+    }
     given |= {"files_url": "out", "files_format": "jsonl", "files_max_rows": 10}
     given |= {"files_max_mb": 64, "files_max_minutes": 0, "http_max_rows": 500}
     given |= {"http_format": "jsonl", "kafka_security": "plaintext"}
@@ -57,7 +62,7 @@ def test_one_is_added_shown_and_changed(as_role: AsRole) -> None:
     assert row.user == User.objects.get()
     page = client.get(f"{LIST}{row.pk}/change/")
     assert page.status_code == 200
-    assert page.context_data["adminform"].form.initial["files_url"] == "out"
+    assert b'value="out"' in page.content
     answer = client.post(f"{LIST}{row.pk}/change/", form(files_format="csv"))
     assert answer.status_code == 302, errors_of(answer)
     row.refresh_from_db()

@@ -130,7 +130,12 @@ def test_kills_neither_lose_nor_double_nor_halve(
 def _feed_until_gone(program: Killable, task: Task, start: int) -> None:
     """The fault strikes at the nth batch; there are more until then."""
     gone = threading.Event()
-    waiter = threading.Thread(target=lambda: (program.gone(), gone.set()))
+
+    def wait() -> None:
+        program.gone()
+        gone.set()
+
+    waiter = threading.Thread(target=wait)
     waiter.start()
     n = start
     while not gone.wait(0.05):
