@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import smtplib
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parseaddr
 from typing import Any
@@ -15,7 +16,7 @@ from django.core.mail import EmailMessage, get_connection
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlservice.alerts.targets import recipients
-from crawlservice.models import AlertTarget, Severity
+from crawlservice.models import AlertTarget, Severity, Webhook
 from crawlservice.security.sealing import unseal
 from crawlservice.webhooks.deliveries import WebhookMessage, destination
 
@@ -44,9 +45,12 @@ def outgoing(target: AlertTarget, **message: Any) -> Outgoing:
     """Raises SealError, and ConfigError if the target's webhook is disabled or gone."""
     webhook = None
     if target.kind == AlertTarget.Kind.WEBHOOK:
-        if target.webhook is None or not target.webhook.enabled:
+        row = Webhook.objects.filter(pk=target.webhook_id).first()
+        if row is None:
+            raise ConfigError("its webhook was deleted; choose another")
+        if not row.enabled:
             raise ConfigError("its webhook is disabled; enable it under Webhooks")
-        webhook = destination(target.webhook)
+        webhook = destination(row)
     return Outgoing(target.kind, target.pk, unseal(target.sealed_address), webhook, **message)
 
 
@@ -67,6 +71,7 @@ def _mail(message: Outgoing) -> tuple[str, str]:
         return "no mail server is set: CRAWLFRAME_SMTP_HOST, on the web and all nodes", ""
     _, sender = parseaddr(settings.DEFAULT_FROM_EMAIL)
     domain = sender.partition("@")[2] or "localhost"
+    connection = get_connection(fail_silently=False)
     mail = EmailMessage(
         subject=" ".join(message.title.split()),
         body=message.text,
@@ -74,7 +79,7 @@ def _mail(message: Outgoing) -> tuple[str, str]:
         to=recipients(message.address),
         # The same in each attempt, so that a mailbox that got it shows it once.
         headers={"Message-ID": f"<{message.key}@{domain}>", "Auto-Submitted": "auto-generated"},
-        connection=get_connection(fail_silently=False),
+        connection=connection,
     )
     try:
         mail.send()
@@ -86,6 +91,9 @@ def _mail(message: Outgoing) -> tuple[str, str]:
     except (smtplib.SMTPException, ssl.SSLError, OSError, ValueError) as error:
         place = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
         return f"the mail server {place}: {type(error).__name__}: {error}"[:LONGEST], ""
+    finally:  # a login that was refused leaves it open
+        with suppress(smtplib.SMTPException, OSError):
+            connection.close()
     return "", f"{settings.EMAIL_HOST} accepted it"
 
 

@@ -421,6 +421,8 @@ def test_a_webhook_gets_it_signed(orm: str, receiver: Receiver, settings_with: A
     problem, _ = send_test(target)
     assert problem == "its webhook is disabled; enable it under Webhooks"
     assert AlertMessage.objects.first().problem == problem  # type: ignore[union-attr]
+    Webhook.objects.all()._raw_delete("default")  # as an older process does
+    assert send_test(AlertTarget.objects.get())[0] == "its webhook was deleted; choose another"
 
 
 def test_without_apprise_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
