@@ -26,4 +26,4 @@ def queue_age(view: View) -> Iterator[Finding]:
     host, seconds = oldest
     if seconds >= 60 * view.floor("queue_age"):
         since = view.now - timedelta(seconds=seconds)
-        yield Finding("queue_age", "", since, {"host": host}, round(seconds / 60, 1))
+        yield Finding("queue_age", "", since, {"host": host}, round(seconds / 60, 1), host=host)

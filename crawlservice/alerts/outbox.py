@@ -40,7 +40,6 @@ def claim(busy: Collection[int], count: int) -> Iterator[Outgoing]:
         .annotate(due=Subquery(due.values("pk")[:1]), when=Subquery(due.values("next_at")[:1]))
         .filter(due__isnull=False)
         .order_by("when")
-        .select_related("webhook")
     )
     for target in targets[:count]:
         rows = AlertMessage.objects.filter(pk=target.due, next_at__lte=Now())
@@ -100,7 +99,7 @@ def test(target: AlertTarget) -> tuple[str, str]:
     content = {"condition": TEST, "severity": "notice"}
     row = AlertMessage.objects.create(
         target=target, kind=TEST, severity=Severity.NOTICE, title=title, text=text,
-        content=content, attempts=1, next_at=None,
+        content=content, attempts=1, next_at=None, problem="the test has not ended",
     )  # fmt: skip
     try:
         message = outgoing(

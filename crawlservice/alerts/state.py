@@ -25,6 +25,10 @@ class UnknownAlert(CrawlframeError):
     """There is no such alert."""
 
 
+class AlertResolved(CrawlframeError):
+    """The alert is over, so nothing can be decided about it."""
+
+
 def record(
     found: Mapping[str, Iterable[Finding]], least: Mapping[str, float], now: datetime
 ) -> None:
@@ -122,6 +126,14 @@ def get(number: int) -> Alert:
     alert = Alert.objects.select_related("acknowledged_by").filter(pk=number).first()
     if alert is None:
         raise UnknownAlert(f"there is no alert {number}")
+    return alert
+
+
+def get_open(number: int) -> Alert:
+    """Raises UnknownAlert, AlertResolved and django.db.Error."""
+    alert = get(number)
+    if alert.resolved_at is not None:
+        raise AlertResolved(f"alert {number} is resolved")
     return alert
 
 

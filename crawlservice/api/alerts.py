@@ -60,7 +60,7 @@ def show_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
 @router.post("/alerts/{alert_id}/acknowledge", auth=HANDLE, response={200: AlertOut, **WRITING})
 def acknowledge_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
     """Records that somebody looks after it: it is not reported again until it is over."""
-    state.get(alert_id)
+    state.get_open(alert_id)
     state.acknowledge([alert_id], _caller(request).who)
     return _show(alert_id)
 
@@ -70,7 +70,7 @@ def silence_alert(
     request: HttpRequest, alert_id: Id, body: Annotated[SilenceIn, Body()]
 ) -> AlertOut:
     """For some hours it is not reported."""
-    state.get(alert_id)
+    state.get_open(alert_id)
     state.silence([alert_id], body.hours, clock.now(), _caller(request).who)
     return _show(alert_id)
 
@@ -78,7 +78,7 @@ def silence_alert(
 @router.post("/alerts/{alert_id}/reopen", auth=HANDLE, response={200: AlertOut, **WRITING})
 def reopen_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
     """Takes acknowledgement and silence back."""
-    state.get(alert_id)
+    state.get_open(alert_id)
     state.withdraw([alert_id], _caller(request).who)
     return _show(alert_id)
 

@@ -22,7 +22,7 @@ from crawlframe.errors import (
     UnknownSpider,
 )
 from crawlservice.alerts.kinds import BadRule
-from crawlservice.alerts.state import UnknownAlert
+from crawlservice.alerts.state import AlertResolved, UnknownAlert
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.exports.changes import FromFile
 from crawlservice.hosts.names import BadHost, UnknownHost
@@ -101,6 +101,7 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (UnknownRetry, 404, "unknown_retry", ""),
     (SpiderDisabled, 409, "spider_disabled", ""),
     (UnknownAlert, 404, "unknown_alert", ""),
+    (AlertResolved, 409, "wrong_state", ""),
     (BadRule, 422, "invalid", ""),
     (BadHost, 422, "invalid", ""),
     (WrongState, 409, "wrong_state", ""),

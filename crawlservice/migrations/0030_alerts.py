@@ -201,6 +201,7 @@ class Migration(migrations.Migration):
                     "acknowledged_by",
                     models.ForeignKey(
                         blank=True,
+                        db_constraint=False,
                         db_index=False,
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,

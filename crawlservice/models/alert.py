@@ -45,12 +45,14 @@ class Alert(models.Model):
     seen_at = models.DateTimeField(_("last seen"), db_default=Now())
     resolved_at = models.DateTimeField(_("resolved"), null=True, blank=True)
     acknowledged_at = models.DateTimeField(_("acknowledged"), null=True, blank=True)
+    # Without a constraint: an older process deletes users without knowing this table.
     acknowledged_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.SET_NULL,
         null=True,
         blank=True,
         db_index=False,
+        db_constraint=False,
         verbose_name=_("acknowledged by"),
     )
     silenced_until = models.DateTimeField(_("silenced until"), null=True, blank=True)
@@ -84,6 +86,7 @@ class AlertTarget(models.Model):
     # Encrypted, see sealing.py: the URL of a service contains its token.
     sealed_address = models.TextField(_("address"), default="", blank=True, editable=False)
     shown = models.CharField(_("address"), max_length=200, default="", blank=True, editable=False)
+    # Without a constraint: an older process deletes webhooks without knowing this table.
     webhook = models.ForeignKey(
         Webhook,
         models.CASCADE,

@@ -99,7 +99,10 @@ def test_alerts_are_listed_and_decided(caller: Program) -> None:
     assert good(caller.get(f"alerts/{number}"))["state"] == "resolved"
     error(caller.get("alerts/999"), 404, "unknown_alert")
     error(caller.post("alerts/999/acknowledge"), 404, "unknown_alert")
-    error(caller.post(f"alerts/{number}/silence", {"hours": 0}), 422, "invalid")
+    error(caller.post(f"alerts/{newest['id']}/silence", {"hours": 0}), 422, "invalid")
+    for verb, body in (("acknowledge", None), ("silence", {"hours": 1}), ("reopen", None)):
+        told = error(caller.post(f"alerts/{number}/{verb}", body), 409, "wrong_state")
+        assert told["message"] == f"alert {number} is resolved"
     verbs = [*Action.objects.order_by("pk").values_list("verb", flat=True)]
     assert verbs == ["acknowledge alert", "silence alert", "reopen alert"]
 

@@ -281,3 +281,29 @@ def test_an_impossible_number_of_slots_is_replaced(bench: Bench, value: object) 
     assert bench.redis.hget(key, "a") == b"0"
     assert len(bench.claim()) == 2
     bench.redis.flushall()  # the audit would find what is not counted
+
+
+def test_the_host_that_has_been_due_for_the_longest_time(bench: Bench) -> None:
+    hosts = bench.frontier.hosts
+    assert hosts.longest_due() is None
+    bench.open(bench.request("x"), bench.request("y", "b.example"), bench.request("z", "c.example"))
+    now = 1000 * time.time()
+    ages = {"a.example": -HOUR, "b.example": 2 * HOUR, "c.example": HOUR}
+    bench.redis.zadd(
+        bench.key("HOSTS"), {name: now - 1000 * age for name, age in ages.items()}, xx=True
+    )
+    found = hosts.longest_due()
+    assert found is not None
+    assert (found[0], round(found[1] / HOUR, 2)) == ("b.example", 2)
+    bench.redis.zadd(bench.key("HOSTS"), {"b.example": now + 9e6, "c.example": now + 9e6})
+    assert hosts.longest_due() is None  # a.example waits for its delay, too
+
+
+def test_hosts_that_wait_for_an_address_may_be_due_for_the_longest_time(bench: Bench) -> None:
+    due_since = 1000 * (time.time() - HOUR)
+    bench.redis.zadd(bench.key("HOSTS"), {"@192.0.2.1": due_since})
+    bench.redis.zadd(bench.key("WAITING", "192.0.2.1"), {"b.example": due_since})
+    found = bench.frontier.hosts.longest_due()
+    bench.redis.delete(bench.key("HOSTS"), bench.key("WAITING", "192.0.2.1"))
+    assert found is not None
+    assert found[0] == "b.example"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import psutil
 import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier.nodes import DEATHS_WITHIN
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.worker_pool import LACKING, LONGEST, PoolHealth
+from crawlframe.node.master.worker_pool import LACKING, LONGEST, PoolHealth, disk_used
 from crawlframe.node.messages import child_line
 
 SETTINGS = Settings(workers=2, lease=15, beat=3)
@@ -86,3 +88,18 @@ def test_deaths_are_counted_for_a_while(health: PoolHealth, pool: list[Child]) -
 def test_what_is_waited_for_is_reported_shortened(health: PoolHealth, pool: list[Child]) -> None:
     pool[2].waits = "x" * 1000
     assert health.snapshot(pool, NOW).waits == "x" * LONGEST
+
+
+def test_how_full_the_disk_is(
+    health: PoolHealth, pool: list[Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Usage:
+        percent = 93.4
+
+    monkeypatch.setattr(psutil, "disk_usage", lambda path: Usage)
+    assert health.snapshot(pool, NOW).disk == 93
+
+
+def test_a_disk_that_cannot_be_asked_is_unknown(tmp_path: Path) -> None:
+    assert 0 <= disk_used(tmp_path) <= 100
+    assert disk_used(tmp_path / "gone") == 0

@@ -75,7 +75,7 @@ class Command(ServiceCommand):
 
     def _acknowledge(self, options: dict[str, Any]) -> None:
         for number in options["numbers"]:
-            state.get(number)
+            state.get_open(number)
         done = state.acknowledge(options["numbers"], WHO)
         self.stdout.write(f"alerts acknowledged: {done}")
 
