@@ -22,7 +22,7 @@ SECONDS_AT_END = 0.3  # for all tasks that end together
 
 
 class Ended(NamedTuple):
-    """How a task ends: the outcome and the reason, and what is told besides."""
+    """How a task ends: the outcome, the reason, and an unsaved event about new findings."""
 
     outcome: str
     reason: str

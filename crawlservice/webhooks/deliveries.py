@@ -81,7 +81,7 @@ def _make_deliveries(new: QuerySet[Event]) -> None:
 
 
 def _words(kind: str, outcome: str) -> set[str]:
-    # Findings have an event of their own beside that of the end.
+    # The end of the task has an event of its own, with the same outcome.
     return {kind} if kind == Event.Kind.QUALITY_FAILED else {kind, outcome}
 
 
