@@ -1,36 +1,41 @@
-"""Conditions of items: what checks of their quality have found, from events."""
+"""Conditions of items: findings of quality that are open."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-
-from django.db.models import Exists, Max, OuterRef
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
 
 from crawlservice.alerts.finding import MOST, Finding, View
-from crawlservice.models import Event, Task
+from crawlservice.models import Finding as QualityFinding
+from crawlservice.quality.findings import open_findings
 
-EVENT = "quality_failed"
-LOOKED_AT = 5_000  # latest events that are looked at
 KEPT = timedelta(days=7)  # after which a finding is history
+TOLD = 3  # findings of a task that its sentence names
+COLUMNS = ("monitor", "field", "subject", "unit", "low", "high", "usual", "seen")
 
 
 def failed(view: View) -> Iterator[Finding]:
-    """Tasks whose items failed a check, until a later run of the spider ends without."""
-    newest = Event.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    later = Event.objects.filter(task__spider=OuterRef("task__spider"), pk__gt=OuterRef("pk"))
-    good = later.filter(outcome=Task.Outcome.FINISHED).exclude(task=OuterRef("task"))
-    rows = Event.objects.filter(
-        ~Exists(good.filter(pk__gt=newest - LOOKED_AT)),
-        pk__gt=newest - LOOKED_AT, kind=EVENT, created_at__gt=view.now - KEPT, task__isnull=False,
-    )  # fmt: skip
-    found: dict[str, Finding] = {}
-    for event in rows.select_related("task").defer("task__seeds").order_by("-pk")[:MOST]:
-        if event.task is None or event.task.spider in found:
+    """Spiders of which a task has findings, until they are accepted or a later run is good."""
+    rows = open_findings().filter(created_at__gt=view.now - KEPT)[:MOST]
+    spiders = set[str]()
+    for task, group in groupby(rows, key=attrgetter("task")):
+        found = sorted(group, key=attrgetter("source", "pk"))
+        if task.spider in spiders:
             continue
-        task = event.task
-        facts = {"spider": task.spider, "task": task.pk, "reason": event.reason}
-        found[task.spider] = Finding(
-            "quality", task.spider, event.created_at, facts, spider=task.spider, task=task.pk
-        )
-    yield from found.values()
+        spiders.add(task.spider)
+        facts = {
+            "spider": task.spider,
+            "task": task.pk,
+            "found": [facts_of(one) for one in found[:TOLD]],
+            "more": len(found[TOLD:]),
+        }
+        since = min(one.since or one.created_at for one in found)
+        yield Finding("quality", task.spider, since, facts, spider=task.spider, task=task.pk)
+
+
+def facts_of(finding: QualityFinding) -> dict[str, Any]:
+    """What its sentence says; JSON."""
+    return {name: getattr(finding, name) for name in COLUMNS}

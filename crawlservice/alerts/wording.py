@@ -14,6 +14,8 @@ from django.utils.translation import gettext, ngettext
 
 from crawlservice.alerts.kinds import KINDS
 from crawlservice.models import Alert, Severity
+from crawlservice.models import Finding as QualityFinding
+from crawlservice.quality.wording import sentence_of
 
 LISTED = 8  # alerts listed in one message
 LONGEST = 300  # characters of one line
@@ -249,9 +251,11 @@ def _no_leader(facts: Facts) -> str:
 
 
 def _quality(facts: Facts) -> str:
-    return gettext("{task}: its items are not as they should be: {reason}").format(
-        task=_task(facts), reason=facts["reason"] or "–"
-    )
+    found = " ".join(sentence_of(QualityFinding(**one)) for one in facts["found"])
+    text = gettext("{task}: its items are not as they should be. {found}")
+    if facts["more"]:
+        text += gettext(" And {more} more.")
+    return text.format(task=_task(facts), found=found, more=facts["more"])
 
 
 SENTENCES: dict[str, Callable[[Facts], str]] = {

@@ -22,16 +22,18 @@ from crawlservice.connections import clock
 from crawlservice.models import (
     Alert,
     AlertRule,
-    Event,
+    Finding,
     Generation,
     Host,
     Installation,
     Label,
+    Profile,
     Run,
     Schedule,
     Severity,
     Task,
 )
+from crawlservice.quality.findings import accept
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 
@@ -325,14 +327,33 @@ def test_redis_that_is_nearly_full(look: Look, service: Frontier) -> None:
 
 
 def test_items_whose_quality_failed(look: Look) -> None:
-    task = add_task(outcome="finished")
-    reason = "price is empty in 40 % of the items"
-    Event.objects.create(kind="quality_failed", task=task, reason=reason)
+    task = add_task(outcome="failed")
+    Profile.objects.create(task=task, spider=task.spider, arguments_hash=1, judged=True)
+    common = {"task": task, "spider": task.spider, "source": "monitor", "unit": "share"}
+    for number in range(4):
+        Finding.objects.create(**common, monitor="filled", field=f"f{number}", seen=0.03, low=0.98)
     alert = look()["quality"]
-    assert wording.sentence(alert).endswith(reason)
+    text = wording.sentence(alert)
+    assert "f0 has a value in 3 % of the items; expected: at least 98 %." in text
+    assert "f3" not in text
+    assert text.endswith("And 1 more.")
     assert wording.place(alert) == f"/admin/crawlservice/task/{task.pk}/change/"
+
+
+def test_findings_that_are_accepted_or_followed_by_a_good_run_need_nobody(look: Look) -> None:
+    task = add_task(outcome="finished")
+    Profile.objects.create(task=task, spider=task.spider, arguments_hash=1, judged=True)
+    found = {"task": task, "spider": task.spider, "monitor": "items", "unit": "", "seen": 5}
+    Finding.objects.create(**found, source="monitor")
+    assert {*look()} == {"quality"}
+    accept(task.pk)
+    assert look() == {}
+    Finding.objects.create(**found, source="expectation")
+    assert {*look()} == {"quality"}
     later = add_task(outcome="finished")
-    Event.objects.create(kind="finished", outcome="finished", task=later)
+    Profile.objects.create(
+        task=later, spider=later.spider, arguments_hash=1, judged=True, good=True
+    )
     assert look() == {}
 
 
