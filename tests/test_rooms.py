@@ -67,6 +67,10 @@ RULES = (
         ),
     ),
     Rule("crawlservice.models", ("crawlframe.frontier", "crawlservice")),
+    Rule(
+        "crawlservice.exports",
+        ("crawlframe.frontier", "crawlservice.admin", "crawlservice.api", "crawlservice.steward"),
+    ),
     Rule("crawlservice.admin", ("crawlframe.frontier", "crawlservice.connections.frontier")),
     # A spider needs the names of the package, and what knows URLs and errors: no running parts.
     Rule("spiders", ("crawlservice", "spiders", "django", *ENGINE)),

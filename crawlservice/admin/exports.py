@@ -15,6 +15,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -61,8 +62,8 @@ class ExportAdmin(DeclaredLookups):
     form = ExportForm
     conditional_fields = CONDITIONS
     list_display = (
-        "name", "state", "scope", "place", "left_rows", "shown_rows", "last_batch", "sent_at",
-        "shown_problem", "control",
+        "name", "state", "left_rows", "shown_problem", "scope", "place", "shown_rows",
+        "short_batch", "sent_at", "control",
     )  # fmt: skip
     list_fullwidth = True
     list_per_page = 50
@@ -183,13 +184,18 @@ class ExportAdmin(DeclaredLookups):
     def shown_rows(self, export: Export) -> str:
         return f"{export.rows:,}"
 
+    @admin.display(description=_("last batch"))
+    def short_batch(self, export: Export) -> str:
+        """Without its directory."""
+        return export.last_batch.rpartition("/")[2] or "-"
+
     @admin.display(description=_("last sent"))
     def sent_at(self, export: Export) -> SafeString | str:
         return moment(export.last_at)
 
     @admin.display(description=_("problem"))
     def shown_problem(self, export: Export) -> str:
-        return export.problem[:200] or "-"
+        return Truncator(export.problem).chars(90) or "-"
 
     @admin.display(description=_("failing since"))
     def failed_since(self, export: Export) -> SafeString | str:

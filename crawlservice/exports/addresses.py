@@ -40,9 +40,11 @@ def without_password(url: str) -> str:
 
 
 def with_password_of(url: str, known: str) -> str | None:
-    """A masked URL with the password that ``known`` has for the same user and host; None if it has
-    none for them."""
+    """A masked URL with the password that ``known`` has for the same user, host and options; None
+    if it has none for them. Options of a database may name another host."""
     if host_of(url) != host_of(known) or not host_of(url):
+        return None
+    if urlsplit(url).query != urlsplit(known).query:
         return None
     return urlsplit(url)._replace(netloc=urlsplit(known).netloc).geturl()
 

@@ -170,7 +170,9 @@ def kept_target(row: Export, target: Target) -> Target:
             if is_masked(text):
                 whole = with_password_of(text, getattr(known, "url", ""))
                 if whole is None:
-                    raise BadExport("target.url", "user or host changed: enter the password again")
+                    raise BadExport(
+                        "target.url", "user, host or options changed: enter the password again"
+                    )
                 kept[name] = whole
         elif text == MASK or (target.kind == "http" and not text):
             # What signs is not sent, so it may go with another address.

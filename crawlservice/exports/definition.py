@@ -129,7 +129,7 @@ class KafkaTarget(Given):
 
     @property
     def destination(self) -> Address:
-        return self.kind, self.servers, self.security, self.user
+        return self.kind, self.servers, self.security, self.mechanism, self.user
 
 
 class HttpTarget(Given):

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crawlframe.code.registry import find_package
 from crawlframe.conf import Settings
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import CrawlframeError, did_you_mean
 from crawlframe.recipes.lines import line_of, lines_of
 from crawlservice.models import Export, ExportFile
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from crawlservice.exports.definition import Definition
 
 NAME = "exports.toml"
@@ -151,7 +153,7 @@ def read(
         except ValidationError as error:
             for one in error.errors():
                 loc = place_of(one["loc"])
-                refuse(loc, f"{'.'.join(map(str, loc)) or name}: {one['msg']}")
+                refuse(loc, f"{'.'.join(map(str, loc)) or name}: {_fix(one, loc)}")
         except BadExport as error:
             refuse(tuple(error.field.split(".")), str(error))
         except KeyError as error:
@@ -159,6 +161,19 @@ def read(
         else:
             entries.append(Entry(made, begin, line_of((name,), lines)))
     return entries, {*found}, problems
+
+
+def _fix(error: ErrorDetails, place: tuple[str | int, ...]) -> str:
+    """What pydantic found, with the fix."""
+    from crawlservice.exports.definition import Definition
+
+    if error["type"] == "missing":
+        return "it is missing; add it"
+    if error["type"] == "extra_forbidden":
+        # Names of a target depend on its kind.
+        known = ("begin", *Definition.model_fields) if len(place) == 1 else ()
+        return f"there is no such field{did_you_mean(str(place[-1]), known)}"
+    return error["msg"]
 
 
 def _filled(value: Any, environment: Mapping[str, str]) -> Any:

@@ -15,11 +15,11 @@ from typing import IO, Any
 from uuid import uuid4
 
 from crawlframe import faults
-from crawlservice.exports.addresses import directory_of
+from crawlservice.exports.addresses import check_path, directory_of
 from crawlservice.exports.batch import Batch, Limits
 from crawlservice.exports.definition import FilesTarget
 from crawlservice.exports.object_stores import open_store
-from crawlservice.exports.writer import BatchName
+from crawlservice.exports.writer import BatchName, TargetError
 from crawlservice.tasks.export import stream_chunks
 
 
@@ -40,6 +40,7 @@ class FilesWriter:
 
     def _place(self, file: str, batch: Batch) -> str:
         """Renames it into place when it is on the disk."""
+        check_path(self._target.url, _misplaced)  # this node may have another directory
         directory = directory_of(self._target.url)
         directory.mkdir(parents=True, exist_ok=True)
         draft = directory / f".{file}.{uuid4().hex}.part"
@@ -75,6 +76,10 @@ class FilesWriter:
         with _compressed(out) if self._target.gzip else _plain(out) as sink:
             for piece in pieces:
                 sink(piece)
+
+
+def _misplaced(field: str, text: str) -> TargetError:
+    return TargetError(f"{field}: {text}")
 
 
 Sink = Callable[[bytes], object]

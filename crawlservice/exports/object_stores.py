@@ -87,6 +87,11 @@ def _gcs(target: FilesTarget) -> Any:
         token = json.loads(target.secret) if target.secret else None
     except ValueError:
         raise TargetError("target.secret is not the JSON of a service account of GCS") from None
+    # Others name programs and files of this machine that credentials come from.
+    if token is not None and (
+        not isinstance(token, dict) or token.get("type") != "service_account"
+    ):
+        raise TargetError('target.secret is no key of a service account: "type" is not that')
     more = {"endpoint_url": target.endpoint} if target.endpoint else {}
     return gcsfs.GCSFileSystem(
         token=token, requests_timeout=TIMEOUT, skip_instance_cache=True, **more

@@ -86,14 +86,14 @@ def test_what_it_defines_is_added_changed_and_stopped(package: Path) -> None:
     [
         ("[houses\n", "exports.toml:1: not TOML"),
         ("houses = 1\n", "exports.toml:1: houses: write a table [houses]"),
-        ("\n[houses]\n", "exports.toml:2: houses: target: Field required"),
+        ("\n[houses]\n", "exports.toml:2: houses: target: it is missing; add it"),
         (
             '[houses]\n[houses.target]\nkind = "files"\nurl = "x"\nmax_mb = 0\n',
             "exports.toml:5: houses: target.max_mb: Input should be greater than or equal to 1",
         ),
         (
             '[houses]\nspidr = "x"\n[houses.target]\nkind = "files"\nurl = "x"\n',
-            "exports.toml:2: houses: spidr: Extra inputs are not permitted",
+            "exports.toml:2: houses: spidr: there is no such field (did you mean 'spider'?)",
         ),
         (
             '[houses]\n[houses.target]\nkind = "files"\nurl = "../x"\n',

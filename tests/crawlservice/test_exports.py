@@ -250,6 +250,16 @@ def test_a_paused_one_waits_and_goes_on(place: Path) -> None:
     assert drive(export).rows == 6
 
 
+def test_a_node_with_another_directory_writes_nowhere_else(
+    place: Path, tmp_path: Path, settings_with: Callable[..., None]
+) -> None:
+    fill(made_task(), 1)
+    export = add(files(url=str(place)))
+    settings_with(EXPORT_DIR=tmp_path / "other")
+    assert "set CRAWLFRAME_EXPORT_DIR" in drive(export).problem
+    assert not place.exists()
+
+
 def test_what_fails_is_tried_again_after_growing_pauses(place: Path) -> None:
     place.parent.mkdir(parents=True)
     place.write_text("in the way")

@@ -87,14 +87,9 @@ def test_kills_neither_lose_nor_double_nor_halve(
     target: tuple[str, psycopg2.extensions.connection],
 ) -> None:
     url, connection = target
-    files = {"kind": "files", "max_minutes": 0, "max_rows": 7}
-    add({**files, "url": "items"}, name="items")
-    add({**files, "url": "pages", "gzip": True}, name="pages", what="pages")
-    add({"kind": "table", "url": url, "table": "rows"}, name="rows")
+    _add(url)
     chance = random.Random(SEED)
-    # With our key, by which the address of the table is sealed.
-    env = {**manage_env, "CRAWLFRAME_SECRET_KEY": settings.SECRET_KEY, "DATABASE_URL": orm}
-    program = Killable({**env, "CRAWLFRAME_EXPORT_DIR": str(place)})
+    program = Killable(_env(manage_env, orm, place))
     task = made_task()
     try:
         for kill in range(KILLS):
@@ -114,8 +109,57 @@ def test_kills_neither_lose_nor_double_nor_halve(
         program.gone()
     finally:
         program.close()
+    assert Item.objects.count() > KILLS
+    _check(place, connection)
+
+
+@on("postgres")
+@pytest.mark.timeout(1800)
+def test_two_leaders_at_once_that_are_killed_in_turn(
+    orm: str,
+    place: Path,
+    manage_env: dict[str, str],
+    target: tuple[str, psycopg2.extensions.connection],
+) -> None:
+    """A steward that was cut off exports for a minute beside the next leader."""
+    url, connection = target
+    _add(url)
+    chance = random.Random(SEED)
+    task = made_task()
+    programs = [Killable(_env(manage_env, orm, place)) for _ in range(2)]
+    try:
+        children = [program.start() for program in programs]
+        for kill in range(KILLS):
+            fill(task, chance.randint(1, 9), start=100 * kill)
+            time.sleep(chance.random() * 0.1)
+            turn = kill % 2
+            os.kill(children[turn], signal.SIGKILL)
+            programs[turn].gone()
+            children[turn] = programs[turn].start()
+        wait_for(_done)
+    finally:
+        for program in programs:
+            program.close()
+    _check(place, connection)
+
+
+def _add(url: str) -> None:
+    """Exports of items and pages to files, and of items to a table."""
+    files = {"kind": "files", "max_minutes": 0, "max_rows": 7}
+    add({**files, "url": "items"}, name="items")
+    add({**files, "url": "pages", "gzip": True}, name="pages", what="pages")
+    add({"kind": "table", "url": url, "table": "rows"}, name="rows")
+
+
+def _env(env: dict[str, str], database: str, place: Path) -> dict[str, str]:
+    """With our key, by which the address of the table is sealed."""
+    more = {"CRAWLFRAME_SECRET_KEY": settings.SECRET_KEY, "DATABASE_URL": database}
+    return {**env, **more, "CRAWLFRAME_EXPORT_DIR": str(place)}
+
+
+def _check(place: Path, connection: psycopg2.extensions.connection) -> None:
+    """Every row is in each target once, whole and in order."""
     expected = stored()
-    assert len(expected) > KILLS
     found = records(place / "items")
     assert [one["n"] for one in found] == expected
     assert len({one["_key"] for one in found}) == len(found)
