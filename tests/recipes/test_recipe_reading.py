@@ -116,7 +116,7 @@ def test_mistakes_name_file_line_and_fix(wrong: str, place: str, says: str) -> N
     assert says in str(caught.value)
 
 
-def test_all_mistakes_are_reported_at_once() -> None:
+def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(SpiderError) as caught:
         read('start_urls = ["nowhere"]\nsame_site = 5\nfoo = 1\n')
     lines = str(caught.value).splitlines()
