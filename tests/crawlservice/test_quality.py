@@ -97,7 +97,7 @@ def test_a_field_that_is_gone(start: Any) -> None:
     task = end(start(items(60, price=None)))
     assert found_in(task) == [("monitor", "filled", "price")]
     assert task.outcome == "finished_with_errors"
-    assert task.reason.startswith("quality: price has a value in 0 % of the items.; expected: at")
+    assert task.reason.startswith("quality: price has a value in 0 % of the items; expected: at")
     finding = Finding.objects.get()
     assert (finding.low, finding.seen, finding.usual, finding.runs) == (0.95, 0.0, 1.0, 3)
     assert finding.last_good == task.pk - 1
@@ -372,7 +372,7 @@ def test_the_command(bad_run: Task, capsys: pytest.CaptureFixture[str]) -> None:
     from django.core.management import call_command
 
     call_command("task", bad_run.pk)
-    assert "price has a value in 0 % of the items." in " ".join(capsys.readouterr().out.split())
+    assert "price has a value in 0 % of the items; expected" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_judge_takes_no_lock_that_commits_wait_for(start: Any) -> None:
