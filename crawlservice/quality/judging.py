@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.db import InterfaceError, OperationalError, transaction
 
 from crawlservice.models import Event, Finding, Task
-from crawlservice.quality.history import History, history_of, totals_of
+from crawlservice.quality.history import History, forget_old, history_of, totals_of
 from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds, Reading, expected_of, read
@@ -106,4 +106,5 @@ def _finish(
     profile.seconds, profile.judged = totals.seconds, True
     profile.good = outcome in Task.COMPLETED and not findings
     profile.save(update_fields=["seconds", "judged", "good", "action_due"])
+    forget_old(profile)
     return Ended(outcome, reason, event)

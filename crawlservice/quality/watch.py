@@ -75,7 +75,9 @@ class Watch:
 
     def _judge_ended(self, until: float) -> None:
         """Tasks whose end was not judged when they ended; those first that ended first."""
-        ended = ~Q(task__state__in=Task.ACTIVE)
+        now = time.monotonic()
+        self._later = {pk: at for pk, at in self._later.items() if at > now}
+        ended = ~Q(task__state__in=Task.ACTIVE) & ~Q(task__in=[*self._later])
         rows = (
             Profile.objects.filter(ended, judged=False).order_by("task_id").select_related("task")
         )
