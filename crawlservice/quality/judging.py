@@ -46,14 +46,23 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
 
 
 def while_it_runs(
-    task: Task, history: History, totals: Totals, bounds: Bounds, until: float, most: int
+    task: Task,
+    history: History,
+    totals: Totals,
+    bounds: Bounds,
+    until: float,
+    most: int,
+    admitted: int = 0,
 ) -> None:
-    """Reads some of a running task and judges it. Raises django.db.Error."""
+    """Reads some of a running task and judges it. ``admitted``: the pages that it will have, as far
+    as they are known. Raises django.db.Error."""
     reading = read(task, bounds, until, most, totals.items)
     expect = expected_of(task)
     if not reading.is_new and not expect.within:
         return
-    found = judge(reading.run, history.norms, expect, totals=totals, ended=False)
+    found = judge(
+        reading.run, history.norms, expect, totals=totals, ended=False, expected_pages=admitted
+    )
     with transaction.atomic():
         # In the order in which those who end a task lock it; pages are committed meanwhile.
         locked = Task.objects.select_for_update(no_key=True).filter(state__in=Task.ACTIVE)

@@ -64,7 +64,8 @@ class Watch:
             pages = max(0, counts.nf + counts.errors - 1)
             totals = Totals(counts.items, pages, (now - task.created_at).total_seconds())
             history = self._history(task)
-            self._attempt(pk, partial(while_it_runs, task, history, totals, bounds, until, MOST))
+            step = partial(while_it_runs, task, history, totals, bounds, until, MOST)
+            self._attempt(pk, partial(step, admitted=max(0, counts.na - 1)))
 
     def _history(self, task: Task) -> History:
         if task.pk not in self._histories:
