@@ -34,6 +34,7 @@ class Result(NamedTuple):
     fault: str
     began: float
     seen: Seen
+    pages: int
 
     @property
     def is_found(self) -> bool:
@@ -66,7 +67,7 @@ def history(seed: int, fault: str = "") -> Iterator[Result]:
         norms = norms_of(good[:RUNS], alike=True)
         run, totals, seen = crawl(pages, norms, FINE_STEPS if faulty else STEPS)
         if norms.runs:
-            yield Result(seed, site.shape, day, faulty, began, seen)
+            yield Result(seed, site.shape, day, faulty, began, seen, len(pages))
         if not seen.found:
             good.insert(0, Good(day, run, totals))
 

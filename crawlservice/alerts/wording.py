@@ -251,11 +251,12 @@ def _no_leader(facts: Facts) -> str:
 
 
 def _quality(facts: Facts) -> str:
-    found = " ".join(sentence_of(QualityFinding(**one)) for one in facts["found"])
-    text = gettext("{task}: its items are not as they should be. {found}")
+    found = [sentence_of(QualityFinding(**one)) for one in facts["found"]]
     if facts["more"]:
-        text += gettext(" And {more} more.")
-    return text.format(task=_task(facts), found=found, more=facts["more"])
+        found.append(gettext("and {more} more").format(more=facts["more"]))
+    return gettext("{task}: its items are not as they should be: {found}").format(
+        task=_task(facts), found=" · ".join(found)
+    )
 
 
 SENTENCES: dict[str, Callable[[Facts], str]] = {

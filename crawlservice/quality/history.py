@@ -39,6 +39,7 @@ def _good(rows: QuerySet[Profile]) -> list[Good]:
     """The latest first, back to the last one from which on all is compared anew."""
     found = []
     rows = rows.select_related("task").defer("task__seeds", "task__arguments")
+    rows = rows.exclude(content=b"")
     for profile in rows.order_by("-task_id")[:RUNS]:
         try:
             run = decode(profile.content)
@@ -48,6 +49,17 @@ def _good(rows: QuerySet[Profile]) -> list[Good]:
         if profile.baseline:
             break
     return found
+
+
+def forget_old(profile: Profile) -> None:
+    """Empties the profiles that no later run with these arguments will be compared with."""
+    same = Profile.objects.filter(spider=profile.spider, arguments_hash=profile.arguments_hash)
+    good = same.filter(good=True).exclude(content=b"").order_by("-task_id")
+    kept = [*good.values_list("pk", flat=True)[:RUNS]]
+    if len(kept) == RUNS:
+        old = same.filter(judged=True, task__lt=profile.task_id).exclude(content=b"")
+        rows = old.exclude(pk__in=kept).order_by("-task_id").values_list("pk", flat=True)
+        same.filter(pk__in=[*rows[RUNS:][:100]]).update(content=b"")
 
 
 def totals_of(task: Task, seconds: float | None) -> Totals:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import pairwise
+from statistics import stdev
 from typing import NamedTuple
 
 from crawlframe.expect import Expect
@@ -17,6 +18,7 @@ from crawlservice.quality.texts import distance, overlap, shares
 
 SURE = 4.0  # standard errors by which a sample must be beyond a limit
 WIDE = 5.0  # standard deviations of the good runs that are still usual
+WIDE_TOTAL = 3.5  # the same of totals
 SETTLED = 6  # runs from which their spread is known
 FEW = 0.05  # share of a part that is missed when it is gone
 SHORT = 60.0  # seconds by which a run must be longer than usual
@@ -71,7 +73,7 @@ RULES = {
     "errors": Rule(0.05, above=True),
     "value": Rule(math.log(2), below=True, above=True, unit="number", alike=True),
     "length": Rule(math.log(1.8), below=True, above=True, unit="chars", alike=True),
-    "yield": Rule(math.log(1.4), below=True, unit="count", alike=True),
+    "yield": Rule(math.log(1.2), below=True, unit="count", alike=True),
 }
 LETTERS, LETTERS_N = 0.1, 40.0  # distance of letters that matters, and more in few letters
 WORDS = 0.1  # overlap of words that says something
@@ -146,8 +148,8 @@ def _monitors(
                 continue
         known = run.ranges.get("\n".join(key))
         if known is not None and key.monitor == "yield":  # the windows of good runs show its noise
-            low = norm.low - 1.3 * rule.floor
-            if known.low < low and norm.low > norm.least - 2 * rule.floor:
+            low = norm.low - 2.2 * rule.floor
+            if known.low < low and norm.low > norm.least - 4 * rule.floor:
                 yield _found(key, rule, norm, (low, None), known.low, known.low_at)
         elif known is not None and rule.unit == "share":
             limits = _limits(rule, norm, whole=False)
@@ -311,8 +313,10 @@ def _least(before: list[int], fall: float) -> float | None:
         fall *= 0.8
     logs = [math.log(value) for value in before]
     norm = norm_of(logs)
-    noise = 2 / math.sqrt(before[0])  # of counting
-    low = min(norm.median - max(-math.log(fall), WIDE * norm.spread), norm.least - 0.1) - noise / 2
+    noise = 1 / math.sqrt(before[0])  # of counting
+    # A few totals may lie close together by chance, so that their deviation is used, too.
+    spread = max(norm.spread, 0.8 * stdev(logs))
+    low = min(norm.median - max(-math.log(fall), WIDE_TOTAL * spread), norm.least - 0.1) - noise / 2
     steps = [abs(one - other) for one, other in pairwise(logs)]
     step = max(-math.log(fall), 1.4 * max(steps, default=0.0)) + noise
     return math.exp(max(low, logs[0] - step))

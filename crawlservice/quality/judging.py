@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.db import InterfaceError, OperationalError, transaction
 
 from crawlservice.models import Event, Finding, Task
-from crawlservice.quality.history import History, history_of, totals_of
+from crawlservice.quality.history import History, forget_old, history_of, totals_of
 from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds, Reading, expected_of, read
@@ -46,14 +46,23 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
 
 
 def while_it_runs(
-    task: Task, history: History, totals: Totals, bounds: Bounds, until: float, most: int
+    task: Task,
+    history: History,
+    totals: Totals,
+    bounds: Bounds,
+    until: float,
+    most: int,
+    admitted: int = 0,
 ) -> None:
-    """Reads some of a running task and judges it. Raises django.db.Error."""
+    """Reads some of a running task and judges it. ``admitted``: the pages that it will have, as far
+    as they are known. Raises django.db.Error."""
     reading = read(task, bounds, until, most, totals.items)
     expect = expected_of(task)
     if not reading.is_new and not expect.within:
         return
-    found = judge(reading.run, history.norms, expect, totals=totals, ended=False)
+    found = judge(
+        reading.run, history.norms, expect, totals=totals, ended=False, expected_pages=admitted
+    )
     with transaction.atomic():
         # In the order in which those who end a task lock it; pages are committed meanwhile.
         locked = Task.objects.select_for_update(no_key=True).filter(state__in=Task.ACTIVE)
@@ -106,4 +115,5 @@ def _finish(
     profile.seconds, profile.judged = totals.seconds, True
     profile.good = outcome in Task.COMPLETED and not findings
     profile.save(update_fields=["seconds", "judged", "good", "action_due"])
+    forget_old(profile)
     return Ended(outcome, reason, event)

@@ -64,7 +64,8 @@ class Watch:
             pages = max(0, counts.nf + counts.errors - 1)
             totals = Totals(counts.items, pages, (now - task.created_at).total_seconds())
             history = self._history(task)
-            self._attempt(pk, partial(while_it_runs, task, history, totals, bounds, until, MOST))
+            step = partial(while_it_runs, task, history, totals, bounds, until, MOST)
+            self._attempt(pk, partial(step, admitted=max(0, counts.na - 1)))
 
     def _history(self, task: Task) -> History:
         if task.pk not in self._histories:
@@ -75,7 +76,9 @@ class Watch:
 
     def _judge_ended(self, until: float) -> None:
         """Tasks whose end was not judged when they ended; those first that ended first."""
-        ended = ~Q(task__state__in=Task.ACTIVE)
+        now = time.monotonic()
+        self._later = {pk: at for pk, at in self._later.items() if at > now}
+        ended = ~Q(task__state__in=Task.ACTIVE) & ~Q(task__in=[*self._later])
         rows = (
             Profile.objects.filter(ended, judged=False).order_by("task_id").select_related("task")
         )

@@ -18,16 +18,16 @@ class Words(NamedTuple):
 
 
 def words_of(finding: Finding) -> Words:
-    """In the language of the reader."""
+    """In the language of the reader; ``what`` ends with a full stop."""
     seen = _number(finding.seen, finding.unit)
     return Words(_what(finding) % _names(finding, seen), seen, _expected(finding))
 
 
 def sentence_of(finding: Finding) -> str:
-    """Such as ``price has a value in 3 % of the items; expected: at least 98 %.``"""
+    """Such as ``price has a value in 3 % of the items; expected: at least 98 %``"""
     words = words_of(finding)
     expected = _("expected") + f": {words.expected}" if words.expected else ""
-    return f"{words.what.rstrip('.。')}; {expected}." if expected else words.what
+    return "; ".join(filter(None, (words.what.rstrip(".。"), expected)))
 
 
 def _names(finding: Finding, seen: str) -> dict[str, Any]:

@@ -36,6 +36,6 @@ def test_half_of_the_histories_have_a_fault_all_kinds_in_turn() -> None:
 def test_what_was_found_before_the_fault_is_no_delay() -> None:
     from benchmarks.quality.trial import Seen
 
-    late = Result(1, "small", 12, "field gone", 0.5, Seen([], 0.75))
+    late = Result(1, "small", 12, "field gone", 0.5, Seen([], 0.75), 40)
     assert late.delay == 0.25
     assert not late.is_found

@@ -334,9 +334,9 @@ def test_items_whose_quality_failed(look: Look) -> None:
         Finding.objects.create(**common, monitor="filled", field=f"f{number}", seen=0.03, low=0.98)
     alert = look()["quality"]
     text = wording.sentence(alert)
-    assert "f0 has a value in 3 % of the items; expected: at least 98 %." in text
+    assert "f0 has a value in 3 % of the items; expected: at least 98 % · f1 " in text
     assert "f3" not in text
-    assert text.endswith("And 1 more.")
+    assert text.endswith("· and 1 more")
     assert wording.place(alert) == f"/admin/crawlservice/task/{task.pk}/change/"
 
 

@@ -372,7 +372,9 @@ def test_the_command(bad_run: Task, capsys: pytest.CaptureFixture[str]) -> None:
     from django.core.management import call_command
 
     call_command("task", bad_run.pk)
-    assert "price has a value in 0 % of the items" in " ".join(capsys.readouterr().out.split())
+    assert "price has a value in 0 % of the items; expected" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_the_judge_takes_no_lock_that_commits_wait_for(start: Any) -> None:
@@ -402,3 +404,26 @@ def test_a_canary_whose_items_are_worse_fails(start: Any) -> None:
     Item.objects.filter(pk__gt=last).update(version="3f00")
     found = [trial.check_quality() for _ in range(3)][-1]
     assert found.startswith(f"task {task.pk} of spider shop: price has a value in ")
+
+
+def test_old_profiles_are_emptied(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawlservice.quality.history.RUNS", 3)
+    good_runs(start, 8)
+    kept = Profile.objects.exclude(content=b"").order_by("task_id").values_list("task", flat=True)
+    assert [*kept] == [3, 4, 5, 6, 7, 8]
+    assert history_of(Task(pk=99, spider="shop", arguments_hash=0)).last_good == 8
+
+
+def test_tasks_that_cannot_be_judged_keep_none_waiting(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "AT_END", 0)
+    bad = [end(start(items(20))) for _ in range(10)]
+    Profile.objects.all().update(content=b"\xff")
+    fine = end(start(items(20)))
+    watch = Watch(all_rows, lambda task, good: None)
+    for _ in range(3):
+        watch.tick({})
+    judged = Profile.objects.filter(judged=True)
+    assert [*judged.values_list("task", flat=True)] == [fine.pk]
+    assert len(bad) == 10
