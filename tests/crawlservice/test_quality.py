@@ -24,6 +24,7 @@ from crawlservice.quality.reader import Bounds, read
 from crawlservice.quality.run import decode
 from crawlservice.quality.watch import Watch
 from crawlservice.rollouts.canary import CanaryTrial
+from crawlservice.rollouts.refusal import take_back
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, login, texts
 
@@ -427,3 +428,20 @@ def test_tasks_that_cannot_be_judged_keep_none_waiting(
     judged = Profile.objects.filter(judged=True)
     assert [*judged.values_list("task", flat=True)] == [fine.pk]
     assert len(bad) == 10
+
+
+def test_nodes_that_follow_a_branch_are_taken_back(
+    published: Frontier, join: Callable[..., int], caplog: pytest.LogCaptureFixture
+) -> None:
+    task = submit("shop", ULM)
+    take_back(task, "1f00c0ffee00")
+    assert "no node follows a branch" in caplog.text
+    join("alpha", version="2f00c0ffee00", follows="origin/main")
+    join("beta", version="1f00c0ffee00", follows="origin/other")
+    take_back(task, "1f00c0ffee00+ab12")
+    assert "is no commit" in caplog.text
+    assert published.rollouts.current() is None
+    take_back(task, "1f00c0ffee00")
+    told = published.rollouts.current()
+    assert told is not None
+    assert (told.revision, told.branch, told.back) == ("1f00c0ffee00", "main", True)
