@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 from uuid import uuid4
@@ -121,6 +122,8 @@ def value_of(field: Any, row: int) -> Any:
         return text[: field.max_length]
     if isinstance(field, models.UUIDField):
         return uuid4()
+    if isinstance(field, models.TimeField):
+        return time(row)
     if isinstance(field, models.DateTimeField):
         return timezone.now()
     if isinstance(field, models.BooleanField):
