@@ -9,7 +9,7 @@ from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
-from django.utils.html import format_html
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
@@ -46,7 +46,7 @@ class TargetForm(forms.ModelForm):
         )
         if "address" in self.fields:
             stored = _("Stored encrypted ({shown}); empty: unchanged.")
-            kept = str(stored).format(shown=self.instance.shown) if self.instance.pk else ""
+            kept = str(stored).format(shown=escape(self.instance.shown)) if self.instance.pk else ""
             self.fields["address"].help_text = f"{text} {kept}".strip()
 
     def clean(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlframe.spider import SpiderInfo, SpiderSettings
-from crawlservice.models import Installation
+from crawlservice.models import LABEL_VALUE, Installation
 from tests.servers import served
 
 if TYPE_CHECKING:
@@ -103,8 +103,12 @@ def value_of(field: Any, row: int) -> Any:
         return [[row + 1, hostile(row)]]
     if field.name == "redirects":
         return [[301, URLS[row % len(URLS)]], [302, hostile(row)]]
+    if field.name == "usage" and isinstance(field, models.CharField):  # a condition
+        return "ai-train!=no"
     if field.name == "usage":
         return {SCRIPTS[row]: hostile(row), "said": [[SCRIPTS[row], hostile(row)]]}
+    if field.name == "labels" and isinstance(field, models.JSONField):
+        return {"domain": hostile(row)[:LABEL_VALUE]}
     if field.name == "exchange":
         headers = [[SCRIPTS[row], hostile(row)]]
         given = {"method": SCRIPTS[row], "url": URLS[row % len(URLS)], "sent": headers}
