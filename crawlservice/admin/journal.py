@@ -24,6 +24,7 @@ from crawlservice.models import Action
 
 WHO = ("command", "by_itself")  # keys of ``detail`` that say who acted when no user did
 VERBS = {
+    "accept quality": _("accept quality"),
     "acknowledge": _("acknowledge"),
     "add": _("add"),
     "cancel": _("cancel"),

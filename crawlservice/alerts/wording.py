@@ -168,6 +168,7 @@ def _errors(facts: Facts) -> str:
 
 
 def _share(facts: Facts) -> str:
+    # xgettext:no-python-format
     text = gettext("{task}: {percent} % of {pages} pages so far are errors.")
     return text.format(task=_task(facts), percent=facts["percent"], pages=facts["pages"])
 
@@ -223,6 +224,7 @@ def _refused(facts: Facts) -> str:
 
 
 def _disk(facts: Facts) -> str:
+    # xgettext:no-python-format
     text = gettext("The disk of node {node} is {percent} % full.")
     return text.format(node=facts["node"], percent=facts["percent"])
 
@@ -238,6 +240,7 @@ def _missed(facts: Facts) -> str:
 
 
 def _memory(facts: Facts) -> str:
+    # xgettext:no-python-format
     text = gettext("Redis uses {percent} % of its {size} MiB; when it is full, crawling stops.")
     return text.format(percent=facts["percent"], size=round(facts["bytes"] / (1 << 20)))
 
