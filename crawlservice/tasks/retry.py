@@ -14,7 +14,7 @@ from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlframe.program import command
 from crawlframe.request import Admission, end_rid, pack_admissions, unpack_admissions
 from crawlservice.connections.frontier import frontier
-from crawlservice.models import Item, Page, Task
+from crawlservice.models import Finding, Item, Page, Profile, Task
 from crawlservice.tasks import budgets, spider_switch, stats
 from crawlservice.tasks.submit import WrongState, get_task
 
@@ -67,6 +67,9 @@ def retry(task_id: int, rids: Collection[UUID] | None = None, only: Q | None = N
         )
         if counted:
             stats.recount(task_id)
+        # Its quality is read again from the start: a profile cannot forget rows.
+        Profile.objects.filter(task=task_id).delete()
+        Finding.objects.filter(task=task_id).delete()
     return failed
 
 

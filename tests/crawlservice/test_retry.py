@@ -18,7 +18,7 @@ from crawlframe.request import make_rid, unpack_admissions
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.recovery import renew
-from crawlservice.models import Event, Item, Page, Task
+from crawlservice.models import Event, Finding, Item, Page, Profile, Task
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks import retry as retry_module
 from crawlservice.tasks.retry import retry
@@ -62,11 +62,15 @@ def failed(task: Task) -> dict[str, UUID]:
 def test_what_failed_is_run_again_and_the_task_ends_once_more(frontier: Frontier) -> None:
     crawl = crawled(frontier)
     before, errors = crawl.runs.copy(), failed(crawl.task)
+    Finding.objects.create(task=crawl.task, monitor="errors", source="monitor", seen=0.5)
+    assert Profile.objects.filter(task=crawl.task, judged=True).exists()
     assert retry(crawl.task.pk) == len(errors) > 1
     task = Task.objects.get()
     assert (task.state, task.retries, task.finished_at) == (Task.State.RUNNING, 1, None)
     assert (task.ne, task.nf) == (0, crawl.runs.total() - len(errors))
     assert failed(task) == {}
+    assert not Profile.objects.exists()  # it is read again, without what has failed
+    assert not Finding.objects.exists()
     assert audit(task) == []
     Steward(Settings(), frontier).tick()
     counts = frontier.counts(task.pk)
