@@ -119,11 +119,16 @@ SAME = {
     "Crawl-delay",
 }  # in both languages
 # No page of the admin has them.
-NOT_SHOWN = {"BotKey", "Installation", "Sample", "StartPart", "Submission", "SetupLink"}
+NOT_SHOWN = {
+    "AlertNotice", "BotKey", "ExportFile", "Installation", "Sample", "StartPart", "Submission",
+    "SetupLink",
+}  # fmt: skip
 HIDDEN = {
     "id", "seeds", "follow_ups", "request", "digest",
     "published_limits", "limits_unsent", "sealed_secret",
     "minute", "minute_fetches", "before_fetches", "order_number", "unsent",
+    "Alert.subject", "AlertMessage.key", "BulkRetry.first_page", "BulkRetry.last_page",
+    "BulkRetry.position", "Export.changed", "Profile.content",
 }  # fmt: skip
 
 
@@ -136,7 +141,7 @@ def named() -> Iterator[tuple[str, str]]:
             ("many", options.verbose_name_plural),
         ]
         for field in options.fields:
-            if field.name not in HIDDEN:
+            if HIDDEN.isdisjoint({field.name, f"{model.__name__}.{field.name}"}):
                 names += [(field.name, field.verbose_name), (field.name, field.help_text)]
                 names += [(field.name, label) for _, label in field.flatchoices]
         if shown:
