@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
 from django.db import Error as DatabaseError
 from django.db import connection
+from django.db.models import Max
 from redis import RedisError
 
 from crawlframe.conf import Settings
@@ -18,7 +20,7 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.keys import KEYS, LASTING
 from crawlservice.ledger.audit import audit, audit_cluster
-from crawlservice.models import Era, Event, Item, Page, RowChange, Task
+from crawlservice.models import Era, Event, Export, Item, Page, RowChange, Task
 from tests.faults import grove
 from tests.faults.cluster import Cluster
 from tests.faults.kinds import KINDS, Fault
@@ -65,6 +67,7 @@ class Campaign:
             self.memory.look()
         self._until(lambda: all(map(self._ended, self.tasks)), "a task does not end")
         self._until(lambda: not self._frontier.open_tasks(), "Redis does not forget a task")
+        self._until(self._all_exported, "the export does not end")
         return [*self._violations()]
 
     def _deck(self) -> list[Fault]:
@@ -139,6 +142,7 @@ class Campaign:
             yield from self._wrong_rows(task)
             if (told := Event.objects.filter(task=pk).count()) != 1:
                 yield f"task {pk} ended {told} times"
+        yield from self._wrong_exports()
         yield from audit_cluster(self._frontier)
         yield from (f"left in Redis: {key}" for key in self._kept())
         yield from self.memory.violations()
@@ -147,6 +151,21 @@ class Campaign:
         time.sleep(0.5)
         yield from (f"left behind: {process}" for process in self._cluster.left())
         yield from (f"left behind: {path}" for path in self._cluster.temporary.iterdir())
+
+    def _all_exported(self) -> bool:
+        last = Item.objects.aggregate(last=Max("pk"))["last"]
+        return Export.objects.filter(position__gte=last, planned=None).exists()
+
+    def _wrong_exports(self) -> Iterator[str]:
+        """What differs in the files into which all items were exported, in their order."""
+        files = [*self._cluster.exported.rglob("*.jsonl")]
+        rows = [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
+        exported = {row["_item"]: (row["_request"], row["_position"]) for row in rows}
+        stored = Item.objects.values_list("pk", "rid", "ordinal")
+        if exported != {pk: (rid.hex, ordinal) for pk, rid, ordinal in stored}:
+            yield f"{len(exported)} items were exported, or other ones than {len(stored)}"
+        if len(rows) != len(exported):
+            yield f"{len(rows) - len(exported)} items were exported again"
 
     def _wrong_rows(self, task: Task) -> Iterator[str]:
         """What differs in the tables of the team's app."""

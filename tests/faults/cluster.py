@@ -23,6 +23,10 @@ from tests.faults.proxy import Proxy
 from tests.servers import PostgresServer, RedisServer, free_port
 
 LEASE = 3.0  # seconds
+EXPORTS = """
+[everything]
+target = { kind = "files", url = "everything", max_rows = 500, max_minutes = 0 }
+"""
 MANAGE = (sys.executable, str(Path(__file__).resolve().parents[2] / "manage.py"))
 
 
@@ -44,6 +48,7 @@ class Cluster:
         self.chance = chance
         self.partitions = partitions
         self.temporary = directory / "tmp"  # where the nodes put what is temporary
+        self.exported = directory / "exported"
         self._directory = directory
         self._options, self._variables = options, variables
         self._workers = workers
@@ -61,6 +66,7 @@ class Cluster:
         for directory in (front, mazes, self.temporary):
             directory.mkdir(parents=True)
         (mazes / "__init__.py").touch()
+        (mazes / "exports.toml").write_text(EXPORTS)
         grove.write(self._directory)
         self.change_code()
         try:
@@ -104,6 +110,7 @@ class Cluster:
             "CRAWLFRAME_PARTITIONS": str(self.partitions),
             "CRAWLFRAME_SPIDERS": "mazes",
             "CRAWLFRAME_APPS": grove.NAME,
+            "CRAWLFRAME_EXPORT_DIR": str(self.exported),
             "PYTHONPATH": str(self._directory),
             "TMPDIR": str(self.temporary),
             "DATABASE_URL": self.database,
