@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import ceil, floor
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
 
 from crawlservice.models import Finding
+
+WHOLE = ("items", "pages")  # monitors whose numbers are whole
 
 
 class Words(NamedTuple):
@@ -61,6 +64,9 @@ def _what(finding: Finding) -> str:
 
 def _expected(finding: Finding) -> str:
     low, high = finding.low, finding.high
+    if finding.monitor in WHOLE:
+        low = None if low is None else ceil(low)
+        high = None if high is None else floor(high)
     parts = []
     if low is not None and finding.monitor == "unique":
         parts.append(_("each value once"))
