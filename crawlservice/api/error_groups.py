@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -35,6 +36,8 @@ READ = Bearer("read", "view_page")
 RETRY = Bearer("operate", "steer_task")
 MOST = 200  # groups of one answer
 
+NUMBER = re.compile(r"\s*[-+]?[\d._]+(e[-+]?\d+)?\s*", re.IGNORECASE)
+
 SpiderIs = Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)]
 ReasonIs = Annotated[str | None, Query(min_length=1, max_length=REASON, pattern=TEXT)]
 Since = Annotated[AwareDatetime | None, Query(description="errors that were recorded since then")]
@@ -51,7 +54,7 @@ def list_errors(
     """Errors of all tasks with the same cause together, those that were seen last first. Retried
     and deleted ones no longer count."""
     found = error_groups.latest(
-        spider=spider or "", reason=reason or "", since=_checked(since), count=limit
+        spider=spider or "", reason=reason or "", since=_given(request, since), count=limit
     )
     groups = [ErrorGroupOut(**_group(group)) for group in found.groups]
     return ErrorGroupsOut(groups=groups, more=found.more)
@@ -81,7 +84,7 @@ def count_retries(
     since: Since = None,
 ) -> BulkExtentOut:
     """How many errors a retry would run again."""
-    found = bulk_retry.extent(Wanted(spider, reason or "", group, _checked(since)))
+    found = bulk_retry.extent(Wanted(spider, reason or "", group, _given(request, since)))
     return BulkExtentOut(
         errors=found.errors,
         tasks=len(found.tasks),
@@ -111,10 +114,18 @@ def stop_retry(request: HttpRequest, retry_id: Id) -> BulkRetryOut:
     return _retry(bulk_retry.stop(retry_id, caller.who))
 
 
-def _checked(since: datetime | None) -> datetime | None:
-    """Times that the database can compare with its own."""
+def _given(request: HttpRequest, since: datetime | None) -> datetime | None:
+    """The time of a query."""
+    return _checked(since, request.GET.get("since", ""))
+
+
+def _checked(since: datetime | None, text: str = "") -> datetime | None:
+    """Times that the database can compare with its own. ``text``: as it was given; a number would
+    have been taken for seconds since 1970."""
     if since is None:
         return None
+    if NUMBER.fullmatch(text):
+        raise ApiError(422, "invalid", "since: give a time such as 2026-01-31T18:00:00Z", "since")
     if not 1970 < since.year < 2200:
         raise ApiError(422, "invalid", "since: give a time between 1971 and 2199", "since")
     return since.astimezone(UTC)

@@ -17,8 +17,9 @@ from crawlframe.frontier import Frontier
 from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlservice.ledger import starts
 from crawlservice.ledger.recovery import newest
-from crawlservice.models import Event, Generation, Item, Page, StartPart, Task
+from crawlservice.models import Generation, Item, Page, StartPart, Task
 from crawlservice.tasks import stats
+from crawlservice.tasks.outcomes import KINDS
 
 ENDS = (Task.State.FINISHED, Task.State.CANCELLED)
 PART = 1_000_000  # ledger rows whose rids are held in memory at a time
@@ -148,7 +149,7 @@ def _strange_items(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
 
 def _ends(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
     """A task ends once, and once more after each retry; each end has one event."""
-    told = Count("event", filter=Q(event__kind__in=Event.Kind.values))
+    told = Count("event", filter=Q(event__kind__in=KINDS.values()))
     rows = Task.objects.filter(pk__in=tasks).annotate(told=told).order_by()
     for task, state, retries, times in rows.values_list("pk", "state", "retries", "told"):
         if times != retries + (state in ENDS):

@@ -107,6 +107,8 @@ def value_of(field: Any, row: int) -> Any:
         return "ai-train!=no"
     if field.name == "usage":
         return {SCRIPTS[row]: hostile(row), "said": [[SCRIPTS[row], hostile(row)]]}
+    if field.name == "target" and isinstance(field, models.JSONField):
+        return {"kind": "files", "url": URLS[row % len(URLS)], "format": hostile(row)}
     if field.name == "labels" and isinstance(field, models.JSONField):
         return {"domain": hostile(row)[:LABEL_VALUE]}
     if field.name == "exchange":

@@ -23,6 +23,11 @@ def test_a_good_task_has_no_problem(ended_task: Task) -> None:
     assert audit(ended_task) == []
 
 
+def test_findings_of_quality_are_no_second_end(ended_task: Task) -> None:
+    Event.objects.create(task=ended_task, kind=Event.Kind.QUALITY_FAILED)
+    assert audit(ended_task) == []
+
+
 def test_a_running_task_may_lag_behind(ended_task: Task) -> None:
     Task.objects.update(state=Task.State.RUNNING, na=0, nf=0, ne=0, items=0)
     Event.objects.all().delete()

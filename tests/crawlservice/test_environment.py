@@ -17,7 +17,7 @@ from crawlservice.web import server
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-OF_SCRAPY = {"CRAWLFRAME_EXPECT"}  # in the settings of a Scrapy project, not in the environment
+OF_SCRAPY = {"CRAWLFRAME_EXPECT"}  # a setting of Scrapy projects
 
 
 def named_in(*places: str) -> set[str]:

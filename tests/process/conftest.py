@@ -201,7 +201,7 @@ class Look:
         return by_url
 
     def finishes(self, pk: int) -> int:
-        return Event.objects.filter(task_id=pk).count()
+        return Event.objects.filter(task_id=pk).exclude(kind="quality_failed").count()
 
 
 @pytest.fixture
