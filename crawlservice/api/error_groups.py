@@ -121,7 +121,7 @@ def _given(request: HttpRequest, since: datetime | None) -> datetime | None:
 
 def _checked(since: datetime | None, text: str = "") -> datetime | None:
     """Times that the database can compare with its own. ``text``: as it was given; a number would
-    have been taken for seconds since 1970."""
+    be read as seconds since 1970."""
     if since is None:
         return None
     if NUMBER.fullmatch(text):
