@@ -6,13 +6,13 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from benchmarks.api.web import Web
 from benchmarks.lab.chart import Bar, Panel
 from benchmarks.lab.job import keep, run, say, show
-from benchmarks.lab.node import Node, migrated
+from benchmarks.lab.node import NODE_TIMEOUT, POLL_EVERY, Node, migrated
 from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.lab.results import Spread
@@ -54,16 +54,16 @@ def measure(options: argparse.Namespace, work: Path) -> int:
         redis = stack.enter_context(RedisServer(work / "redis"))
         dsn = migrated(postgres, work / "tables")
         servers = work / "node", dsn, redis.url
-        with Node(*servers, spiders=SPIDERS) as node:  # it begins the era of this Redis
-            node.wait_until_known("brief")
-            node.stop()
+        # It runs on while the rows are added: one that started afterwards would find more of them
+        # than this Redis has counted, and fill Redis again.
+        node = stack.enter_context(Node(*servers, spiders=SPIDERS))
+        node.wait_until_known("brief")
+        _wait_for_era(redis.url)
+        _open(redis.url)
         started = time.monotonic()
         fill(dsn, size, lambda text: say(JOB, text))
         say(JOB, f"filled in {time.monotonic() - started:,.0f} s")
-        _open(redis.url)
-        node = stack.enter_context(Node(*servers, spiders=SPIDERS))
         web = stack.enter_context(Web(*servers, "administrator"))
-        node.wait_until_known("brief")
         found = _ask(web, places(size, size.pages // 2), options.rounds)
     _show(found, size)
     slow = [name for name, spread in found.items() if spread.median > GOAL]
@@ -72,6 +72,17 @@ def measure(options: argparse.Namespace, work: Path) -> int:
     title = f"{size.pages:,} ledger rows, {size.tasks:,} tasks"
     keep(JOB, figures, title, _panels(found), options.output)
     return 1 if slow else 0
+
+
+def _wait_for_era(redis: str) -> None:
+    """Raises RuntimeError if the node does not begin one in time."""
+    frontier = Frontier.connect(redis, Settings())
+    deadline = time.monotonic() + NODE_TIMEOUT
+    with closing(frontier.store.redis):
+        while not frontier.eras.settled():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no era has begun in {NODE_TIMEOUT:.0f} s")
+            time.sleep(POLL_EVERY)
 
 
 def _open(redis: str) -> None:
