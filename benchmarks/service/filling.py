@@ -55,7 +55,8 @@ FROM (SELECT task_id, count(*) AS n, count(*) FILTER (WHERE state = 'error') AS 
 """
 PAGES = f"""
 INSERT INTO crawlservice_page (rid, task_id, url, callback, state, reason, detail, status, depth,
-    attempts, deliveries, size, fetch_ms, items, version, created_at, follow_ups, request)
+    attempts, deliveries, size, fetch_ms, items, version, created_at, follow_ups, request,
+    error_group)
 SELECT md5(i::text)::uuid, {TASK_OF},
     'https://shop' || i %% 300 || '.example/list/' || md5(i::text) || '?page=' || i, 'parse',
     CASE WHEN {ERROR} THEN 'error' ELSE 'done' END,
@@ -67,7 +68,8 @@ SELECT md5(i::text)::uuid, {TASK_OF},
     i %% 7, 1, 1, 20000 + i %% 9000, 50 + i * 7919 %% 900, CASE WHEN {ERROR} THEN 0 ELSE 1 END,
     'c0ffee' || i / 100000, {AT.format(day=DAY, i="i", total="pages")},
     CASE WHEN i %% 10 = 4 THEN decode(repeat(md5(i::text), 16), 'hex') END,
-    CASE WHEN {ERROR} THEN decode(repeat(md5(i::text), 8), 'hex') END
+    CASE WHEN {ERROR} THEN decode(repeat(md5(i::text), 8), 'hex') END,
+    CASE WHEN {ERROR} THEN 1 + i %% 4 + 4 * (({TASK_OF}) %% {SPIDERS}) END
 FROM generate_series(%(first)s::bigint, %(last)s) i
 """
 ITEMS = f"""
@@ -110,6 +112,20 @@ BESIDE = (
     FROM generate_series(1, 100) n""",
     """INSERT INTO crawlservice_generation (node, machine, pid, started_at)
     SELECT 'node' || n %% 10, 'machine' || n %% 10, n, now() FROM generate_series(1, 2000) n""",
+    f"""INSERT INTO crawlservice_errorgroup (id, spider, reason, exception, place, first_version,
+    created_at) SELECT 1 + r + 4 * s, 'shop' || s,
+    (ARRAY['HTTP 404', 'HTTP 500', 'timeout', 'ValueError'])[1 + r], '', '', 'c0ffee0', now()
+    FROM generate_series(0, 3) r, generate_series(0, {SPIDERS - 1}) s""",
+    """INSERT INTO crawlservice_label (task_id, name, value)
+    SELECT id, 'team', 'team' || id %% 7 FROM crawlservice_task""",
+    """INSERT INTO crawlservice_alert (kind, subject, severity, facts, labels, since,
+    resolved_at)
+    SELECT 'task_failed', n::text, 3, jsonb_build_object('task', n), '{}', now(),
+    CASE WHEN n > 100 THEN now() END FROM generate_series(1, 20000) n""",
+    """INSERT INTO crawlservice_export (name, what, target, paused, changed, run, position, columns,
+    rows, batches, attempts, labels, fields, from_file, listed, problem, last_batch, sealed, spider,
+    usage) SELECT 'all ' || n, 'items', '{"kind": "files", "url": "all"}', true, 0, 1, 0, '[]', 0,
+    0, 0, '{}', '[]', false, true, '', '', '', '', '' FROM generate_series(1, 10) n""",
     # A sample of the cluster every 10 seconds for a week, 360 of each large task.
     """INSERT INTO crawlservice_sample (at, task_id, nf, ne, items, ready, in_progress, delayed,
     parked) SELECT now() - make_interval(secs => 604800 - 10 * n), NULL, 700 * n, 14 * n, 686 * n,

@@ -15,7 +15,7 @@ def places(size: Size, middle: int) -> dict[str, str]:
         f"list of {name}": f"{ADMIN}/{name}/"
         for name in (
             "task", "schedule", "item", "page", "generation", "event", "webhook", "delivery", "era",
-            "token", "action", "run",
+            "token", "action", "run", "alert", "alertrule", "alertmessage", "export",
         )
     }  # fmt: skip
     return {
@@ -62,6 +62,22 @@ def places(size: Size, middle: int) -> dict[str, str]:
         "large task of now": f"{ADMIN}/task/{LARGE}/change/",
         "small task": f"{ADMIN}/task/{small}/change/",
         "last task": f"{ADMIN}/task/{last}/change/",
+        "tasks: with a label": f"{ADMIN}/task/?label=team%3Dteam3",
+        "items: with a label": f"{ADMIN}/item/?label=team%3Dteam3",
+        "pages: with a label": f"{ADMIN}/page/?label=team%3Dteam3",
+        "largest task: items as a table": f"{ADMIN}/task/1/table/",
+        "small task: items as a table": f"{ADMIN}/task/{small}/table/",
+        "large task: compared with another": f"{ADMIN}/task/3/compare/",
+        "small task: compared with another": f"{ADMIN}/task/{small}/compare/",
+        "spiders": "/admin/spiders/",
+        "spider": "/admin/spiders/shop7",
+        "spider: its runs": "/admin/spider-runs/shop7",
+        "errors": "/admin/errors/",
+        "errors: of a spider": "/admin/errors/?spider=shop7",
+        "errors: of a group": "/admin/errors/30/",
+        "alerts: open": f"{ADMIN}/alert/?state=open",
+        "alert": f"{ADMIN}/alert/1/change/",
+        "export": f"{ADMIN}/export/1/change/",
         "schedule": f"{ADMIN}/schedule/1/change/",
         "runs of a schedule": f"{ADMIN}/run/?schedule__id__exact=1",
         "webhook": f"{ADMIN}/webhook/1/change/",
@@ -82,6 +98,9 @@ def places(size: Size, middle: int) -> dict[str, str]:
         "API: spiders": "/api/v1/spiders",
         "API: nodes": "/api/v1/nodes",
         "API: schedules": "/api/v1/schedules",
+        "API: errors by cause": "/api/v1/errors",
+        "API: alerts": "/api/v1/alerts",
+        "API: tasks with a label": "/api/v1/tasks?label=team%3Dteam3",
         "readiness": "/readyz",
         "metrics": "/metrics",
     }
