@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from django.db import DataError, IntegrityError, NotSupportedError, ProgrammingError, connection
+from django.db import (
+    DataError,
+    IntegrityError,
+    NotSupportedError,
+    ProgrammingError,
+    connections,
+    router,
+)
 from django.db.models import Model
 
 from crawlframe.ledger import TablesChanged
@@ -67,7 +74,7 @@ def check_tables(models: Iterable[type[Model]]) -> None:
     """Raises TablesChanged if a table has other columns than its model needs. Call it outside of a
     transaction."""
     for model in models:
-        table = model._meta.db_table
+        table, connection = model._meta.db_table, connections[router.db_for_write(model)]
         with connection.cursor() as cursor:
             tables = connection.introspection.table_names(cursor)
             columns = (

@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection
+from django.db import connections, router
 from django.db.models import Field, Model, Q
 
 from crawlframe.outcome import Outcome
@@ -21,12 +21,12 @@ KEYS_PER_QUERY = 100  # rows that are looked up at a time; SQLite limits how dee
 
 class Row(NamedTuple):
     """A model item, and the page whose item it is. ``given``: the primary key that it was yielded
-    with."""
+    with. ``outcome``: that of its page; None for one that is delivered to another database."""
 
     instance: Any
     upsert: Upsert | None
     given: Any
-    outcome: Outcome
+    outcome: Outcome | None
 
 
 class Upserts:
@@ -36,6 +36,7 @@ class Upserts:
         self._model = model
         self._manager = model._default_manager
         self._upsert = upsert
+        self._vendor = connections[router.db_for_write(model)].vendor
         self._key = [_field(model, name) for name in upsert.on]
         names = upsert.update or [field.name for field in _updated(model, upsert.on)]
         self._fields = [_field(model, name) for name in names]
@@ -126,7 +127,7 @@ class Upserts:
                 for key in keys:
                     condition |= Q(**dict(zip(names, key, strict=True)))
             query = self._manager.filter(condition).select_for_update(of=("self",))
-            if connection.vendor == "sqlite":
+            if self._vendor == "sqlite":
                 query = self._manager.filter(condition)
             found.update((self._key_of(one), one) for one in query.order_by(*names))
         return found
@@ -137,7 +138,7 @@ class Upserts:
         for field in self._fields:
             value = field.to_python(field.pre_save(new, add=False))
             if isinstance(value, Decimal):
-                value = _rounded(value, field.decimal_places)
+                value = _rounded(value, field.decimal_places, self._vendor)
             if not hasattr(value, "resolve_expression") and value != field.value_from_object(old):
                 found.append((field, value))
         return found
@@ -158,9 +159,9 @@ def _updated(model: type[Model], on: Iterable[str]) -> list[Field[Any, Any]]:
     ]
 
 
-def _rounded(value: Decimal, places: int) -> Decimal:
+def _rounded(value: Decimal, places: int, vendor: str) -> Decimal:
     """The number that the database stores."""
-    rule = ROUND_HALF_UP if connection.vendor == "postgresql" else ROUND_HALF_EVEN
+    rule = ROUND_HALF_UP if vendor == "postgresql" else ROUND_HALF_EVEN
     return value.quantize(Decimal(1).scaleb(-places), rounding=rule) if value.is_finite() else value
 
 
@@ -171,6 +172,7 @@ def _json(field: Any, instance: Any) -> Any:
 
 def _change(row: Row, stored: Any, changes: dict[str, Any]) -> RowChange:
     outcome = row.outcome
+    assert outcome is not None
     return RowChange(
         model=stored._meta.label_lower,
         row=str(stored.pk),
