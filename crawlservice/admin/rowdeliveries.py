@@ -93,7 +93,7 @@ class RowDeliveryAdmin(ReadOnly):
 
     @admin.action(description=_("Drop: their rows are not stored there"), permissions=["steer"])
     def drop(self, request: HttpRequest, chosen: QuerySet[RowDelivery]) -> None:
-        dropped = [*chosen.filter(refused=True)]
+        dropped = [*chosen]
         for delivery in dropped:
             delivery.delete()
             record("drop rows", **by(request), page=str(delivery.page))

@@ -9,6 +9,7 @@ import time
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from crawlframe.ledger import LedgerAway
 from crawlservice.databases.delivery import Outbox, databases
 from crawlservice.webhooks.sender_thread import SenderThread
 
@@ -34,7 +35,7 @@ class OutboxThread(SenderThread):
     def _step(self, outbox: Outbox) -> float:
         try:
             return outbox.step()
-        except DatabaseError as error:  # what was saved is saved again
+        except (LedgerAway, DatabaseError) as error:  # what was saved is saved again
             log.warning("%s wait: %s", self.sends, " ".join(str(error).split()))
             connection.close()
             return 1.0

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any, cast
 
 from django.apps import apps
-from django.db import DatabaseError
 
 from crawlframe.model_items import ModelItem, misuse_of, related
 from crawlframe.outcome import Outcome
@@ -48,7 +47,7 @@ def save_rows(rows: list[Row]) -> None:
             row = next(iter(waiting.values()))
             label = row.instance._meta.label
             raise RowRefused(f"{label}: the items of this page refer to each other in a circle")
-        # In the same order in all processes, so that they cannot wait for each other.
+        # In the same order in all processes, so that they seldom wait for each other in a circle.
         for (_, rule), alike in sorted(_grouped(ready).items(), key=lambda group: group[0][0]):
             _save_alike(rule, alike)
         for row in ready:
@@ -100,8 +99,11 @@ def _save_alike(rule: Rule | None, rows: list[Row]) -> None:
             model._default_manager.bulk_create([row.instance for row in rows])
         else:
             Upserts(model, cast(Upsert, rows[0].upsert)).save(rows)
-    except (DatabaseError, ValueError, TypeError, OverflowError) as error:
-        raise refused_rows.named(error, [row.instance for row in rows]) from error
+    except Exception as error:  # fields and functions of the author's may raise anything
+        found = refused_rows.named(error, [row.instance for row in rows])
+        if found is error:
+            raise
+        raise found from error
 
 
 def check_tables(outcomes: Iterable[Outcome]) -> None:

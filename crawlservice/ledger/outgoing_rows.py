@@ -13,14 +13,13 @@ from typing import Any
 from uuid import UUID
 
 from django.apps import apps
-from django.core.exceptions import ValidationError
 from django.db import connection, router
 from django.db.models import CharField, JSONField, Model
 from django.db.models.expressions import DatabaseDefault
 
 from crawlframe.model_items import misuse_of, related
 from crawlframe.upsert import Upsert
-from crawlservice.ledger.refused_rows import RowRefused
+from crawlservice.ledger.refused_rows import RowRefused, reason_of
 from crawlservice.ledger.upserts import Row
 from crawlservice.models import VERSION, RowDelivery
 
@@ -49,6 +48,7 @@ def pack(rows: Sequence[Row]) -> RowDelivery:
     return RowDelivery(
         database=other_database(rows[0].instance.__class__),
         rows=[_packed(row, places) for row in rows],
+        size=sum(map(len, outcome.items)),
         task=outcome.task,
         page=UUID(bytes=outcome.rid),
         version=outcome.version[:VERSION],
@@ -89,7 +89,7 @@ def _packed(row: Row, places: dict[int, int]) -> dict[str, Any]:
         elif not field.generated:
             if other is not None:
                 setattr(instance, field.name, other)  # takes over its primary key
-            _add(values, field, instance)
+            _add(values, field, instance, upsert.on)
     on, newest, update, _history = upsert.rule
     return {
         "model": label,
@@ -101,7 +101,7 @@ def _packed(row: Row, places: dict[int, int]) -> dict[str, Any]:
     }
 
 
-def _add(values: dict[str, Any], field: Any, instance: Any) -> None:
+def _add(values: dict[str, Any], field: Any, instance: Any, on: Iterable[str]) -> None:
     """Adds the value of this field, as it is in JSON, unless the database has to find it."""
     value = field.value_from_object(instance)
     name = f"{instance._meta.label}.{field.name}"
@@ -113,13 +113,13 @@ def _add(values: dict[str, Any], field: Any, instance: Any) -> None:
         value = field.to_python(value)
         setattr(instance, field.attname, value)
         values[field.name] = _json(field, value, instance)
-    except ValidationError as error:
-        raise RowRefused(f"{name}: {' '.join(error.messages)}") from None
-    except (ValueError, TypeError, OverflowError, AttributeError) as error:
-        raise RowRefused(f"{name}: {error}") from None
+    except Exception as error:  # a field of the author's may raise anything
+        raise RowRefused(f"{name}: {reason_of(error)}") from None
     # What would be refused there is refused here, where it ends the page.
     if value is None and not field.null and not _made_there(field):
         raise RowRefused(f"{name}: it has no value")
+    if value is None and field.name in on:
+        raise RowRefused(f"{name}: it is part of the key, and has no value")
     if isinstance(field, CharField) and field.max_length and len(value or "") > field.max_length:
         raise RowRefused(
             f"{name}: it has {len(value)} characters, and at most {field.max_length} are possible"
@@ -147,7 +147,10 @@ def unpack(delivery: RowDelivery) -> list[Row]:
     for row, packed in zip(rows, delivery.rows, strict=True):
         for name, place in packed["links"].items():
             if name in _fields(row.instance.__class__):
-                setattr(row.instance, name, rows[place].instance)
+                try:
+                    setattr(row.instance, name, rows[place].instance)
+                except ValueError as error:  # it refers to another model now
+                    raise RowRefused(reason_of(error)) from None
     return rows
 
 
@@ -158,11 +161,13 @@ def _unpacked(packed: dict[str, Any]) -> Row:
     except LookupError:
         raise RowRefused(f"{label}: there is no such model any more") from None
     fields = _fields(model)
-    given = {
-        fields[name].attname: fields[name].to_python(value)
-        for name, value in packed["values"].items()
-        if name in fields
-    }
+    given = {}
+    for name, value in packed["values"].items():
+        if name in fields:
+            try:
+                given[fields[name].attname] = fields[name].to_python(value)
+            except Exception as error:  # its type has changed since; a field may raise anything
+                raise RowRefused(f"{label}.{name}: {reason_of(error)}") from None
     upsert = Upsert(on=packed["on"], newest=packed["newest"], update=packed["update"])
     if problem := misuse_of(model, (*upsert.rule,)):
         raise RowRefused(problem)

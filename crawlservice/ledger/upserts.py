@@ -40,12 +40,18 @@ class Upserts:
         self._key = [_field(model, name) for name in upsert.on]
         names = upsert.update or [field.name for field in _updated(model, upsert.on)]
         self._fields = [_field(model, name) for name in names]
+        # They say when a row was written, so they are no reason to write it.
+        self._automatic = [field for field in self._fields if getattr(field, "auto_now", False)]
 
     def save(self, rows: list[Row]) -> None:
         found: dict[Values, Row] = {}
         doubles: list[tuple[Any, Values]] = []
+        keyless: list[Any] = []
         for row in rows:
             key = self._key_of(row.instance)
+            if None in key:  # no other row has the same one
+                keyless.append(row.instance)
+                continue
             if (before := found.get(key)) is not None:
                 wins = self._wins(before.instance, row.instance)
                 doubles.append((before.instance if wins else row.instance, key))
@@ -62,6 +68,7 @@ class Upserts:
             )
         else:
             self._compare(ordered)
+        self._manager.bulk_create(keyless)
         for instance, key in doubles:
             instance.pk = found[key].instance.pk
 
@@ -102,12 +109,17 @@ class Upserts:
             if not differing or not self._wins(old, row.instance):
                 continue
             changes = {}
+            differing += [
+                (field, field.pre_save(row.instance, add=False)) for field in self._automatic
+            ]
             for field, value in differing:
                 changes[field.name] = [_json(field, old), None]
                 setattr(old, field.attname, value)
                 changes[field.name][1] = _json(field, old)
             changed.append(old)
             names.update(changes)
+            for field in self._automatic:
+                del changes[field.name]
             if self._upsert.history and changes.keys() - {self._upsert.newest}:
                 history.append(_change(row, old, changes))
         if changed:
@@ -136,6 +148,8 @@ class Upserts:
         """The fields whose values differ, with the new values."""
         found = []
         for field in self._fields:
+            if field in self._automatic:
+                continue
             value = field.to_python(field.pre_save(new, add=False))
             if isinstance(value, Decimal):
                 value = _rounded(value, field.decimal_places, self._vendor)

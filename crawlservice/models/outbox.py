@@ -144,7 +144,8 @@ class RowDelivery(models.Model):
     transaction of the page, and deleted when they have arrived."""
 
     database = models.CharField(_("database"), max_length=60)
-    rows = models.JSONField(_("rows"))  # see databases/packing.py
+    rows = models.JSONField(_("rows"))  # see ledger/outgoing_rows.py
+    size = models.BigIntegerField(_("size"), help_text=_("bytes of its items as JSON"))
     # The numbers alone: the task may be gone before its rows have arrived.
     task = models.BigIntegerField(_("task"))
     page = models.UUIDField(_("page"))

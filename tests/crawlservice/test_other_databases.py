@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connections, models
+from django.db import connections, models, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -19,6 +19,7 @@ from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Collector, Outcome
 from crawlservice.connections import routing
 from crawlservice.connections.database_url import other_database_config
+from crawlservice.databases import delivery
 from crawlservice.databases.delivery import IDLE, Outbox, databases, send_again
 from crawlservice.ledger import outgoing_rows
 from crawlservice.ledger.store import DjangoLedger
@@ -167,6 +168,7 @@ def test_newest_is_the_greater_value_of_a_field(task: Task) -> None:
         (lambda: part("p" * 21), "stock.Part.code: it has 21 characters"),
         (lambda: part("p", F("weight")), "stock.Part.price: an expression is not possible"),
         (lambda: part("p", maker=Maker(name="Bob")), "stock.Part.maker: the stock.Maker"),
+        (lambda: part(None), "stock.Part.code: it has no value"),  # type: ignore[arg-type]
         (lambda: Local(part_id=1), "estate.Local.part refers to a model in"),
     ],
 )
@@ -236,7 +238,9 @@ def test_rows_wait_while_their_database_is_away(
 
 
 def test_a_leader_that_does_not_know_the_database_says_so(task: Task) -> None:
-    RowDelivery.objects.create(database="attic", rows=[], task=task.pk, page="0" * 32, version="v1")
+    RowDelivery.objects.create(
+        database="attic", rows=[], size=0, task=task.pk, page="0" * 32, version="v1"
+    )
     assert Outbox("attic").step() == 1
     assert "knows no database attic" in RowDelivery.objects.get().problem
 
@@ -281,3 +285,72 @@ def test_a_kill_after_the_save_repeats_it(task: Task, monkeypatch: pytest.Monkey
     Outbox(WAREHOUSE).step()
     assert prices() == {"p": 1}
     assert not RowDelivery.objects.exists()
+
+
+def test_a_page_that_fails_again_and_again_does_not_hold_up_the_others(task: Task) -> None:
+    with connections[WAREHOUSE].cursor() as cursor:
+        for statement in POSTGRES_TRIGGER if _is_postgres() else SQLITE_TRIGGER:
+            cursor.execute(statement)
+    for name in "abcde":
+        commit(task, name, part(name))
+    outbox = Outbox(WAREHOUSE)
+    steps = [outbox.step() for _ in range(4)]
+    assert steps[:3] == ([1, 2, 5] if _is_postgres() else [IDLE] * 3)
+    assert prices().keys() == set("abde")
+    kept = RowDelivery.objects.get()
+    assert kept.refused
+    assert "no cs" in kept.problem
+
+
+POSTGRES_TRIGGER = (
+    """CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN IF new.code = 'c' THEN RAISE EXCEPTION 'no cs'; END IF; RETURN new; END $$""",
+    "CREATE TRIGGER refuse BEFORE INSERT ON stock_part FOR EACH ROW EXECUTE FUNCTION refuse()",
+)
+SQLITE_TRIGGER = (
+    """CREATE TRIGGER refuse BEFORE INSERT ON stock_part WHEN new.code = 'c'
+    BEGIN SELECT RAISE(ABORT, 'no cs'); END""",
+)
+
+
+def test_a_value_that_a_changed_field_does_not_take_is_refused(task: Task) -> None:
+    commit(task, "a", part("p"))
+    waiting = RowDelivery.objects.get()
+    waiting.rows[0]["values"]["price"] = "cheap"  # as if it had been a text
+    waiting.save()
+    Outbox(WAREHOUSE).step()
+    assert "stock.Part.price: “cheap” value must be a decimal" in RowDelivery.objects.get().problem
+
+
+def test_a_batch_has_so_many_bytes(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        commit(task, name, part(name))
+    size = RowDelivery.objects.values_list("size", flat=True)[0]
+    assert size > 10
+    monkeypatch.setattr(delivery, "BYTES", 2 * size)
+    outbox = Outbox(WAREHOUSE)
+    assert outbox.step() == 0
+    assert prices().keys() == {"a", "b"}
+    monkeypatch.setattr(delivery, "BYTES", 1)  # a page that is too large goes alone
+    assert outbox.step() == IDLE
+    assert prices().keys() == {"a", "b", "c"}
+
+
+def test_a_sender_does_not_wait_for_one_that_was_stopped(task: Task, warehouse: str) -> None:
+    if not _is_postgres():
+        pytest.skip("SQLite has one writer")
+    commit(task, "a", part("p"))
+    outbox = Outbox(WAREHOUSE)
+    found: list[float] = []
+
+    def step() -> None:
+        found.append(outbox.step())
+        connections.close_all()
+
+    with transaction.atomic(using=WAREHOUSE):
+        outbox._lock()
+        other = threading.Thread(target=step)
+        other.start()
+        other.join()
+    assert found == [1]
+    assert "another node saves rows there" in RowDelivery.objects.get().problem
