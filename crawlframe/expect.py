@@ -40,6 +40,7 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             msgspec.structs.force_setattr(self, "unique", tuple(sorted(self.unique)))
         if problem := _problem(self):
             raise ValueError(f"expect: {problem}")
+        msgspec.structs.force_setattr(self, "items", int(self.items))
 
 
 def expectation(given: Any) -> Expect | None:

@@ -29,6 +29,7 @@ POINTS = (
     "export.plan.before", "export.plan.after",  # which rows the next batch of an export has
     "export.write.before", "export.write.after",  # it appears in its target
     "export.cursor.before", "export.cursor.after",  # that it did is recorded
+    "rows.delivery.before", "rows.delivery.after",  # rows are committed in another database
     "schedule.before",  # a start that is due is written, but not committed
     "reload.load",  # a template begins to load the spiders
     "reload.ready",  # the new version is live, but no worker runs it yet

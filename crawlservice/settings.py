@@ -11,6 +11,7 @@ from datetime import timedelta
 from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
@@ -19,7 +20,7 @@ from crawlframe import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlservice import project
-from crawlservice.connections.database_url import database_config
+from crawlservice.connections.database_url import database_config, other_database_config
 from crawlservice.outside_settings import ENGINE_APPS
 from crawlservice.security.exposure import is_on
 from crawlservice.security.secret import private_directory, secret_key
@@ -59,9 +60,11 @@ def _number(variable: str, default: int, least: int = 1, most: int = 10**9) -> i
 
 
 def _apps(variable: str) -> list[str]:
-    """Django apps: ``shop_alerts``, or ``shop_alerts.apps.AlertsConfig``."""
+    """Django apps: ``shop_alerts``, or ``shop_alerts.apps.AlertsConfig``; ``stock@warehouse`` has
+    its tables in that one of the other databases."""
     names = _words(variable)
-    for name in names:
+    others = DATABASES.keys() - {"default"}
+    for name, at, alias in (word.partition("@") for word in names):
         try:
             found = find_spec(name.split(".")[0]) is not None
         except (ImportError, ValueError):
@@ -71,7 +74,27 @@ def _apps(variable: str) -> list[str]:
                 f"{variable}: there is no module {name!r} to import; it must be installed, or be "
                 "next to manage.py"
             )
+        if at and alias not in others:
+            raise ConfigError(
+                f"{variable}: {name}@{alias} names none of the other databases; "
+                f"CRAWLFRAME_DATABASES has {', '.join(sorted(others)) or 'none'}"
+            )
     return names
+
+
+def _databases(variable: str) -> dict[str, Any]:
+    """Other databases: ``warehouse=postgresql://user:password@host/name``."""
+    found: dict[str, Any] = {}
+    for word in _text(variable).split():
+        alias, given, url = word.partition("=")
+        if not given or not alias.isidentifier() or alias in ("default", "aside", *found):
+            raise ConfigError(
+                f"{variable} must have words such as warehouse=postgresql://user:password@host/name"
+                f", each with another name; {alias.partition('://')[0]!r} begins none"
+            )
+        name = f"crawlframe {CRAWLFRAME.node}"
+        found[alias] = other_database_config(f"{variable}: {alias}", url, name)
+    return found
 
 
 def _one_of(variable: str, words: tuple[str, ...]) -> str:
@@ -172,7 +195,18 @@ KEEP_HOSTS = _number("CRAWLFRAME_KEEP_HOSTS", 90, least=0, most=36_500)
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body
 
-APPS = _apps("CRAWLFRAME_APPS")  # of the team's own
+DATABASES = {
+    "default": database_config(_text("DATABASE_URL"), VAR_DIR, f"crawlframe {CRAWLFRAME.node}"),
+    **_databases("CRAWLFRAME_DATABASES"),
+}
+DATABASE_ROUTERS = ["crawlservice.connections.routing.AppDatabases"]
+# The team's own, and the other databases of those that have one.
+APPS, APP_DATABASES = [], {}
+for _app in _apps("CRAWLFRAME_APPS"):
+    _name, _, _alias = _app.partition("@")
+    APPS.append(_name)
+    if _alias:
+        APP_DATABASES[_name] = _alias
 OURS, *DJANGOS = [*ENGINE_APPS, *APPS]
 INSTALLED_APPS = [
     OURS,  # its templates take precedence over the theme's
@@ -260,9 +294,6 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 
-DATABASES = {
-    "default": database_config(_text("DATABASE_URL"), VAR_DIR, f"crawlframe {CRAWLFRAME.node}")
-}
 AUTO_MIGRATE = _flag("CRAWLFRAME_AUTO_MIGRATE")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

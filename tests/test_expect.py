@@ -133,3 +133,8 @@ def test_a_scrapy_project(written: str) -> None:
     else:
         Prices.custom_settings = {"CRAWLFRAME_EXPECT": {"items": 7}}
     assert describe(ported(Prices, settings)).expect == Expect(items=7)
+
+
+def test_whole_floats_are_numbers_of_items() -> None:
+    expect = Expect(items=100.0)  # type: ignore[arg-type]
+    assert msgspec.json.decode(msgspec.json.encode(expect), type=Expect) == Expect(items=100)

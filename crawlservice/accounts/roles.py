@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import AbstractUser, AnonymousUser
+from django.db import router
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
@@ -36,6 +37,7 @@ OPERATOR = (
     "view_webhook",
     "view_export",
     "view_delivery",
+    "view_rowdelivery",
     "view_action",
 )
 ADMINISTRATOR = (
@@ -88,6 +90,8 @@ def make_groups(app_config: Any, **options: Any) -> None:
     from django.contrib.auth.models import Group, Permission
 
     using = options.get("using", "default")
+    if not router.allow_migrate_model(using, Group):  # a database of the team's apps
+        return
     for app in APPS:
         create_permissions(apps.get_app_config(app), verbosity=0, using=using)
     known = Permission.objects.using(using).filter(content_type__app_label__in=APPS)

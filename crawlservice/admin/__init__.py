@@ -1,6 +1,7 @@
 """The admin: tasks with their progress and actions; schedules, recipes, webhooks and exports;
 alerts, their rules, targets and messages; pages, items, hosts, nodes, robots.txt, events, eras and
-the journal, read-only; users with their roles; tokens; credentials of hosts."""
+the journal, read-only; rows on their way to other databases; users with their roles; tokens;
+credentials of hosts."""
 
 from crawlservice.admin import (
     alertmessages,
@@ -18,6 +19,7 @@ from crawlservice.admin import (
     people,
     recipes,
     robots,
+    rowdeliveries,
     runs,
     schedules,
     tasks,
@@ -27,6 +29,6 @@ from crawlservice.admin import (
 
 __all__ = (
     "alertmessages", "alertrules", "alerts", "alerttargets", "credentials", "deliveries", "exports",
-    "hosts", "items", "journal", "ledger", "nodes", "people", "recipes", "robots", "runs",
-    "schedules", "tasks", "tokens", "webhooks",
+    "hosts", "items", "journal", "ledger", "nodes", "people", "recipes", "robots", "rowdeliveries",
+    "runs", "schedules", "tasks", "tokens", "webhooks",
 )  # fmt: skip

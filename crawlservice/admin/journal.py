@@ -65,6 +65,8 @@ VERBS = {
     "rollout": _("rollout"),
     "run": _("run"),
     "send again": _("send again"),
+    "send rows again": _("send rows again"),
+    "drop rows": _("drop rows"),
     "save": _("save"),
     "send again alert message": _("send alert message again"),
     "setup": _("setup"),

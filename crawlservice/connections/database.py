@@ -11,7 +11,14 @@ from pathlib import Path
 from django.apps import apps
 from django.conf import settings
 from django.core.management import call_command
-from django.db import DatabaseError, NotSupportedError, OperationalError, connection, connections
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    DatabaseError,
+    NotSupportedError,
+    OperationalError,
+    connection,
+    connections,
+)
 from django.db.migrations.autodetector import MigrationAutodetector
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
@@ -23,6 +30,7 @@ from crawlframe.code.source import INSTALLED
 from crawlframe.errors import ConfigError, TablesMissing
 from crawlframe.program import command
 from crawlservice.connections.checks import check_database
+from crawlservice.connections.routing import ASIDE
 
 MENDS = {  # kind of database -> words of a failure -> what to do
     "sqlite": {
@@ -43,7 +51,6 @@ MENDS = {  # kind of database -> words of a failure -> what to do
         ),
     },
 }
-ASIDE = "aside"  # Django's alias of the connection to a file that is being made
 MIGRATION_LOCK = 0x637261776C  # the PostgreSQL advisory lock of the process that migrates
 
 
@@ -60,7 +67,7 @@ def prepare() -> list[str]:
                     f"the database lacks tables of this version; run: {command('migrate')} "
                     "(or set CRAWLFRAME_AUTO_MIGRATE=1)"
                 )
-            with _one_migrates():
+            with one_migrates():
                 call_command("migrate", interactive=False, verbosity=0)
     except (DatabaseError, NotSupportedError, OSError) as error:
         raise ConfigError(_in_plain_words(error)) from None
@@ -74,7 +81,7 @@ def _make_file(path: Path) -> None:
     if path.exists():
         return
     aside = path.with_name(f"{path.name}.new")
-    with _one_migrates():
+    with one_migrates():
         if path.exists():  # nobody has opened it before
             return
         for part in ("", "-wal", "-shm", "-journal"):  # of a first start that was killed
@@ -88,10 +95,11 @@ def _make_file(path: Path) -> None:
         aside.rename(path)
 
 
-def migrations() -> str:
-    """A mark that changes with every migration that is applied or reverted."""
-    applied = MigrationRecorder(connection).migration_qs.aggregate(last=Max("id"), n=Count("id"))
-    return "{last}/{n}".format(**applied)
+def migrations(alias: str = DEFAULT_DB_ALIAS) -> str:
+    """A mark that changes with every migration that is applied or reverted. Raises
+    django.db.Error."""
+    applied = MigrationRecorder(connections[alias]).migration_qs
+    return "{last}/{n}".format(**applied.aggregate(last=Max("id"), n=Count("id")))
 
 
 def is_there() -> bool:
@@ -126,7 +134,7 @@ def check_models() -> None:
 
 
 @contextmanager
-def _one_migrates() -> Iterator[None]:
+def one_migrates() -> Iterator[None]:
     """Of two processes, the second waits and then finds nothing to migrate."""
     if connection.vendor == "sqlite":
         with Path(f"{connection.settings_dict['NAME']}.lock").open("w") as lock:

@@ -25,6 +25,7 @@ POSTGRES_OPTIONS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,  # milliseconds
 }
+OTHER_TIMEOUT = 3  # seconds for a connection to another database; chores of the node wait for it
 
 
 def database_config(url: str, var_dir: Path, application: str) -> dict[str, Any]:
@@ -32,23 +33,36 @@ def database_config(url: str, var_dir: Path, application: str) -> dict[str, Any]
     shows ``application`` in its list of connections. Raises ConfigError."""
     if not url:
         return _sqlite(_default_file(var_dir), {})
+    return _config("DATABASE_URL", url, application)
+
+
+def other_database_config(name: str, url: str, application: str) -> dict[str, Any]:
+    """The same for a database that has only tables of the team's apps. ``name``: of the setting, in
+    messages. Raises ConfigError."""
+    return _config(name, url, application, connect_timeout=OTHER_TIMEOUT)
+
+
+def _config(name: str, url: str, application: str, **postgres: int) -> dict[str, Any]:
+    """``postgres``: options for PostgreSQL in place of ours."""
     try:
         parsed: dict[str, Any] = dict(dj_database_url.parse(url))
     except ValueError:
         parsed = {"ENGINE": "", "NAME": ""}
-    engine, name, options = parsed["ENGINE"], parsed["NAME"], parsed.get("OPTIONS", {})
-    if engine == "django.db.backends.postgresql" and name:
+    engine, database, options = parsed["ENGINE"], parsed["NAME"], parsed.get("OPTIONS", {})
+    if engine == "django.db.backends.postgresql" and database:
         from crawlservice.connections.watchdog import Connection, Cursor  # SQLite needs no psycopg2
 
         watched = {"connection_factory": Connection, "cursor_factory": Cursor}
-        options = {**POSTGRES_OPTIONS, **watched, "application_name": application, **options}
+        ours = {**POSTGRES_OPTIONS, **postgres, **watched, "application_name": application}
+        options = {**ours, **options}
         return {**parsed, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True, "OPTIONS": options}
-    if engine == "django.db.backends.sqlite3" and name != ":memory:":
-        return _sqlite(Path(name).absolute(), options)
+    if engine == "django.db.backends.sqlite3" and database != ":memory:":
+        return _sqlite(Path(database).absolute(), options)
     shown = url.partition("://")[0] + "://…" if "://" in url else url  # it may hold a password
+    default = ", or none for a SQLite file under var/" if name == "DATABASE_URL" else ""
     raise ConfigError(
-        f"DATABASE_URL={shown!r} cannot be used; give postgresql://user:password@host:5432/name, "
-        "sqlite:////absolute/path.sqlite3, or none for a SQLite file under var/"
+        f"{name}={shown!r} cannot be used; give postgresql://user:password@host:5432/name or "
+        f"sqlite:////absolute/path.sqlite3{default}"
     )
 
 

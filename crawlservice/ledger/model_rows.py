@@ -8,31 +8,36 @@ from functools import cache
 from typing import Any, cast
 
 from django.apps import apps
-from django.db import DatabaseError, connection, router
-from django.db.models import Model
 
 from crawlframe.model_items import ModelItem, misuse_of, related
 from crawlframe.outcome import Outcome
 from crawlframe.upsert import Upsert
 from crawlservice.ledger import refused_rows
+from crawlservice.ledger.outgoing_rows import other_database, pack_all
 from crawlservice.ledger.refused_rows import RowRefused
 from crawlservice.ledger.upserts import Row, Upserts
+from crawlservice.models import RowDelivery
 
 Rule = tuple[Any, ...]
 
 
 def save(outcomes: Iterable[Outcome]) -> None:
-    """Saves the model items of these pages, in their order. Call it in a transaction.
+    """Saves the model items of these pages, in their order. Those of models in another database are
+    stored to be delivered. Call it in a transaction.
 
     Raises RowRefused for what the database refuses, TablesChanged if a table does not have the
     columns of its model, and django.db.Error."""
     rows = [Row(*item, outcome) for outcome in outcomes for item in _items(outcome)]
+    elsewhere = [row for row in rows if other_database(row.instance.__class__)]
+    if elsewhere:
+        rows = [row for row in rows if not other_database(row.instance.__class__)]
+        RowDelivery.objects.bulk_create(pack_all(elsewhere))
+    save_rows(rows)
+
+
+def save_rows(rows: list[Row]) -> None:
+    """Saves rows of one database, in a transaction of that database. Raises as ``save`` does."""
     for row in rows:
-        if alias := _other_database(row.instance.__class__):
-            raise RowRefused(
-                f"{row.instance._meta.label}: its table is in the database {alias!r}; items must "
-                "be of models in the database of the crawls, in the transactions of their pages"
-            )
         row.instance.pk = row.given  # an earlier attempt, which was rolled back, has set it
         row.instance._state.adding = True
     waiting = {id(row.instance): row for row in rows}
@@ -42,7 +47,7 @@ def save(outcomes: Iterable[Outcome]) -> None:
             row = next(iter(waiting.values()))
             label = row.instance._meta.label
             raise RowRefused(f"{label}: the items of this page refer to each other in a circle")
-        # In the same order in all processes, so that they cannot wait for each other.
+        # In the same order in all processes, so that they seldom wait for each other in a circle.
         for (_, rule), alike in sorted(_grouped(ready).items(), key=lambda group: group[0][0]):
             _save_alike(rule, alike)
         for row in ready:
@@ -94,14 +99,18 @@ def _save_alike(rule: Rule | None, rows: list[Row]) -> None:
             model._default_manager.bulk_create([row.instance for row in rows])
         else:
             Upserts(model, cast(Upsert, rows[0].upsert)).save(rows)
-    except (DatabaseError, ValueError, TypeError, OverflowError) as error:
-        raise refused_rows.named(error, [row.instance for row in rows]) from error
+    except Exception as error:  # fields and functions of the author's may raise anything
+        found = refused_rows.named(error, [row.instance for row in rows])
+        if found is error:
+            raise
+        raise found from error
 
 
 def check_tables(outcomes: Iterable[Outcome]) -> None:
     """Raises TablesChanged if a table of their model items has other columns than the model needs.
     Call it outside of a transaction."""
-    refused_rows.check_tables({one.instance.__class__ for o in outcomes for one in _items(o)})
+    models = {one.instance.__class__ for o in outcomes for one in _items(o)}
+    refused_rows.check_tables(model for model in models if not other_database(model))
 
 
 def misuse() -> str:
@@ -111,9 +120,3 @@ def misuse() -> str:
         if isinstance(declared, Upsert) and (problem := misuse_of(model, declared.rule)):
             return problem
     return ""
-
-
-@cache
-def _other_database(model: type[Model]) -> str:
-    alias = router.db_for_write(model)
-    return "" if alias == connection.alias else alias

@@ -6,13 +6,23 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from django.db import DataError, IntegrityError, NotSupportedError, ProgrammingError, connection
+from django.core.exceptions import ValidationError
+from django.db import (
+    DataError,
+    Error,
+    IntegrityError,
+    NotSupportedError,
+    ProgrammingError,
+    connections,
+    router,
+)
 from django.db.models import Model
 
 from crawlframe.ledger import TablesChanged
 
 KEY = re.compile(r"Key \(([^)]*)\)=")  # in the details of PostgreSQL's errors
 SQLITE_FAILED = re.compile(r"constraint failed: (.*)")
+TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
 SQLITE_LACKS = re.compile(r"no such (table|column)|has no column named")
 
 
@@ -23,17 +33,29 @@ class RowRefused(ValueError):
 def named(error: Exception, instances: list[Any]) -> Exception:
     """The error to be raised in place of one that saving these instances of one model raised: a
     RowRefused, or the same if another attempt may succeed."""
-    if isinstance(error, RowRefused):
+    if isinstance(error, RowRefused) or (isinstance(error, Error) and not _is_final(error)):
         return error
-    refused = isinstance(error, DataError | IntegrityError | ValueError | TypeError | OverflowError)
-    wrong = isinstance(error, ProgrammingError | NotSupportedError)
-    # SQLite reports missing tables and columns as operational errors.
-    if not refused and not wrong and not SQLITE_LACKS.search(str(error)):
-        return error
-    reason = " ".join(str(error).split())
     model = type(instances[0])
     field = _field_in(error, model) or _invalid(instances)
-    return RowRefused(f"{model._meta.label}{f'.{field}' if field else ''}: {reason}")
+    return RowRefused(f"{model._meta.label}{f'.{field}' if field else ''}: {reason_of(error)}")
+
+
+def reason_of(error: Exception) -> str:
+    """What it says, in one line."""
+    text = " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _is_final(error: Error) -> bool:
+    """Whether another attempt fails, too. SQLite reports missing tables and columns as operational
+    errors."""
+    refused = isinstance(error, DataError | IntegrityError | ProgrammingError | NotSupportedError)
+    return refused or exceeds_limit(error) or bool(SQLITE_LACKS.search(str(error)))
+
+
+def exceeds_limit(error: Error) -> bool:
+    """Whether the database says that a row is too large for it."""
+    return (getattr(error.__cause__, "pgcode", None) or "").startswith(TOO_MUCH)
 
 
 def _field_in(error: Exception, model: type[Model]) -> str:
@@ -67,7 +89,7 @@ def check_tables(models: Iterable[type[Model]]) -> None:
     """Raises TablesChanged if a table has other columns than its model needs. Call it outside of a
     transaction."""
     for model in models:
-        table = model._meta.db_table
+        table, connection = model._meta.db_table, connections[router.db_for_write(model)]
         with connection.cursor() as cursor:
             tables = connection.introspection.table_names(cursor)
             columns = (

@@ -31,13 +31,12 @@ from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.identity.papers import StoredPapers
 from crawlservice.ledger import error_causes, host_stats, model_rows, robots, starts
 from crawlservice.ledger.ending import end, summary_of
+from crawlservice.ledger.refused_rows import exceeds_limit
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
 from crawlservice.recipes.current import current, numbers
 from crawlservice.tasks import budgets, log, stats
 from crawlservice.tasks.secret_arguments import revealed
-
-TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
 
 
 class DjangoLedger(Ledger):
@@ -79,7 +78,8 @@ class DjangoLedger(Ledger):
         # this worker got twice counts once.
         unique = {outcome.rid: outcome for outcome in outcomes}
         ordered = sorted(unique.values(), key=lambda outcome: outcome.rid)
-        modelled = [outcome for outcome in outcomes if outcome.models]  # the last one wins
+        # In the order in which they came: of two items with one key, the last one wins.
+        modelled = [o for o in outcomes if o.models and unique[o.rid] is o]
         with _named_errors(modelled):
             faults.at("commit.before", OperationalError)
             error_causes.assign(ordered)
@@ -187,6 +187,6 @@ def _named_errors(modelled: Collection[Outcome] = ()) -> Any:
     except Error as error:  # includes a read-only server, and one whose tables are being changed
         default_connection.close()
         text = " ".join(str(error).split())
-        if (getattr(error.__cause__, "pgcode", None) or "").startswith(TOO_MUCH):
+        if exceeds_limit(error):
             raise LedgerRefused(text) from None
         raise LedgerAway(text) from None

@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection
+from django.db import connections, router
 from django.db.models import Field, Model, Q
 
 from crawlframe.outcome import Outcome
@@ -21,12 +21,12 @@ KEYS_PER_QUERY = 100  # rows that are looked up at a time; SQLite limits how dee
 
 class Row(NamedTuple):
     """A model item, and the page whose item it is. ``given``: the primary key that it was yielded
-    with."""
+    with. ``outcome``: that of its page; None for one that is delivered to another database."""
 
     instance: Any
     upsert: Upsert | None
     given: Any
-    outcome: Outcome
+    outcome: Outcome | None
 
 
 class Upserts:
@@ -36,15 +36,22 @@ class Upserts:
         self._model = model
         self._manager = model._default_manager
         self._upsert = upsert
+        self._vendor = connections[router.db_for_write(model)].vendor
         self._key = [_field(model, name) for name in upsert.on]
         names = upsert.update or [field.name for field in _updated(model, upsert.on)]
         self._fields = [_field(model, name) for name in names]
+        # They say when a row was written, so they are no reason to write it.
+        self._automatic = [field for field in self._fields if getattr(field, "auto_now", False)]
 
     def save(self, rows: list[Row]) -> None:
         found: dict[Values, Row] = {}
         doubles: list[tuple[Any, Values]] = []
+        keyless: list[Any] = []
         for row in rows:
             key = self._key_of(row.instance)
+            if None in key:  # no other row has the same one
+                keyless.append(row.instance)
+                continue
             if (before := found.get(key)) is not None:
                 wins = self._wins(before.instance, row.instance)
                 doubles.append((before.instance if wins else row.instance, key))
@@ -61,6 +68,7 @@ class Upserts:
             )
         else:
             self._compare(ordered)
+        self._manager.bulk_create(keyless)
         for instance, key in doubles:
             instance.pk = found[key].instance.pk
 
@@ -101,12 +109,17 @@ class Upserts:
             if not differing or not self._wins(old, row.instance):
                 continue
             changes = {}
+            differing += [
+                (field, field.pre_save(row.instance, add=False)) for field in self._automatic
+            ]
             for field, value in differing:
                 changes[field.name] = [_json(field, old), None]
                 setattr(old, field.attname, value)
                 changes[field.name][1] = _json(field, old)
             changed.append(old)
             names.update(changes)
+            for field in self._automatic:
+                del changes[field.name]
             if self._upsert.history and changes.keys() - {self._upsert.newest}:
                 history.append(_change(row, old, changes))
         if changed:
@@ -126,7 +139,7 @@ class Upserts:
                 for key in keys:
                     condition |= Q(**dict(zip(names, key, strict=True)))
             query = self._manager.filter(condition).select_for_update(of=("self",))
-            if connection.vendor == "sqlite":
+            if self._vendor == "sqlite":
                 query = self._manager.filter(condition)
             found.update((self._key_of(one), one) for one in query.order_by(*names))
         return found
@@ -135,9 +148,11 @@ class Upserts:
         """The fields whose values differ, with the new values."""
         found = []
         for field in self._fields:
+            if field in self._automatic:
+                continue
             value = field.to_python(field.pre_save(new, add=False))
             if isinstance(value, Decimal):
-                value = _rounded(value, field.decimal_places)
+                value = _rounded(value, field.decimal_places, self._vendor)
             if not hasattr(value, "resolve_expression") and value != field.value_from_object(old):
                 found.append((field, value))
         return found
@@ -158,9 +173,9 @@ def _updated(model: type[Model], on: Iterable[str]) -> list[Field[Any, Any]]:
     ]
 
 
-def _rounded(value: Decimal, places: int) -> Decimal:
+def _rounded(value: Decimal, places: int, vendor: str) -> Decimal:
     """The number that the database stores."""
-    rule = ROUND_HALF_UP if connection.vendor == "postgresql" else ROUND_HALF_EVEN
+    rule = ROUND_HALF_UP if vendor == "postgresql" else ROUND_HALF_EVEN
     return value.quantize(Decimal(1).scaleb(-places), rounding=rule) if value.is_finite() else value
 
 
@@ -171,6 +186,7 @@ def _json(field: Any, instance: Any) -> Any:
 
 def _change(row: Row, stored: Any, changes: dict[str, Any]) -> RowChange:
     outcome = row.outcome
+    assert outcome is not None
     return RowChange(
         model=stored._meta.label_lower,
         row=str(stored.pk),

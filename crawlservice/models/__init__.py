@@ -20,7 +20,7 @@ from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
 from crawlservice.models.ledger import MODEL, VERSION, Item, Page, RowChange, StartPart, Stat
 from crawlservice.models.log import LogLine, TaskLog
-from crawlservice.models.outbox import Delivery, Event, Webhook
+from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
 from crawlservice.models.people import Action, SetupLink, Submission, Token
 from crawlservice.models.quality import Finding, Profile
 from crawlservice.models.recipe import Recipe, RecipeVersion
@@ -35,7 +35,7 @@ __all__ = (
     "AlertMessage", "AlertNotice", "AlertRule", "AlertTarget", "BotKey", "BulkRetry", "Delivery",
     "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
     "Generation", "Host", "HostCredential", "Installation", "Item", "Label", "LogLine", "Page",
-    "Profile", "Recipe", "RecipeVersion", "RobotsFile", "RowChange", "Run", "Sample", "SavedView",
-    "Schedule", "SetupLink", "Severity", "Spent", "StartPart", "Stat", "Submission", "Task",
-    "TaskLog", "Token", "Trap", "Webhook",
+    "Profile", "Recipe", "RecipeVersion", "RobotsFile", "RowChange", "RowDelivery", "Run",
+    "Sample", "SavedView", "Schedule", "SetupLink", "Severity", "Spent", "StartPart", "Stat",
+    "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
 )  # fmt: skip

@@ -149,7 +149,7 @@ class RowChange(models.Model):
     transaction of the page. Kept when the task is removed."""
 
     model = models.CharField(_("model"), max_length=MODEL)
-    row = models.CharField(_("primary key"), max_length=200)
+    row = models.TextField(_("primary key"))
     task = models.BigIntegerField(_("task"))
     page = models.UUIDField(_("request id"))
     version = _version_field()

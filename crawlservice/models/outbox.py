@@ -1,5 +1,5 @@
-"""The outbox: what happened to tasks, schedules, nodes and hosts, and the webhooks that report
-it."""
+"""The outbox: what happened to tasks, schedules, nodes and hosts, the webhooks that report it, and
+model items on their way to other databases."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.host import HOST
+from crawlservice.models.ledger import VERSION
 from crawlservice.models.task import REASON, SPIDER, Schedule, Task
 
 
@@ -136,3 +137,44 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.event} to {self.webhook}"
+
+
+class RowDelivery(models.Model):
+    """The model items of one page on their way to another database. It is written in the
+    transaction of the page, and deleted when they have arrived."""
+
+    database = models.CharField(_("database"), max_length=60)
+    rows = models.JSONField(_("rows"))  # see ledger/outgoing_rows.py
+    size = models.BigIntegerField(_("size"), help_text=_("bytes of its items as JSON"))
+    # The numbers alone: the task may be gone before its rows have arrived.
+    task = models.BigIntegerField(_("task"))
+    page = models.UUIDField(_("page"))
+    version = models.CharField(_("code version"), max_length=VERSION)
+    created_at = models.DateTimeField(_("stored"), db_default=Now())
+    attempts = models.PositiveIntegerField(
+        _("failed attempts"), default=0, db_default=0, help_text=_("of the first page that waits")
+    )
+    tried_at = models.DateTimeField(_("last attempt"), null=True, blank=True)
+    refused = models.BooleanField(
+        _("refused"), default=False, db_default=False,
+        help_text=_("by that database; it is not sent again until somebody asks for it"),
+    )  # fmt: skip
+    problem = models.TextField(_("problem"), blank=True, default="", db_default="")
+
+    class Meta:
+        verbose_name = _("row delivery")
+        verbose_name_plural = _("row deliveries")
+        ordering = ("id",)
+        indexes = (
+            models.Index(
+                fields=("database", "id"),
+                condition=models.Q(refused=False),
+                name="rowdelivery_next",
+            ),
+            models.Index(
+                fields=("id",), condition=models.Q(refused=True), name="rowdelivery_refused"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.page} to {self.database}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crawlframe.conf import Settings
+from crawlservice.databases.threads import OutboxThreads
 from crawlservice.exports.file import ExportsFile
 from crawlservice.models import Export
 from crawlservice.webhooks.deliveries import create_deliveries
@@ -28,6 +29,7 @@ class Senders:
         self._alerts: AlertSender | None = None
         self._file = ExportsFile(settings)
         self._exports: ExportThreads | None = None
+        self._rows = OutboxThreads()
 
     def send_signals(self) -> None:
         """Sends Django signals, if any has a receiver."""
@@ -66,9 +68,14 @@ class Senders:
             self._exports = ExportThreads(self._settings)
         self._exports.keep_going()
 
+    def deliver_rows(self) -> None:
+        """Brings model items to other databases. Raises django.db.Error."""
+        self._rows.keep_going()
+
     def stop(self) -> None:
         """Ends them after their current steps."""
         self._signals.stop()
+        self._rows.stop()
         for sender in (self._webhooks, self._alerts, self._exports):
             if sender is not None:
                 sender.stop()

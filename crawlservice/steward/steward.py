@@ -23,7 +23,7 @@ from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.task_finisher import end_tasks
 from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.connections import installation
-from crawlservice.connections.database import migrations
+from crawlservice.connections.other_databases import Migrations
 from crawlservice.connections.watch import watch
 from crawlservice.hosts.chores import look_after
 from crawlservice.ledger.audit import strays
@@ -83,7 +83,7 @@ class Steward:
         self._beat: Callable[[], object] = lambda: None
         self._send: Callable[[messages.FromSteward], object] = lambda message: None
         self._next_beat = self._next_check = 0.0
-        self._migrations = ""  # the mark last sent to the master
+        self._applied, self._migrations = Migrations(), ""  # the mark last sent to the master
 
     def run(self, channel: messages.FromChildLine) -> None:
         """Does a round every second until the master says retire or is gone."""
@@ -153,6 +153,7 @@ class Steward:
             self._senders.send_signals,
             lambda: self._senders.send_alerts(self._alerts.tick(self._counts)),
             self._senders.export,
+            self._senders.deliver_rows,
             self._pruner.tick,
             self._settler.tick,
             lambda: self._quality.tick(self._counts),
@@ -183,12 +184,12 @@ class Steward:
         return self._leading
 
     def _check_migrations(self) -> None:
-        """The framework of its supervisor may wait for some. Those of SQLite come by themselves."""
+        """The framework of its supervisor may wait for some."""
         now = time.monotonic()
-        if connection.vendor == "sqlite" or now < self._next_check:
+        if now < self._next_check or not self._applied.matter:
             return
         self._next_check = now + MIGRATIONS
-        mark = migrations()
+        mark = self._applied.mark()
         if mark != self._migrations:
             self._send(messages.Migrations(mark))
             self._migrations = mark

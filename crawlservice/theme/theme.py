@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse, reverse_lazy
@@ -37,6 +38,10 @@ def _may_view_tasks(request: HttpRequest) -> bool:
 
 def _may_view_pages(request: HttpRequest) -> bool:
     return request.user.has_perm("crawlservice.view_page")
+
+
+def _may_view_row_deliveries(request: HttpRequest) -> bool:
+    return bool(settings.APP_DATABASES) and request.user.has_perm("crawlservice.view_rowdelivery")
 
 
 def _errors() -> str:
@@ -131,6 +136,10 @@ UNFOLD = {
                     _list("export", _("Exports"), "output"),
                     _list("hostcredential", _("Credentials"), "passkey"),
                     _list("delivery", _("Deliveries"), "outbox"),
+                    {
+                        **_list("rowdelivery", _("Row deliveries"), "move_group"),
+                        "permission": _may_view_row_deliveries,
+                    },
                     _list("era", _("Eras"), "restart_alt"),
                 ],
             },

@@ -49,6 +49,29 @@ class House(models.Model):
         return self.url
 
 
+class Shed(models.Model):
+    code = models.CharField(max_length=20, unique=True, null=True)
+    size = models.IntegerField(default=0)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        app_label = "estate"
+
+    def __str__(self) -> str:
+        return str(self.code)
+
+
+class Barn(models.Model):
+    url = models.CharField(max_length=500, primary_key=True)
+    size = models.IntegerField()
+
+    class Meta:
+        app_label = "estate"
+
+    def __str__(self) -> str:
+        return self.url
+
+
 houses, agents = House._default_manager, Agent._default_manager
 
 
@@ -56,7 +79,8 @@ houses, agents = House._default_manager, Agent._default_manager
 def tables(orm: str) -> Iterator[None]:
     with connection.schema_editor() as editor:
         editor.create_model(Agent)
-        editor.create_model(House)
+        for model in (House, Shed, Barn):
+            editor.create_model(model)
     yield
     connection.close()
 
@@ -272,6 +296,86 @@ def test_parallel_upserts_of_the_same_rows_all_succeed(task: Task) -> None:
     assert not failures
     assert houses.count() == 7
     assert Page.objects.count() == 40
+
+
+# -- odd values -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [({"size": "1,5"}, "size"), ({"seen_at": "yesterday"}, "seen_at"), ({"price": "x"}, "price")],
+)
+def test_a_text_that_is_no_value_of_its_field_is_refused_by_name(
+    task: Task, values: dict[str, Any], field: str
+) -> None:
+    item = House(**{"url": "u", "price": 1, **values})
+    with pytest.raises(LedgerRefused, match=rf"estate\.House\.{field}: .*(value|number)"):
+        commit(page(task, "a", item))
+
+
+def test_whatever_a_function_of_the_author_raises_ends_its_page(task: Task) -> None:
+    def newest(old: Any, new: Any) -> bool:
+        raise AttributeError("no such thing")
+
+    for name in "ab":
+        item = Upsert(House(url="u", price=1 if name == "a" else 2), on="url", newest=newest)
+        if name == "a":
+            commit(page(task, name, item))
+    with pytest.raises(LedgerRefused, match=r"estate\.House.*no such thing"):
+        commit(page(task, "b", item))
+
+
+def test_a_key_that_is_too_long_for_an_index_is_refused(task: Task) -> None:
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has no such limit")
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE estate_house ALTER COLUMN url TYPE text")
+    noise = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(9000))
+    with pytest.raises(LedgerRefused, match=r"estate\.House.*index row"):
+        commit(page(task, "a", House(url=noise, price=1)))
+
+
+def test_a_request_that_is_twice_in_a_batch_stores_its_rows_once(task: Task) -> None:
+    commit(page(task, "a", House(url="u", price=1)), page(task, "a", House(url="v", price=2)))
+    assert prices() == {"v": 2}
+    assert Item.objects.get().data["url"] == "v"
+
+
+def test_rows_whose_key_has_no_value_are_inserted(task: Task) -> None:
+    history: dict[str, Any] = {"on": "code", "history": True}
+    commit(
+        page(
+            task,
+            "a",
+            Upsert(Shed(), on="code"),
+            Upsert(Shed(), on="code"),
+            Upsert(Shed(code="c"), on="code"),
+        )
+    )
+    commit(page(task, "b", Upsert(Shed(), **history), Upsert(Shed(code="c"), **history)))
+    codes = Shed._default_manager.order_by("pk").values_list("code", flat=True)
+    assert sorted(codes, key=str) == [None, None, None, "c"]
+
+
+def test_a_time_that_is_set_by_itself_is_no_change(task: Task) -> None:
+    def one(name: str, size: int) -> None:
+        commit(page(task, name, Upsert(Shed(code="c", size=size), on="code", history=True)))
+
+    one("a", 1)
+    first = Shed._default_manager.get().changed_at
+    one("b", 1)
+    assert Shed._default_manager.get().changed_at == first
+    assert not RowChange.objects.exists()
+    one("c", 2)
+    assert Shed._default_manager.get().changed_at > first
+    assert RowChange.objects.get().changes == {"size": [1, 2]}
+
+
+def test_the_history_of_rows_with_long_keys(task: Task) -> None:
+    key = "k" * 300
+    for name, size in (("a", 1), ("b", 2)):
+        commit(page(task, name, Upsert(Barn(pk=key, size=size), on="url", history=True)))
+    assert RowChange.objects.get().row == key
 
 
 # -- what is wrong with the code ------------------------------------------------------------------

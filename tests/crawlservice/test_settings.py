@@ -229,3 +229,35 @@ def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
 def test_units_stand_in_the_page_as_they_do_in_the_code():
     seconds = {f"CRAWLFRAME_{name.upper()}" for name in (*SECONDS, "session_idle", "web_deadline")}
     assert {name for name, (_, unit) in rows().items() if unit == "seconds"} == seconds
+
+
+def test_other_databases_and_the_apps_that_have_tables_there(show: Any, tmp_path: Path) -> None:
+    (tmp_path / "stock").mkdir()
+    (tmp_path / "stock/__init__.py").touch()
+    found = show(
+        "DATABASES", "APPS", "APP_DATABASES",
+        CRAWLFRAME_DATABASES=f"warehouse=sqlite:///{tmp_path}/w.sqlite3 attic=postgres://u:p@h/a",
+        CRAWLFRAME_APPS="json stock@warehouse",
+        PYTHONPATH=str(tmp_path),
+    )  # fmt: skip
+    assert found["APPS"] == ["json", "stock"]
+    assert found["APP_DATABASES"] == {"stock": "warehouse"}
+    assert found["DATABASES"].keys() == {"default", "warehouse", "attic"}
+    assert found["DATABASES"]["attic"]["OPTIONS"]["connect_timeout"] == 3
+
+
+@pytest.mark.parametrize(
+    ("env", "problem"),
+    [
+        ({"CRAWLFRAME_DATABASES": "postgresql://u:secret@h/a"}, "must have words such as"),
+        ({"CRAWLFRAME_DATABASES": "default=sqlite:////x"}, "must have words such as"),
+        ({"CRAWLFRAME_DATABASES": "a=oracle://u:secret@h/a"}, "a='oracle://…' cannot be used"),
+        ({"CRAWLFRAME_APPS": "json@attic"}, "json@attic names none of the other databases"),
+        ({"CRAWLFRAME_APPS": "json@default"}, "json@default names none of the other databases"),
+    ],
+)
+def test_mistakes_in_other_databases_are_named(show: Any, env: Any, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        show("DATABASES", **env)
+    assert problem in str(caught.value)
+    assert "secret" not in str(caught.value)

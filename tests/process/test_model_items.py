@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
+from psycopg2 import connect
 
+from crawlservice.models import RowDelivery
 from tests.conftest import CHECKOUT
 from tests.process.conftest import Look, OddWeb
 from tests.process.reload_project import Gate, NodeStarter, Project, View
@@ -18,6 +20,7 @@ from tests.process.reload_project import Gate, NodeStarter, Project, View
 pytestmark = [pytest.mark.process, pytest.mark.postgres]
 
 MODELS = """\
+from crawlframe import Upsert
 from django.db import models
 
 
@@ -134,3 +137,44 @@ def test_rows_are_exact_though_workers_die_and_the_table_is_migrated(
 
 def _kill_a_worker(node: View) -> None:
     node.children()[-1].send_signal(signal.SIGKILL)
+
+
+def test_rows_reach_another_database_though_leaders_die(
+    starter: NodeStarter,
+    odd_env: dict[str, str],
+    tmp_path: Path,
+    web: OddWeb,
+    new_database: Callable[..., str],
+) -> None:
+    """Killed just before and just after the other database has committed a batch."""
+    warehouse = new_database("postgres", empty=True)
+    team = Team(Project.make(tmp_path / "checkout"), odd_env)
+    team.env |= {
+        "CRAWLFRAME_APPS": "estate@warehouse",
+        "CRAWLFRAME_DATABASES": f"warehouse={warehouse}",
+        "FAULT": "rows.delivery.before:1:kill,rows.delivery.after:1:kill",
+        "FAULT_MARKS": str(tmp_path / "marks"),
+    }
+    (tmp_path / "marks").mkdir()
+    team.change("first", more="    upsert = Upsert(on='url')\n")
+    team.manage("makemigrations", "estate", "--verbosity", "0")
+    team.manage("migrate", "--verbosity", "0")
+    team.project.commit()
+    command = [sys.executable, str(CHECKOUT / "manage.py"), "runcrawler"]
+    done = subprocess.run(command, env=team.env, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "migrate estate --database warehouse" in done.stderr
+    team.manage("migrate", "estate", "--database", "warehouse", "--verbosity", "0")
+    node = starter.node(team.env)
+    node.ready()
+
+    web.pages["/"] = [f"/{n}" for n in range(60)]
+    pk = node.start(web.url)
+    task = node.look.wait(pk)
+    assert (task.state, task.nf) == ("finished", 62)
+    node.until(lambda: not RowDelivery.objects.exists())
+    with connect(warehouse) as there, there.cursor() as cursor:
+        cursor.execute("SELECT url, code FROM estate_house")
+        found = cursor.fetchall()
+    assert len(found) == len(dict(found)) == 61
+    assert len([*(tmp_path / "marks").iterdir()]) == 2

@@ -31,6 +31,7 @@ from crawlframe.program import command
 from crawlservice import project
 from crawlservice.cli.command import Command as BaseCommand
 from crawlservice.cli.resolver_check import check_resolver
+from crawlservice.connections import other_databases
 from crawlservice.connections.checks import check_redis, network_filesystem
 from crawlservice.connections.database import check_models
 from crawlservice.connections.frontier import redis_url
@@ -144,6 +145,8 @@ class Command(BaseCommand):
     def _work(self, settings: Settings, options: dict[str, Any]) -> int:
         if django_settings.APPS:
             check_models()
+            for warning in other_databases.prepare():
+                self.stderr.write(f"warning: {warning}")
         url = redis_url()
         # A supervisor starts without these imports.
         from crawlframe.node.master.master import Master

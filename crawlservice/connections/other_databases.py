@@ -1,0 +1,94 @@
+"""Other databases: the tables that the team's apps have there, brought up to date."""
+
+from __future__ import annotations
+
+import time
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import DatabaseError, connection, connections
+from django.db.migrations.executor import MigrationExecutor
+
+from crawlframe.errors import TablesMissing
+from crawlframe.program import command
+from crawlservice.connections.database import migrations, one_migrates
+from crawlservice.connections.routing import routed_apps
+
+CHECK_EVERY = 30.0  # seconds between two checks of the migrations that others have
+
+
+def prepare() -> list[str]:
+    """Checks that the tables are those of this version. Without that, the version is refused; on
+    SQLite, and with CRAWLFRAME_AUTO_MIGRATE=1, they are migrated. Returns a warning for each
+    database that cannot be reached: its rows wait. Raises ConfigError."""
+    warnings = []
+    for alias in _aliases():
+        try:
+            _prepare(alias)
+        except DatabaseError as error:
+            reason = " ".join(str(error).split())
+            warnings.append(f"the database {alias} cannot be used: {reason}; its rows wait")
+        finally:
+            connections[alias].close()
+    return warnings
+
+
+def _prepare(alias: str) -> None:
+    lacking = _lacking(alias)
+    if not lacking:
+        return
+    if connections[alias].vendor != "sqlite" and not settings.AUTO_MIGRATE:
+        raise TablesMissing(
+            f"the database {alias} lacks tables of this version; run: {command('migrate')} "
+            f"{lacking[0]} --database {alias} (or set CRAWLFRAME_AUTO_MIGRATE=1)"
+        )
+    with one_migrates():
+        for app in lacking:
+            call_command("migrate", app, database=alias, interactive=False, verbosity=0)
+
+
+def _lacking(alias: str) -> list[str]:
+    """The apps whose tables in this database are those of another version. Raises
+    django.db.Error."""
+    executor = MigrationExecutor(connections[alias])
+    mine = [leaf for leaf in executor.loader.graph.leaf_nodes() if _alias_of(leaf) == alias]
+    return sorted({app for app, name in mine if executor.migration_plan([(app, name)])})
+
+
+def _alias_of(leaf: tuple[str, str]) -> str | None:
+    return routed_apps().get(leaf[0])
+
+
+def _aliases() -> list[str]:
+    return sorted({*routed_apps().values()})
+
+
+class Migrations:
+    """The applied migrations of the default database and of the others."""
+
+    def __init__(self) -> None:
+        self._next, self._others = 0.0, ""
+
+    @property
+    def matter(self) -> bool:
+        """Whether nodes wait for some. Those of SQLite come by themselves."""
+        return any(connections[alias].vendor != "sqlite" for alias in ("default", *_aliases()))
+
+    def mark(self) -> str:
+        """Changes with every migration that is applied or reverted. Raises django.db.Error of the
+        default database."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._others = " ".join(map(_mark, _aliases()))
+            self._next = now + CHECK_EVERY
+        own = migrations() if connection.vendor != "sqlite" else ""
+        return f"{own} {self._others}".strip()
+
+
+def _mark(alias: str) -> str:
+    try:
+        return migrations(alias)
+    except DatabaseError:
+        return "away"
+    finally:
+        connections[alias].close()

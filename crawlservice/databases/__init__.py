@@ -1,0 +1,1 @@
+"""Other databases: brings model items to those that the transactions of pages do not reach."""

@@ -1,0 +1,174 @@
+"""Delivery: the outbox of one other database, carried on batch by batch, in the order of the
+numbers of its pages. Of two pages that are stored at the same moment, either may be the first.
+
+A batch is read, saved and committed under a lock of that database, and deleted from the outbox
+afterwards. So whoever dies leaves what is saved again later, to the same effect, since every row is
+an Upsert; and a sender that was held up, while another one leads, finds nothing left to save and
+cannot put old rows over new ones."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from itertools import accumulate
+from zlib import crc32
+
+from django.db import Error, connections, transaction
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+
+from crawlframe import faults
+from crawlframe.errors import CrawlframeError
+from crawlframe.ledger import LedgerAway, TablesChanged
+from crawlservice.ledger import model_rows, refused_rows
+from crawlservice.ledger.outgoing_rows import unpack
+from crawlservice.ledger.refused_rows import RowRefused
+from crawlservice.models import RowDelivery
+
+PAGES = 500  # of a batch
+BYTES = 16 << 20  # of a batch, unless its only page has more
+IDLE = 1.0  # seconds between two looks when nothing waits
+PAUSES = (1, 2, 5, 15, 60)  # seconds after the first, second, … failure; then the last
+PATIENCE = 3  # failures after which pages are saved one by one, to find the one that fails
+PROBLEM = 2000  # characters that are kept
+LOCK = 0x637261776C << 24  # the PostgreSQL advisory locks of senders begin there
+
+log = logging.getLogger(__name__)
+
+
+class _Busy(CrawlframeError):
+    """Another sender saves rows there."""
+
+
+class Outbox:
+    """Of one database. ``step`` is called again and again, by one thread."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self._failures = 0
+
+    def step(self) -> float:
+        """Delivers a batch. Returns the seconds after which to call it again; 0: there may be more
+        at once. Raises LedgerAway and django.db.Error of the service's database; the failures of
+        the other one are recorded with the first page that waits."""
+        if not _waiting(self._alias).exists():
+            return IDLE
+        if self._alias not in connections.settings:
+            return self._fail(
+                f"the leading node knows no database {self._alias}; name it in "
+                "CRAWLFRAME_DATABASES there"
+            )
+        try:
+            batch, refused = self._save_batch()
+        except (TablesChanged, _Busy, Error) as error:
+            connections[self._alias].close()
+            return self._fail(refused_rows.reason_of(error))
+        self._failures = 0
+        self._settle(batch, refused)
+        return 0.0 if _waiting(self._alias).exists() else IDLE
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._alias in connections.settings:
+            connections[self._alias].close()
+
+    def _fail(self, problem: str) -> float:
+        pause = PAUSES[min(self._failures, len(PAUSES) - 1)]
+        self._failures += 1
+        log.warning("rows for the database %s wait: %s", self._alias, problem)
+        first = _waiting(self._alias).values_list("pk", flat=True)[:1]
+        _rows(*first).update(attempts=F("attempts") + 1, tried_at=Now(), problem=problem[:PROBLEM])
+        return float(pause)
+
+    def _save_batch(self) -> tuple[list[RowDelivery], dict[int, str]]:
+        """Returns the pages, and why some of them were refused, by their ids."""
+        with transaction.atomic(using=self._alias):
+            self._lock()
+            batch = self._read()
+            refused = dict(self._save(batch))
+            faults.at("rows.delivery.before")
+        faults.at("rows.delivery.after")
+        return batch, refused
+
+    def _lock(self) -> None:
+        """Until the transaction ends. SQLite's is the lock itself. Raises _Busy."""
+        if connections[self._alias].vendor == "postgresql":
+            with connections[self._alias].cursor() as cursor:
+                key = LOCK | crc32(self._alias.encode()) & 0xFFFFFF
+                cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [key])
+                if not cursor.fetchone()[0]:
+                    raise _Busy("another node saves rows there")
+
+    def _read(self) -> list[RowDelivery]:
+        """Raises LedgerAway."""
+        try:
+            sizes = dict(_waiting(self._alias).values_list("pk", "size")[:PAGES])
+            fitting = sum(total <= BYTES for total in accumulate(sizes.values()))
+            return [*_rows(*[*sizes][: max(fitting, 1)]).order_by("pk")]
+        except Error as error:
+            raise LedgerAway(refused_rows.reason_of(error)) from error
+
+    def _save(self, batch: list[RowDelivery]) -> Iterator[tuple[int, str]]:
+        """Saves these pages, together if possible. Yields those that were refused, and why."""
+        try:
+            self._save_together(batch)
+        except (RowRefused, Error) as error:
+            if not isinstance(error, RowRefused) and not self._is_to_blame():
+                raise
+            if len(batch) == 1:
+                yield batch[0].pk, refused_rows.reason_of(error)
+            elif batch:
+                half = len(batch) // 2
+                yield from self._save(batch[:half])
+                yield from self._save(batch[half:])
+
+    def _is_to_blame(self) -> bool:
+        """Whether a page may be the cause of failures that are not its refusal: they last, and the
+        connection works."""
+        return self._failures >= PATIENCE and connections[self._alias].is_usable()
+
+    def _save_together(self, batch: list[RowDelivery]) -> None:
+        rows = [row for delivery in batch for row in unpack(delivery)]
+        try:
+            with transaction.atomic(using=self._alias):
+                model_rows.save_rows(rows)
+        except (RowRefused, Error):
+            if connections[self._alias].is_usable():
+                # If the tables are to blame, the rows wait for their migration.
+                refused_rows.check_tables({row.instance.__class__ for row in rows})
+            raise
+
+    def _settle(self, batch: list[RowDelivery], refused: dict[int, str]) -> None:
+        for delivery in batch:
+            reason = refused.get(delivery.pk)
+            if reason is not None:
+                log.warning("page %s: %s: %s", delivery.page, self._alias, reason)
+                _rows(delivery.pk).update(
+                    refused=True, attempts=F("attempts") + 1, tried_at=Now(),
+                    problem=reason[:PROBLEM],
+                )  # fmt: skip
+        _rows(*{delivery.pk for delivery in batch} - refused.keys()).delete()
+
+
+def _waiting(alias: str) -> QuerySet[RowDelivery]:
+    return RowDelivery.objects.filter(database=alias, refused=False).order_by("pk")
+
+
+def _rows(*numbers: int) -> QuerySet[RowDelivery]:
+    return RowDelivery.objects.filter(pk__in=numbers)
+
+
+def databases() -> list[str]:
+    """Those for which rows wait. Raises django.db.Error."""
+    found: list[str] = []
+    waiting = RowDelivery.objects.filter(refused=False).order_by("database", "pk")
+    names = waiting.values_list("database", flat=True)
+    while name := names.filter(database__gt=found[-1] if found else "").first():
+        found.append(name)
+    return found
+
+
+def send_again(delivery: RowDelivery) -> None:
+    """Sends a page that was refused again. Rows of its keys that arrived meanwhile are replaced,
+    unless their Upsert has ``newest``. Raises django.db.Error."""
+    _rows(delivery.pk).update(refused=False, problem="", attempts=0)

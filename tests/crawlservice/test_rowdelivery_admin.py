@@ -1,0 +1,85 @@
+"""Row deliveries in the admin: what another database refused is seen, sent again or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+from django.test import Client
+
+from crawlservice.models import Action, RowDelivery, Task
+from tests.conftest import NewDatabase
+from tests.crawlservice.web import log_in_as
+
+LIST = "/admin/crawlservice/rowdelivery/"
+REASON = "stock.Part.code: duplicate key"
+
+
+@pytest.fixture
+def database(new_database: NewDatabase) -> str:
+    """SQLite only: the pages do not depend on the database."""
+    return new_database("sqlite")
+
+
+@pytest.fixture
+def refused(ended_task: Task) -> RowDelivery:
+    return _add(ended_task, refused=True, problem=REASON, attempts=1)
+
+
+def _add(task: Task, **fields: object) -> RowDelivery:
+    rows = [{"model": "stock.Part"}, {"model": "stock.Maker"}, {"model": "stock.Part"}]
+    row = RowDelivery(
+        database="warehouse",
+        rows=rows,
+        size=99,
+        task=task.pk,
+        page=UUID(int=5),
+        version="v1",
+        **fields,
+    )
+    row.save()
+    return row
+
+
+def _act(client: Client, name: str, *rows: RowDelivery) -> int:
+    form = {"action": name, "_selected_action": [row.pk for row in rows]}
+    return client.post(LIST, form, follow=True).status_code
+
+
+def test_the_list_says_what_waits_and_what_was_refused(
+    refused: RowDelivery, ended_task: Task
+) -> None:
+    _add(ended_task)
+    client = log_in_as("operator")
+    shown = client.get(LIST).content.decode()
+    assert REASON in shown
+    assert "2 stock.Part, 1 stock.Maker" in shown
+    assert REASON not in client.get(LIST, {"state": "waiting"}).content.decode()
+    page = client.get(f"{LIST}{refused.pk}/change/").content.decode()
+    assert str(refused.page) in page
+
+
+def test_a_refused_page_is_sent_again_or_dropped(refused: RowDelivery, ended_task: Task) -> None:
+    waiting = _add(ended_task)
+    client = log_in_as("operator")
+    _act(client, "send_again", refused, waiting)
+    refused.refresh_from_db()
+    assert (refused.refused, refused.problem, refused.attempts) == (False, "", 0)
+    _act(client, "drop", refused)
+    assert [*RowDelivery.objects.all()] == [waiting]
+    assert [*Action.objects.values_list("verb", flat=True)][:2] == ["drop rows", "send rows again"]
+
+
+@pytest.mark.parametrize("role", ["viewer", "submitter"])
+def test_others_do_not_see_them(refused: RowDelivery, role: str) -> None:
+    assert log_in_as(role).get(LIST).status_code == 403
+
+
+def test_the_sidebar_names_them_only_if_there_are_other_databases(
+    refused: RowDelivery, settings_with: Callable[..., None]
+) -> None:
+    client = log_in_as("operator")
+    assert LIST not in client.get("/admin/").content.decode()
+    settings_with(APP_DATABASES={"stock": "warehouse"})
+    assert LIST in client.get("/admin/").content.decode()
