@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
@@ -12,27 +12,18 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.readonly import ReadOnly
+from crawlservice.admin.statefilter import StateFilter
 from crawlservice.display import badge, moment, task_link
 from crawlservice.models import Delivery
 from crawlservice.webhooks.deliveries import send_again
 
-STATES = {
-    "waiting": (_("waiting"), Q(delivered_at=None, next_at__isnull=False)),
-    "arrived": (_("arrived"), Q(delivered_at__isnull=False)),
-    "given up": (_("given up"), Q(delivered_at=None, next_at=None)),
-}
 
-
-class StateFilter(admin.SimpleListFilter):
-    title = _("state")
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(name, title) for name, (title, _rows) in STATES.items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = STATES.get(self.value() or "")
-        return queryset.filter(chosen[1]) if chosen else queryset
+class DeliveryState(StateFilter):
+    states: ClassVar = {
+        "waiting": (_("waiting"), Q(delivered_at=None, next_at__isnull=False)),
+        "arrived": (_("arrived"), Q(delivered_at__isnull=False)),
+        "given up": (_("given up"), Q(delivered_at=None, next_at=None)),
+    }
 
 
 @admin.register(Delivery)
@@ -41,7 +32,7 @@ class DeliveryAdmin(ReadOnly):
         "id", "webhook", "kind", "shown_task", "state", "attempts", "next_try", "delivered",
         "problem",
     )  # fmt: skip
-    list_filter = (StateFilter, "webhook")
+    list_filter = (DeliveryState, "webhook")
     list_select_related = ("webhook", "event")
     fields = (
         "webhook", "kind", "shown_task", "state", "attempts", "next_try", "delivered", "problem",

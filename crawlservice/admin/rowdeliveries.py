@@ -3,8 +3,9 @@ there."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
@@ -15,26 +16,30 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.readonly import ReadOnly
+from crawlservice.admin.statefilter import StateFilter
 from crawlservice.databases.delivery import send_again
 from crawlservice.display import badge, moment, task_link
 from crawlservice.models import Page, RowDelivery
 
-STATES = {
-    "waiting": (_("waiting"), Q(refused=False)),
-    "refused": (_("refused"), Q(refused=True)),
-}
+
+class DeliveryState(StateFilter):
+    states: ClassVar = {
+        "waiting": (_("waiting"), Q(refused=False)),
+        "refused": (_("refused"), Q(refused=True)),
+    }
 
 
-class StateFilter(admin.SimpleListFilter):
-    title = _("state")
-    parameter_name = "state"
+class DatabaseFilter(admin.SimpleListFilter):
+    """Offers the databases of the settings: those of all rows would have to be looked for."""
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(name, title) for name, (title, _rows) in STATES.items()]
+    title = _("database")
+    parameter_name = "database"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(alias, alias) for alias in sorted({*settings.APP_DATABASES.values()})]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = STATES.get(self.value() or "")
-        return queryset.filter(chosen[1]) if chosen else queryset
+        return queryset.filter(database=self.value()) if self.value() else queryset
 
 
 @admin.register(RowDelivery)
@@ -43,7 +48,7 @@ class RowDeliveryAdmin(ReadOnly):
         "id", "database", "shown_rows", "shown_task", "state", "attempts", "tried", "problem",
         "created",
     )  # fmt: skip
-    list_filter = (StateFilter, "database")
+    list_filter = (DeliveryState, DatabaseFilter)
     fields = (
         "database", "shown_rows", "shown_task", "shown_page", "version", "state", "attempts",
         "tried", "problem", "created",
