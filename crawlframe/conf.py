@@ -75,6 +75,7 @@ class Settings:
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
+    files: str = ""  # directory of saved files; "" = files in var_dir
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: str = "INFO"
 
@@ -112,6 +113,8 @@ class Settings:
             )
         if self.cache not in CACHES:
             raise ConfigError(f"CRAWLFRAME_CACHE={self.cache!r} must be on, refresh or empty")
+        if "://" in self.files:
+            raise ConfigError(f"CRAWLFRAME_FILES={self.files!r} must be a directory")
         for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")

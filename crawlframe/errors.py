@@ -258,6 +258,23 @@ class UsageDenied(Excluded):
     reason = "usage"
 
 
+class FileRefused(FetchError):
+    """The file is of another type than those that the request saves."""
+
+    reason = "file_type"
+    retryable = False
+
+
+class FileNotStored(FetchError):
+    """The file could not be written to the file store, which is full or away."""
+
+    reason = "file_store"
+
+
+class StoreError(CrawlframeError):
+    """The file store cannot be used."""
+
+
 class CacheUnusable(CrawlframeError):
     """The development cache cannot be read or written."""
 

@@ -105,7 +105,8 @@ project.load_environment(BASE_DIR)
 
 CRAWLFRAME = Settings.from_env()
 VAR_DIR = BASE_DIR / CRAWLFRAME.var_dir
-CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR)
+FILES = str(BASE_DIR / CRAWLFRAME.files) if CRAWLFRAME.files else ""
+CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR, files=FILES)
 REDIS_URL = _text("REDIS_URL")  # "" = the embedded server
 
 private_directory(VAR_DIR)
@@ -168,6 +169,7 @@ KEEP_RUNS = _number("CRAWLFRAME_KEEP_RUNS", 90, least=0, most=36_500)
 KEEP_EVENTS = _number("CRAWLFRAME_KEEP_EVENTS", 30, least=0, most=36_500)
 KEEP_NODES = _number("CRAWLFRAME_KEEP_NODES", 7, least=0, most=36_500)
 KEEP_JOURNAL = _number("CRAWLFRAME_KEEP_JOURNAL", 365, least=0, most=36_500)
+KEEP_FILES = _number("CRAWLFRAME_KEEP_FILES", 1, least=0, most=36_500)
 KEEP_HOSTS = _number("CRAWLFRAME_KEEP_HOSTS", 90, least=0, most=36_500)
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body

@@ -115,7 +115,9 @@ class InlineFetch:
                 if replay is not None:
                     replay.keep_redirect(asked, trail)
                 raise
-        self._count(asked.host, len(response.body))
+        self._count(asked.host, response.size)
+        if response.file is not None and isinstance(outcome, Outcome):
+            outcome.files.append(response.file)
         if replay is not None and judge.signal.kind == ANSWERED:
             replay.keep(asked, response, crawl)
         return response
@@ -145,6 +147,7 @@ class InlineFetch:
                         account,
                         check=self._check_for(asked, crawl),
                         trail=trail,
+                        rid=make_rid(crawl.spec.task, asked.fingerprint()),
                     )
                     try:
                         return await judge.of(asked, transfer, time.monotonic)
