@@ -55,9 +55,9 @@ class Request:
     enums, lists, tuples, dicts, sets, and dataclasses, attrs and pydantic objects whose classes are
     defined at the top level of modules. Higher ``priority`` (-1000..1000) is fetched earlier.
     ``dont_filter`` fetches a URL again that the task has seen. ``delay`` is the minimum number of
-    seconds to wait before it is fetched. ``downloader`` is "curl", "requests" or the name of a
-    plug-in; None means the spider's setting, as it does for ``timeout``, ``retries``, ``redirects``, ``handle``,
-    ``session``, ``max_body`` and ``save``: see Options, as which they are kept in ``options``.
+    seconds to wait before it is fetched. ``downloader`` is "curl", "requests" or a plug-in;
+    None means the spider's setting, as it does for ``timeout``, ``retries``, ``redirects``,
+    ``handle``, ``session`` and ``max_body``, which are kept in ``options``, with ``save``.
 
     Requests are equal if they send the same and run the same, with the same data; they cannot be
     members of sets or keys of dicts.

@@ -144,20 +144,22 @@ class Handle:
     def answer(self) -> Answer:
         # The value of a BytesIO shares its buffer and is not a copy.
         body = self._body.getvalue()
-        return Answer(*self._received(), body, self.curl.getinfo(pycurl.PRIMARY_IP))
+        status = self.curl.getinfo(pycurl.RESPONSE_CODE)
+        return Answer(status, self._headers()[1], body, self.curl.getinfo(pycurl.PRIMARY_IP))
 
-    def _received(self) -> tuple[int, CIMultiDict[str]]:
-        """Status and headers, once the body begins."""
+    def _headers(self) -> tuple[bytes, CIMultiDict[str]]:
+        """The status line and the headers."""
         headers: list[tuple[str, str]] = []
+        first = b""
         in_head = False  # 1xx responses may come before the head, trailers after it
         for line in self._head:
             if line[:5] == b"HTTP/" and not in_head:
-                headers, in_head = [], True
+                headers, in_head, first = [], True, line
             elif line in _BLANK:
                 in_head = False
             elif in_head and (header := _header(line)):
                 headers.append(header)
-        return self.curl.getinfo(pycurl.RESPONSE_CODE), CIMultiDict(headers)
+        return first, CIMultiDict(headers)
 
     def clear(self) -> None:
         self._turn += 1
@@ -202,11 +204,12 @@ class Handle:
         return pycurl.WRITEFUNC_PAUSE  # type: ignore[no-any-return]
 
     def _save(self, saving: Saving, chunk: bytes) -> int | None:
-        """The bytes that were taken, none if the transfer must end; None if they belong into memory,
-        because the response is not one that is saved."""
+        """The number of bytes taken, 0 if the transfer must end. None: the response is not one that
+        is saved, and they belong into memory."""
         try:
             if self._saves is None:
-                self._saves = saving.begin(*self._received())
+                line, headers = self._headers()  # libcurl tells the status only in the end
+                self._saves = saving.begin(int(line.split(None, 2)[1]), headers)
             if not self._saves:
                 return None if self._body.tell() + len(chunk) <= self._most_in_memory else 0
             saving.write(chunk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -91,7 +91,7 @@ class Downloader:
             *(request, limits, headers, jar, allowed, account, check, trail, identity, send_time),
             saving=saving,
         )
-        transfer = self._transfer
+        transfer: Callable[[Journey], Awaitable[Answer]] = self._transfer
         if (request.downloader or settings.downloader) == "requests":
             transfer = self._threads().by(getattr(spider, "requests_session", None))
         with saving or nullcontext():

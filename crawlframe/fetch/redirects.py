@@ -177,7 +177,7 @@ class Journey:
             address=answer.address,
         )
         response.sent = self._sent
-        response.file = self.saving and self.saving.file
+        response.file = None if self.saving is None else self.saving.file
         return response
 
     async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, ClassVar
+from typing import BinaryIO, ClassVar, Protocol
 
 from crawlframe.errors import StoreError
 
-if TYPE_CHECKING:
-    from crawlframe.files.store import FileStore
+
+class Opener(Protocol):
+    """What a file can be read from, such as a file store."""
+
+    def open(self, sha256: str) -> BinaryIO: ...
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class SavedFile:
     size: int
     media_type: str
 
-    _store: ClassVar[FileStore | None] = None
+    _store: ClassVar[Opener | None] = None
 
     def open(self) -> BinaryIO:
         """Opens the file for reading, in the worker that saved it. Raises StoreError."""
@@ -35,7 +38,7 @@ class SavedFile:
             )
         return self._store.open(self.sha256)
 
-    def within(self, store: FileStore) -> SavedFile:
+    def within(self, store: Opener) -> SavedFile:
         """Returns the same file, which can be opened."""
         object.__setattr__(self, "_store", store)
         return self

@@ -54,7 +54,7 @@ class Partial:
         self.validator = validator
         draft = self._note.with_suffix(f".{uuid4().hex}")
         draft.write_text(json.dumps({"url": url, "validator": validator, "boot": _boot()}))
-        os.replace(draft, self._note)
+        draft.replace(self._note)
 
     def write(self, chunk: bytes) -> None:
         self._file.write(chunk)
@@ -121,7 +121,7 @@ class Spool:
         """None: another process works on it."""
         path = self.directory / f"{name}{PART}"
         while True:
-            file = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o640), "r+b")
+            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o640), "r+b")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -87,7 +87,7 @@ class DirectoryStore:
                 os.fsync(file.fileno())
             new = [folder for folder in (target.parent, *target.parents) if not folder.exists()]
             target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(local, target)
+            local.replace(target)
             for folder in {target.parent, *(folder.parent for folder in new)}:
                 _sync(folder)
         return path

@@ -1,5 +1,5 @@
-"""The page of one request that ended: what was sent and received, its outcome, the files that it has
-saved, and its retry."""
+"""The page of one request that ended: what was sent and received, its outcome, the files that it
+has saved, and its retry."""
 
 from __future__ import annotations
 

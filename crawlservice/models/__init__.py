@@ -1,6 +1,6 @@
-"""The source of truth: tasks with labels and schedules, the ledger and its items, saved files, logs,
-hosts, the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, recipes,
-the quality of runs, errors over tasks, what is decided about spiders, and our identity."""
+"""The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
+the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins,
+recipes, the quality of runs, errors over tasks, what is decided about spiders, and our identity."""
 
 from crawlservice.models.alert import (
     OPEN,

@@ -1,5 +1,5 @@
-"""Pruning: deletes rows that are no longer needed, in batches, and files that no page names any more.
-The leading steward does it. Data of the ledger is never pruned; see removal.py for that."""
+"""Pruning: deletes rows that are no longer needed, in batches, and files that no page names. The
+leading steward does it. Data of the ledger is never pruned; see removal.py for that."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def files(tmp_path: Path, downloader: str) -> Files:
     return Files(tmp_path, downloader)
 
 
-def ranged(site: Site, path: str, body: bytes, breaks: int = 1, **fields: str) -> list[str | None]:
+def ranged(site: Site, path: str, body: bytes, breaks: int = 1, **fields: Any) -> list[str | None]:
     """A server of parts that breaks off the first ``breaks`` responses after a MiB. Returns the
     Range headers that it gets."""
     asked: list[str | None] = []
@@ -152,7 +152,7 @@ def test_errors_are_not_saved(files: Files, site: Site, status: int) -> None:
     site.answer("/", body, status=status)
     response = files.fetch(f"{site.url}/")
     assert (response.status, response.body, response.file) == (status, body, None)
-    assert files.stored() == files.spooled() == []
+    assert (files.stored(), files.spooled()) == ([], [])
 
 
 def test_a_large_error_page_is_as_large_as_a_page_may_be(files: Files, site: Site) -> None:
@@ -194,7 +194,7 @@ def test_bombs_and_broken_codings_are_refused(files: Files, site: Site) -> None:
     site.answer("/cut", packed[:-9], headers={"Content-Encoding": "gzip"})
     with pytest.raises(BadEncoding):
         files.fetch(f"{site.url}/cut")
-    assert files.stored() == files.spooled() == []
+    assert (files.stored(), files.spooled()) == ([], [])
 
 
 def test_the_size_is_limited(files: Files, site: Site) -> None:
@@ -328,7 +328,7 @@ def test_a_file_that_has_changed_begins_anew(files: Files, site: Site) -> None:
     ids=str,
 )
 def test_what_nothing_identifies_exactly_is_not_continued(
-    files: Files, site: Site, fields: dict[str, str]
+    files: Files, site: Site, fields: dict[str, Any]
 ) -> None:
     asked = ranged(site, "/", BODY, **fields)
     with pytest.raises(ConnectionLost):
@@ -341,7 +341,11 @@ def test_what_nothing_identifies_exactly_is_not_continued(
 
 def test_an_old_last_modified_identifies_a_file(files: Files, site: Site) -> None:
     modified = "Mon, 02 Nov 2026 10:00:00 GMT"
-    fields = {"ETag": "", "Last-Modified": modified, "Date": "Mon, 02 Nov 2026 10:05:00 GMT"}
+    fields: dict[str, Any] = {
+        "ETag": "",
+        "Last-Modified": modified,
+        "Date": "Mon, 02 Nov 2026 10:05:00 GMT",
+    }
     asked = ranged(site, "/", BODY, **fields)
     with pytest.raises(ConnectionLost):
         files.fetch(f"{site.url}/")
@@ -351,7 +355,9 @@ def test_an_old_last_modified_identifies_a_file(files: Files, site: Site) -> Non
     assert files.stored() == [BODY]
 
 
-PART = "HTTP/1.1 206 Part\r\nETag: {tag}\r\nContent-Range: {part}\r\nContent-Length: {length}\r\n\r\n"
+PART = (
+    "HTTP/1.1 206 Part\r\nETag: {tag}\r\nContent-Range: {part}\r\nContent-Length: {length}\r\n\r\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -372,7 +378,7 @@ def test_a_wrong_part_is_not_put_together(files: Files, site: Site, tag: str, pa
     site.raw("/", head.encode() + b"xx")
     with pytest.raises(ConnectionLost, match="did not send the rest"):
         files.fetch(f"{site.url}/")
-    assert files.stored() == files.spooled() == []
+    assert (files.stored(), files.spooled()) == ([], [])
     ranged(site, "/", BODY, breaks=0)
     assert files.fetch(f"{site.url}/").status == 200
     assert files.stored() == [BODY]
@@ -415,7 +421,7 @@ def test_truncated_bodies_are_never_files(files: Files, site: Site) -> None:
     for path in ("/length", "/chunks"):
         with pytest.raises(FetchError):
             files.fetch(f"{site.url}{path}")
-    assert files.stored() == files.spooled() == []
+    assert (files.stored(), files.spooled()) == ([], [])
 
 
 def test_a_store_that_cannot_be_written_is_an_error_that_is_tried_again(

@@ -74,7 +74,7 @@ def test_nodes_have_spools_of_their_own(tmp_path: Path) -> None:
 
 def test_a_file_can_be_opened_only_where_it_was_saved(store: DirectoryStore) -> None:
     file = SavedFile("http://a/", store.put(local(store), SHA256), SHA256, 7, "text/plain")
-    with pytest.raises(StoreError, match="only response.file can"):
+    with pytest.raises(StoreError, match=r"only response\.file can"):
         file.open()
     with file.within(store).open() as opened:
         assert opened.read() == BODY

@@ -21,7 +21,7 @@ from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.signalling import Judge
 from crawlframe.node.worker.site_files import Wait
 from crawlframe.outcome import Outcome
-from crawlframe.request import Request
+from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
 
