@@ -115,7 +115,7 @@ class Saving:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._closed = True  # a thread of the requests downloader may go on
+        self._closed = True  # a thread of the requests downloader may continue
         if self._partial is not None and not self._placing:
             self._partial.close()
 
@@ -181,7 +181,7 @@ class Saving:
                 f"{self._where}: {partial.size} of {self._end} bytes of the file arrived"
             )
         self._placing = True
-        # The thread goes on if this is cancelled, and holds the lock of the partial file meanwhile.
+        # The thread continues if this is cancelled, and holds the lock of the partial file meanwhile.
         coding = ",".join(headers.getall("Content-Encoding", []))
         await asyncio.shield(asyncio.to_thread(self._place, partial, coding))
         return True

@@ -1,5 +1,5 @@
-"""Spool: files on their way into the store. What a transfer that broke off has left is kept there
-for a while, so that the next attempt on the same node can go on.
+"""Spool: files on their way into the store. What a broken transfer has left is kept there for a
+while, so that the next attempt on the same node can continue it.
 
 Each file is locked while a process works on it, and the lock ends with the process."""
 
@@ -32,7 +32,7 @@ class Partial:
         self._note = path.with_suffix(NOTE)
 
     def load(self, url: str) -> None:
-        """Goes on with what is there, if it came from this URL; otherwise begins anew."""
+        """Continues what is there, if it came from this URL; otherwise begins anew."""
         with suppress(OSError, ValueError, TypeError, KeyError):
             note = json.loads(self._note.read_bytes())
             # After a crash of the machine, bytes may be missing that were counted.
@@ -61,7 +61,7 @@ class Partial:
         self.size += len(chunk)
 
     def complete(self) -> None:
-        """There is nothing more to come, nor to go on with."""
+        """Nothing more will come, and no attempt will continue it."""
         self._file.flush()
         self._note.unlink(missing_ok=True)
 
@@ -93,8 +93,7 @@ class Spool:
         self.directory = directory
 
     def open(self, name: str, url: str) -> Partial:
-        """The file of this name, which goes on with what an earlier attempt has left of ``url``. If
-        another process works on it, it is a new one. Raises OSError."""
+        """The file of this name, with what an earlier attempt has left of ``url``. If another process works on it, it is a new one. Raises OSError."""
         self.directory.mkdir(parents=True, exist_ok=True)
         partial = self._locked(name) or self._locked(f"{name}-{uuid4().hex}")
         assert partial is not None
@@ -102,7 +101,7 @@ class Spool:
         return partial
 
     def sweep(self, now: float | None = None) -> int:
-        """Deletes what killed processes have left and no attempt goes on with. Returns how many
+        """Deletes what killed processes have left and no attempt will continue. Returns how many
         files. Raises OSError."""
         now = time.time() if now is None else now
         if not self.directory.is_dir():
