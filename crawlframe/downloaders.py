@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from crawlframe.errors import did_you_mean
+from crawlframe.errors import MissingCode, did_you_mean
 
 BUILT_IN = ("curl", "requests")
 GROUP = "crawlframe.downloaders"  # of the entry points of packages: name = "module:factory"
@@ -31,3 +31,10 @@ def misfit(name: Any) -> str:
         f"{did_you_mean(str(name), known())}; others are installed as packages, for the web and "
         "all nodes"
     )
+
+
+def installed(name: str | None) -> str | None:
+    """The downloader of a queued request. Raises MissingCode if this node does not have it."""
+    if name is not None and (problem := misfit(name)):
+        raise MissingCode(f"a queued request: {problem}")
+    return name

@@ -271,6 +271,13 @@ class FileNotStored(FetchError):
     reason = "file_store"
 
 
+class DownloaderFailed(FetchError):
+    """A plug-in downloader cannot be loaded, or raised an error that is not a FetchError."""
+
+    reason = "downloader"
+    retryable = False
+
+
 class StoreError(CrawlframeError):
     """The file store cannot be used."""
 

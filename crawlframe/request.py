@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Never
 import msgpack
 
 from crawlframe import record
-from crawlframe.downloaders import misfit
+from crawlframe.downloaders import installed, misfit
 from crawlframe.errors import BadRequest
 from crawlframe.head import check_head, check_method, cookies_of
 from crawlframe.links import canonical, host_of, normalise
@@ -247,7 +247,7 @@ class Request:
         request.cb_kwargs = extra.get("cb_kwargs") or {}
         request.meta = extra.get("meta") or {}
         request.errback = extra.get("errback")
-        request.downloader = extra.get("downloader")
+        request.downloader = installed(extra.get("downloader"))
         options = extra.get("options")
         request.options = NO_OPTIONS if options is None else read_options(request.url, options)
         request.delay = 0

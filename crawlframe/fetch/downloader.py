@@ -16,6 +16,7 @@ from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names, load_hook
+from crawlframe.fetch.plugged import Plugged, plugged
 from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
 from crawlframe.fetch.saving import FileSaver
 from crawlframe.fetch.send_time import SendTime
@@ -51,6 +52,7 @@ class Downloader:
         self._curl = CurlDownloader(settings.allow_private, settings.concurrency, self._names)
         self._requests: RequestsDownloader | None = None
         self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
+        self._plugged: dict[str, Plugged] = {}
         self._files = FileSaver(settings)
         self.memory = TransferMemory(settings.transfer_memory << 20)
 
@@ -92,8 +94,11 @@ class Downloader:
             saving=saving,
         )
         transfer: Callable[[Journey], Awaitable[Answer]] = self._transfer
-        if (request.downloader or settings.downloader) == "requests":
+        name = request.downloader or settings.downloader
+        if name == "requests":
             transfer = self._threads().by(getattr(spider, "requests_session", None))
+        elif name != "curl":
+            transfer = self._plug_in(name).transfer
         with saving or nullcontext():
             return await journey.run(transfer)
 
@@ -138,7 +143,18 @@ class Downloader:
         if self._requests is not None:
             await self._requests.close()
             self._requests = None
+        for plug_in in self._plugged.values():
+            await plug_in.close()
+        self._plugged.clear()
         await self._names.close()
+
+    def _plug_in(self, name: str) -> Plugged:
+        found = self._plugged.get(name)
+        if found is None:
+            settings = self._settings
+            found = plugged(name, settings.concurrency, settings.allow_private, self._names)
+            self._plugged[name] = found
+        return found
 
     def _threads(self) -> RequestsDownloader:
         if self._requests is None:

@@ -181,7 +181,7 @@ class Saving:
                 f"{self._where}: {partial.size} of {self._end} bytes of the file arrived"
             )
         self._placing = True
-        # The thread continues if this is cancelled, and holds the lock of the partial file meanwhile.
+        # If this is cancelled, the thread continues, and holds the lock of the file meanwhile.
         coding = ",".join(headers.getall("Content-Encoding", []))
         await asyncio.shield(asyncio.to_thread(self._place, partial, coding))
         return True

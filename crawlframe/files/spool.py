@@ -93,7 +93,8 @@ class Spool:
         self.directory = directory
 
     def open(self, name: str, url: str) -> Partial:
-        """The file of this name, with what an earlier attempt has left of ``url``. If another process works on it, it is a new one. Raises OSError."""
+        """The file of this name, with what an earlier attempt has left of ``url``. If another
+        process works on it, it is a new one. Raises OSError."""
         self.directory.mkdir(parents=True, exist_ok=True)
         partial = self._locked(name) or self._locked(f"{name}-{uuid4().hex}")
         assert partial is not None
