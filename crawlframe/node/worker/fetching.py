@@ -15,7 +15,7 @@ from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
 from crawlframe.fetch.send_time import SendTime
-from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, Claimed, Signal
+from crawlframe.frontier.records import ANSWERS, NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
 from crawlframe.links import host_of
 from crawlframe.node.worker.backoff import backoff
@@ -137,7 +137,7 @@ class Fetching:
                 if replay is not None:
                     replay.keep_redirect(asked, trail)
                 raise
-            if replay is not None and judge.signal.kind == ANSWERED:  # neither refused nor blocked
+            if replay is not None and judge.signal.kind in ANSWERS:  # neither refused nor blocked
                 replay.keep(asked, response, crawl)
             if check is not None:
                 response.robots = check.rules

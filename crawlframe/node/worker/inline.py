@@ -14,7 +14,7 @@ from crawlframe.errors import FetchError, RobotsUnread
 from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.redirects import Check, Redirected, Trail
-from crawlframe.frontier.records import ANSWERED
+from crawlframe.frontier.records import ANSWERS
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.permits import LONGEST_WAIT, HostPermits
 from crawlframe.node.worker.replay import Replay
@@ -118,7 +118,7 @@ class InlineFetch:
         self._count(asked.host, response.size)
         if response.file is not None and isinstance(outcome, Outcome):
             outcome.files.append(response.file)
-        if replay is not None and judge.signal.kind == ANSWERED:
+        if replay is not None and judge.signal.kind in ANSWERS:
             replay.keep(asked, response, crawl)
         return response
 
