@@ -278,6 +278,24 @@ class DownloaderFailed(FetchError):
     retryable = False
 
 
+class TokenRefused(FetchError):
+    """An API gave no token."""
+
+    reason = "token"
+    retryable = False
+
+
+class GraphQLFailed(FetchError):
+    """A GraphQL API answered with errors."""
+
+    reason = "graphql"
+
+    def __init__(self, message: str, *, passing: bool) -> None:
+        """``passing``: another try may help."""
+        super().__init__(message)
+        self.retryable = passing
+
+
 class StoreError(CrawlframeError):
     """The file store cannot be used."""
 

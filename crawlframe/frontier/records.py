@@ -85,7 +85,7 @@ class Signal(NamedTuple):
     comes before, from a fetch that has just begun."""
 
     kind: int = NOTHING
-    # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: its age;
+    # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: age;
     # QUOTA, for an answer that allows few more requests: time until the next one
     ms: float = 0
     address: str = ""  # the IP address that it went to, if the frontier should know of it

@@ -88,7 +88,12 @@ def run(
     if isinstance(request, Request) and callback is not None:
         request = request.replace(callback=_name(callback))
     given = Given(download, knows_targets=not isinstance(got, Response))
-    trial = Trial(spider, given, arguments, middlewares=middlewares, pipelines=pipelines)
+    trial = Trial(
+        *(spider, given, arguments),
+        middlewares=middlewares,
+        pipelines=pipelines,
+        tokens=isinstance(got, Request),
+    )
     return trial.run(request, attempts)
 
 

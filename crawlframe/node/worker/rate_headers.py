@@ -1,6 +1,6 @@
 """Rate headers: how many more requests an API allows, and until when, as its responses say.
 
-They are read in the three forms in use: ``RateLimit`` of the IETF draft (``"default";r=50;t=30``, and
+They are read in the forms in use: ``RateLimit`` of the IETF draft (``"default";r=50;t=30``, and
 ``limit=100, remaining=50, reset=30`` before), ``RateLimit-Remaining`` and ``-Reset``, and
 ``X-RateLimit-Remaining`` and ``-Reset``, whose reset is in seconds or a time."""
 
