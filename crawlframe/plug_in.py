@@ -12,6 +12,8 @@ from typing import NamedTuple, Protocol
 
 from multidict import CIMultiDict
 
+__all__ = ["PlugInDownloader", "Reply", "Transfer"]
+
 
 class Reply(NamedTuple):
     """A response, as ``Transfer.receive`` makes it. ``body``: as sent; None if it is too large;

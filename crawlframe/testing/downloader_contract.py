@@ -47,6 +47,8 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.testing.hostile_server import LARGE, TEXT, HostileServer
 
+__all__ = ["DownloaderContract"]
+
 ONE = (ipaddress.ip_network("127.0.0.1/32"),)  # the address of the server
 MEGABYTE = 1 << 20
 AT_ONCE = 40  # fetches
