@@ -18,6 +18,7 @@ from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
 from crawlframe import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
+from crawlframe.file_place import in_s3
 from crawlservice import project
 from crawlservice.connections.database_url import database_config
 from crawlservice.outside_settings import ENGINE_APPS
@@ -105,7 +106,9 @@ project.load_environment(BASE_DIR)
 
 CRAWLFRAME = Settings.from_env()
 VAR_DIR = BASE_DIR / CRAWLFRAME.var_dir
-FILES = str(BASE_DIR / CRAWLFRAME.files) if CRAWLFRAME.files else ""
+FILES = CRAWLFRAME.files
+if FILES and not in_s3(FILES):
+    FILES = str(BASE_DIR / FILES)
 CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR, files=FILES)
 REDIS_URL = _text("REDIS_URL")  # "" = the embedded server
 

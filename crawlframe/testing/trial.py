@@ -16,8 +16,8 @@ from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pipelines import Pipelines
 from crawlframe.request import Request
 from crawlframe.spider import Spider, build, describe
-from crawlframe.task_life import Summary
 from crawlframe.spiders.access_token import AccessToken
+from crawlframe.task_life import Summary
 from crawlframe.testing.one_task import OneTask
 from crawlframe.testing.result import Result
 
@@ -38,7 +38,8 @@ class Trial:
         settings: Settings | None = None,
         tokens: bool = True,
     ) -> None:
-        """``tokens``: a token is asked for if the spider needs one. Raises SpiderError if a node would refuse the spider."""
+        """``tokens``: a token is asked for if the spider needs one. Raises SpiderError if a node
+        would refuse the spider."""
         self._object = None if isinstance(spider, type) else spider
         self._kind = spider if isinstance(spider, type) else type(spider)
         describe(self._kind)
