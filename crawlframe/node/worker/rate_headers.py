@@ -17,6 +17,7 @@ from typing import NamedTuple
 from crawlframe.response import Response
 
 LONGEST = 25 * 3600.0  # seconds: the quota of a day, and some; what is longer is a mistake
+MARGIN = 0.5  # seconds after a reset, which most servers round
 EPOCH = 1_000_000_000  # numbers from here on are seconds since 1970, from 1000 times that on ms
 
 _PAIRS = (
@@ -37,7 +38,7 @@ class Quota(NamedTuple):
     @property
     def gap(self) -> float:
         """Seconds until the next request, if those that remain are spread evenly."""
-        return self.reset / (self.remaining + 1)
+        return self.reset / (self.remaining + 1) if self.remaining else self.reset + MARGIN
 
 
 def quota_of(response: Response) -> Quota | None:
