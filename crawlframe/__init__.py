@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from crawlframe.link_extractor import LinkExtractor
     from crawlframe.spiders.crawl import CrawlSpider, Rule
     from crawlframe.spiders.feeds import CSVFeedSpider, XMLFeedSpider
+    from crawlframe.spiders.graphql import GraphQLSpider
     from crawlframe.spiders.json_api import JSONSpider
     from crawlframe.spiders.next_page import Cursor, LinkHeader, NextURL, Offset, PageNumber
     from crawlframe.spiders.sitemap import SitemapSpider
@@ -31,6 +32,7 @@ __all__ = [
     "DropItem",
     "Expect",
     "FetchError",
+    "GraphQLSpider",
     "JSONSpider",
     "Link",
     "LinkExtractor",
@@ -60,6 +62,7 @@ _LATER = {
     "CSVFeedSpider": "crawlframe.spiders.feeds",
     "CrawlSpider": "crawlframe.spiders.crawl",
     "Cursor": "crawlframe.spiders.next_page",
+    "GraphQLSpider": "crawlframe.spiders.graphql",
     "JSONSpider": "crawlframe.spiders.json_api",
     "Link": "crawlframe.href",
     "LinkExtractor": "crawlframe.link_extractor",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlframe.errors import ConfigError
+from crawlframe.file_place import check_files
 from crawlframe.identity.contact import check_contact, default_user_agent
 from crawlframe.identity.signing import AGENTS, agent_of, check_origin
 
@@ -75,6 +76,7 @@ class Settings:
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
+    files: str = ""  # directory of saved files, or s3://bucket/path; "" = files in var_dir
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: str = "INFO"
 
@@ -112,6 +114,7 @@ class Settings:
             )
         if self.cache not in CACHES:
             raise ConfigError(f"CRAWLFRAME_CACHE={self.cache!r} must be on, refresh or empty")
+        check_files(self.files)
         for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")

@@ -258,6 +258,48 @@ class UsageDenied(Excluded):
     reason = "usage"
 
 
+class FileRefused(FetchError):
+    """The file is of another type than those that the request saves."""
+
+    reason = "file_type"
+    retryable = False
+
+
+class FileNotStored(FetchError):
+    """The file could not be written to the file store, which is full or away."""
+
+    reason = "file_store"
+
+
+class DownloaderFailed(FetchError):
+    """A plug-in downloader cannot be loaded, or raised an error that is not a FetchError."""
+
+    reason = "downloader"
+    retryable = False
+
+
+class TokenRefused(FetchError):
+    """An API gave no token."""
+
+    reason = "token"
+    retryable = False
+
+
+class GraphQLFailed(FetchError):
+    """A GraphQL API answered with errors."""
+
+    reason = "graphql"
+
+    def __init__(self, message: str, *, passing: bool) -> None:
+        """``passing``: another try may help."""
+        super().__init__(message)
+        self.retryable = passing
+
+
+class StoreError(CrawlframeError):
+    """The file store cannot be used."""
+
+
 class CacheUnusable(CrawlframeError):
     """The development cache cannot be read or written."""
 

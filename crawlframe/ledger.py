@@ -31,6 +31,11 @@ class TablesChanged(CrawlframeError):
     """The table of a model item has other columns than the model: it is migrated for other code."""
 
 
+class FilesGone(CrawlframeError):
+    """A file that these pages have saved was pruned before they could name it: they must be fetched
+    again."""
+
+
 class StoredRecipe(NamedTuple):
     """A recipe of the database, in the version that is current. ``text`` is JSON."""
 
@@ -149,7 +154,7 @@ class Ledger(Protocol):
     def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         """Writes ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
         Returns the row that the ledger now has for each outcome. Repeating it changes nothing.
-        Raises TablesChanged."""
+        Raises TablesChanged and FilesGone."""
 
     def last_start_part(self, task: int) -> StartPart | None:
         """The last part that was recorded of what the task's ``start`` yields."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from crawlframe.errors import BadRequest, MissingCode
+from crawlframe.files.media_type import PATTERN
 
 MAX_TIMEOUT = 86_400  # seconds
 
@@ -18,7 +19,8 @@ class Options(NamedTuple):
     each redirect too; ``retries`` are further attempts. ``redirects`` is how many are followed;
     with 0 the redirecting response goes to the callback. ``handle`` are the statuses besides 2xx
     for which the callback is called. ``session`` is the name of the cookie jar within the task.
-    ``max_body`` is in bytes, also after decompression."""
+    ``max_body`` is in bytes, also after decompression. ``save``: the body goes into the file store;
+    True, or the media types that do."""
 
     timeout: float | None = None
     retries: int | None = None
@@ -26,6 +28,7 @@ class Options(NamedTuple):
     handle: tuple[range, ...] | None = None
     session: str | None = None
     max_body: int | None = None
+    save: Literal[True] | tuple[str, ...] | None = None
 
     def handles(self, status: int) -> bool | None:
         """Whether the callback is called for this status; None: the settings decide."""
@@ -52,6 +55,7 @@ def check_options(
     handle: Any,
     session: Any,
     max_body: Any,
+    save: Any = None,
 ) -> Options:
     """The options of the request for ``url``. Raises BadRequest."""
     if timeout is not None and not (_is_number(timeout) and 0 < timeout <= MAX_TIMEOUT):
@@ -65,7 +69,8 @@ def check_options(
         words = "a name of up to 100 letters, digits, '_', '.' and '-'"
         raise _wrong(url, "session", words, session)
     parts = None if handle is None else _ranges(url, handle)
-    return Options(timeout, retries, redirects, parts, session, max_body)
+    types = None if save is None or save is False else _types(url, save)
+    return Options(timeout, retries, redirects, parts, session, max_body, types)
 
 
 def read_options(url: str, given: Mapping[str, Any]) -> Options:
@@ -104,6 +109,20 @@ def _ranges(url: str, handle: Any) -> tuple[range, ...]:
         else:
             parts.append(range(status, status + 1))
     return tuple(parts)
+
+
+def _types(url: str, save: Any) -> Literal[True] | tuple[str, ...]:
+    if save is True:
+        return True
+    types = [save] if isinstance(save, str) else save
+    if not isinstance(types, list | tuple) or not types or not all(map(_is_media_type, types)):
+        words = 'True, or the media types that are saved, such as ["image/*", "application/pdf"]'
+        raise _wrong(url, "save", words, save)
+    return tuple(kind.lower() for kind in types)
+
+
+def _is_media_type(kind: Any) -> bool:
+    return isinstance(kind, str) and PATTERN.fullmatch(kind.lower()) is not None
 
 
 def _is_integer(value: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from crawlframe.budgets import DEPTH_LIMIT, NOFOLLOW, UNFOLLOWED, ByteBudget, TrapSighting
 from crawlframe.errors import BadRequest, DropItem, SpiderError
+from crawlframe.files.saved_file import SavedFile
 from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.model_items import ModelItem, is_model, model_item
 from crawlframe.record import Errand, Hop
@@ -73,6 +74,7 @@ class Outcome:
     left: bytes = b""  # the record as it was claimed, if the new one may not be longer
     usage: dict[str, Any] | None = None  # what the page says about its use, as it is recorded
     items: list[bytes] = field(default_factory=list)  # JSON
+    files: list[SavedFile] = field(default_factory=list)  # in the file store already
     models: dict[int, ModelItem] | None = None  # those of the items that are model instances
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)
@@ -97,7 +99,7 @@ class Outcome:
         self.verdict, self.reason, self.detail, self.delay = verdict, reason, detail, delay
         if verdict is not Verdict.DONE:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
-            self.stats, self.closing, self.models = None, "", None
+            self.stats, self.closing, self.models, self.files = None, "", None, []
         return self
 
     def refuse_link(self, reason: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Never
 import msgpack
 
 from crawlframe import record
+from crawlframe.downloaders import installed, misfit
 from crawlframe.errors import BadRequest
 from crawlframe.head import check_head, check_method, cookies_of
 from crawlframe.links import canonical, host_of, normalise
@@ -54,9 +55,9 @@ class Request:
     enums, lists, tuples, dicts, sets, and dataclasses, attrs and pydantic objects whose classes are
     defined at the top level of modules. Higher ``priority`` (-1000..1000) is fetched earlier.
     ``dont_filter`` fetches a URL again that the task has seen. ``delay`` is the minimum number of
-    seconds to wait before it is fetched. ``downloader`` is "curl" or "requests"; None means the
-    spider's setting, as it does for ``timeout``, ``retries``, ``redirects``, ``handle``,
-    ``session`` and ``max_body``: see Options, as which they are kept in ``options``.
+    seconds to wait before it is fetched. ``downloader`` is "curl", "requests" or a plug-in;
+    None means the spider's setting, as it does for ``timeout``, ``retries``, ``redirects``,
+    ``handle``, ``session`` and ``max_body``, which are kept in ``options``, with ``save``.
 
     Requests are equal if they send the same and run the same, with the same data; they cannot be
     members of sets or keys of dicts.
@@ -107,6 +108,7 @@ class Request:
         handle: Iterable[int | range] | None = None,
         session: str | None = None,
         max_body: int | None = None,
+        save: bool | str | Iterable[str] | None = None,
         depth: int = 0,
         **unknown: Never,
     ) -> None:
@@ -128,7 +130,7 @@ class Request:
         self.delay = delay
         self.downloader = downloader
         self.depth = depth
-        options = (timeout, retries, redirects, handle, session, max_body)
+        options = (timeout, retries, redirects, handle, session, max_body, save)
         self.options = NO_OPTIONS if options == NO_OPTIONS else check_options(self.url, *options)
         if json is not None or form is not None:
             self._set_payload(json, form)
@@ -170,16 +172,14 @@ class Request:
             self.method = "POST"
 
     def check(self) -> None:
-        """Raises BadRequest when a field that is sent is wrong, also one changed since it
-        was made."""
+        """Raises BadRequest when a field that is sent is wrong, or was changed to be."""
         check_method(self.url, self.method)
         if not isinstance(self.priority, int):
             raise BadRequest(f"request {self.url}: priority must be an int, not {self.priority!r}")
-        if self.downloader not in (None, "curl", "requests"):
-            raise BadRequest(
-                f"request {self.url}: downloader must be 'curl' or 'requests', "
-                f"not {self.downloader!r}"
-            )
+        if self.downloader is not None and (problem := misfit(self.downloader)):
+            raise BadRequest(f"request {self.url}: {problem}")
+        if self.options.save and self.method == "HEAD":
+            raise BadRequest(f"request {self.url}: save needs a body, which HEAD does not get")
         check_head(self.url, self.headers, self.cookies)
 
     @property
@@ -247,7 +247,7 @@ class Request:
         request.cb_kwargs = extra.get("cb_kwargs") or {}
         request.meta = extra.get("meta") or {}
         request.errback = extra.get("errback")
-        request.downloader = extra.get("downloader")
+        request.downloader = installed(extra.get("downloader"))
         options = extra.get("options")
         request.options = NO_OPTIONS if options is None else read_options(request.url, options)
         request.delay = 0

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+    from crawlframe.files.saved_file import SavedFile
     from crawlframe.page_data import PageData
     from crawlframe.robots.tdmrep import Reservation
     from crawlframe.robots.usage import Usage
@@ -53,6 +54,7 @@ class Response:
     usage: Usage | None = None
     reservation: Reservation | None = None  # what the tdmrep.json says that was asked
     nofollow: Nofollow | None = None  # set if the spider obeys it
+    file: SavedFile | None = None  # the body, if it went into the file store
     # Method, URL and headers of the transfer; None: a middleware or the cache made the response.
     sent: tuple[str, str, list[tuple[str, str]]] | None = None
 
@@ -86,6 +88,11 @@ class Response:
         return self.request.cb_kwargs
 
     @property
+    def size(self) -> int:
+        """Bytes of the body, or of the file."""
+        return self.file.size if self.file is not None else len(self.body)
+
+    @property
     def ok(self) -> bool:
         """True if the status is 2xx."""
         return 200 <= self.status < 300
@@ -100,8 +107,6 @@ class Response:
         """The kind of body, from its Content-Type or else from its first bytes: "html", "xml",
         "json", "text" or "binary"."""
         return kind_of(self._essence, self.body)
-
-    # -- text and data ----------------------------------------------------------------------------
 
     @cached_property
     def encoding(self) -> str:
@@ -131,10 +136,7 @@ class Response:
         or TooDeep."""
         return self._json
 
-    # -- parsers ----------------------------------------------------------------------------------
-
-    # None begins a page that would take it too long: TooDeep or TooComplex is raised instead.
-
+    # No parser begins a page that would take it too long: TooDeep or TooComplex is raised instead.
     @cached_property
     def _html(self) -> bytes:
         """The text that HTML parsers read."""
@@ -220,8 +222,6 @@ class Response:
         from crawlframe.page_data import PageData
 
         return PageData(self)
-
-    # -- links ------------------------------------------------------------------------------------
 
     @cached_property
     def base_url(self) -> str:

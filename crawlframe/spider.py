@@ -13,6 +13,7 @@ import msgspec
 
 from crawlframe import porting
 from crawlframe.budgets import Budgets, without_none
+from crawlframe.downloaders import misfit
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.expect import Expect, expectation
 from crawlframe.middleware import Middleware, SyncMiddleware
@@ -56,9 +57,11 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
     headers: dict[str, str] = {}
     user_agent: str | None = None
-    downloader: str = "curl"  # or "requests"
+    downloader: str = "curl"  # or "requests", or the name of a plug-in
     max_body: int = 32 << 20  # bytes, also after decompression
     max_redirects: int = 10
+    max_file: int = 1 << 30  # bytes of a saved file, as sent and after decompression
+    file_timeout: float = 3600.0  # seconds for one fetch whose body is saved
     cookies: bool = True
     robots: bool = True  # obey the robots.txt of each host
     # What the pages are for: those that deny it end before the callback.
@@ -78,15 +81,13 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
                 raise ValueError("delay must not be negative")
             if self.min_delay:
                 raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
-        for name in ("concurrency", "timeout", "max_body"):
+        for name in ("concurrency", "timeout", "max_body", "max_file", "file_timeout"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0")
         if self.purpose and not self.robots:
             raise ValueError("purpose needs robots, because robots.txt says what pages are for")
         if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
             raise ValueError("failed_share must be from 0 to 1")
-        if self.downloader not in ("curl", "requests"):
-            raise ValueError(f"downloader must be 'curl' or 'requests', not {self.downloader!r}")
 
 
 class Spider:
@@ -116,8 +117,7 @@ class Spider:
     that keep state on ``self``. When that worker dies, ends or is replaced by a reload, the next
     one takes over, and ``self`` begins anew there.
 
-    ``expect`` is an Expect: what the author expects of each run.
-    """
+    ``expect`` is an Expect: what the author expects of each run."""
 
     name: ClassVar[str] = ""
     start_urls: ClassVar[Iterable[str]] = ()
@@ -208,9 +208,13 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
     if problem := porting.misuse_in_settings(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
-        return msgspec.convert(without_none(given), SpiderSettings, strict=False)
+        settings = msgspec.convert(without_none(given), SpiderSettings, strict=False)
     except msgspec.ValidationError as error:
         raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
+    # Not where they are read that another node has published, which may have more plug-ins.
+    if problem := misfit(settings.downloader):
+        raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
+    return settings
 
 
 def argument_type(

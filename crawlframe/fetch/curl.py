@@ -182,7 +182,11 @@ class CurlDownloader:
 
     def _failed(self, handle: Handle, journey: Journey, error: pycurl.error) -> Answer:
         code, detail = error.args[0], str(error.args[1])
-        if code == pycurl.E_FILESIZE_EXCEEDED:
+        if failure := handle.failure:
+            self._put_back(handle)
+            raise failure
+        # A body of an error in place of a file may be as large as a page.
+        if code in (pycurl.E_FILESIZE_EXCEEDED, pycurl.E_WRITE_ERROR):
             answer = handle.answer()
             self._put_back(handle)
             return answer._replace(body=None)

@@ -16,11 +16,13 @@ import certifi
 import pycurl
 from multidict import CIMultiDict
 
+from crawlframe.errors import FetchError
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, waker
 from crawlframe.fetch.pins import FORGET, Pin
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
+from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import target_of
 
@@ -41,10 +43,11 @@ class Handle:
         self.curl = pycurl.Curl()
         self.refused = ""
         self.unopened = ""
+        self.failure: FetchError | None = None  # why the body of a saved file was not taken
         self.own_connection = False
         self._guard = guard
         self._plain = True
-        self._caps: tuple[int, FetchLimits] | None = None
+        self._caps: tuple[int, FetchLimits, int] | None = None
         self._lines: list[bytes] = []
         self._head: list[bytes] = []
         self._body = BytesIO()
@@ -53,6 +56,7 @@ class Handle:
         self._paused = False
         self._loop: asyncio.AbstractEventLoop
         self._account: Account
+        self._saving: Saving | None = None
         self._send_time: SendTime
         self._set_fixed()
 
@@ -84,7 +88,8 @@ class Handle:
         """Prepares the next transfer, which has ``seconds``."""
         setopt = self.curl.setopt
         self._loop = asyncio.get_running_loop()
-        self._account = journey.account
+        self._account, self._saving = journey.account, journey.saving
+        self._saves: bool | None = None
         self._send_time = journey.send_time
         self.own_connection = own_connection
         if own_connection:
@@ -102,13 +107,16 @@ class Handle:
             self.pinned = pin.due(own_connection)
             if self.pinned:
                 setopt(pycurl.RESOLVE, [pin.line])
-        caps = (math.ceil(seconds * 1000), journey.limits)
+        limits, saving = journey.limits, journey.saving
+        self._most_in_memory = limits.max_body
+        most = limits.max_body if saving is None else max(limits.max_body, saving.limit)
+        caps = (math.ceil(seconds * 1000), limits, most)
         if caps != self._caps:  # setting only what changed saves time
             self._caps = caps
             setopt(pycurl.TIMEOUT_MS, caps[0])
             setopt(pycurl.CONNECTTIMEOUT_MS, math.ceil(journey.limits.connect * 1000))
             setopt(pycurl.LOW_SPEED_TIME, math.ceil(journey.limits.stall))
-            setopt(pycurl.MAXFILESIZE_LARGE, journey.limits.max_body)
+            setopt(pycurl.MAXFILESIZE_LARGE, caps[2])
         lines = [_line(name, value) for name, value in journey.headers_to_send()]
         if journey.method != "GET" or journey.body is not None:
             self._set_method(journey, lines)
@@ -134,23 +142,24 @@ class Handle:
         setopt(pycurl.CUSTOMREQUEST, journey.method)
 
     def answer(self) -> Answer:
+        # The value of a BytesIO shares its buffer and is not a copy.
+        body = self._body.getvalue()
+        status = self.curl.getinfo(pycurl.RESPONSE_CODE)
+        return Answer(status, self._headers()[1], body, self.curl.getinfo(pycurl.PRIMARY_IP))
+
+    def _headers(self) -> tuple[bytes, CIMultiDict[str]]:
+        """The status line and the headers."""
         headers: list[tuple[str, str]] = []
+        first = b""
         in_head = False  # 1xx responses may come before the head, trailers after it
         for line in self._head:
             if line[:5] == b"HTTP/" and not in_head:
-                headers, in_head = [], True
+                headers, in_head, first = [], True, line
             elif line in _BLANK:
                 in_head = False
             elif in_head and (header := _header(line)):
                 headers.append(header)
-        status = self.curl.getinfo(pycurl.RESPONSE_CODE)
-        # The value of a BytesIO shares its buffer and is not a copy.
-        return Answer(
-            status,
-            CIMultiDict(headers),
-            self._body.getvalue(),
-            self.curl.getinfo(pycurl.PRIMARY_IP),
-        )
+        return first, CIMultiDict(headers)
 
     def clear(self) -> None:
         self._turn += 1
@@ -159,6 +168,7 @@ class Handle:
         self._head.clear()
         self._body = BytesIO()
         self.refused = self.unopened = ""
+        self.failure = self._saving = None
         if not self._plain:
             self.curl.reset()
             self._caps, self._lines = None, []
@@ -184,12 +194,29 @@ class Handle:
 
     def _take(self, chunk: bytes) -> int | None:
         """Called by libcurl for each part of the body, again with the same when it was paused."""
+        if self._saving is not None and (taken := self._save(self._saving, chunk)) is not None:
+            return taken
         if self._account.take(len(chunk), self._wake):
             self._body.write(chunk)
             return None
         self._paused = True
         self._loop.call_soon(self._lift_timeout, self._turn)
         return pycurl.WRITEFUNC_PAUSE  # type: ignore[no-any-return]
+
+    def _save(self, saving: Saving, chunk: bytes) -> int | None:
+        """The number of bytes taken, 0 if the transfer must end. None: the response is not one that
+        is saved, and they belong into memory."""
+        try:
+            if self._saves is None:
+                line, headers = self._headers()  # libcurl tells the status only in the end
+                self._saves = saving.begin(int(line.split(None, 2)[1]), headers)
+            if not self._saves:
+                return None if self._body.tell() + len(chunk) <= self._most_in_memory else 0
+            saving.write(chunk)
+        except FetchError as error:
+            self.failure = error
+            return 0
+        return len(chunk)
 
     def _wake(self) -> None:
         """Called, in any thread, when there is memory for the rest."""

@@ -264,6 +264,12 @@ class _Turn:
         return response
 
 
+def layers_of(spider: object) -> tuple[Any, ...]:
+    """The layers that belong to a spider's object, and not to its class; inside of those."""
+    layers: tuple[Any, ...] = getattr(spider, "_layers", tuple)()
+    return layers
+
+
 def _fixed_parts(request: Request) -> list[Any]:
     parts = [getattr(request, name) for name in FIXED]
     return parts + [getattr(request.options, name) for name in FIXED_OPTIONS]

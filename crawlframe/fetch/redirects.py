@@ -17,9 +17,11 @@ from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
+from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
+from crawlframe.fetch.sent import Sent
 from crawlframe.identity.identity import Identity
-from crawlframe.links import host_of, hostname_of, join
+from crawlframe.links import hostname_of, join
 from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -31,10 +33,6 @@ LARGE = 1 << 18
 # Methods that may be sent again if it is unknown whether the server received them (RFC 9110,
 # 9.2.2).
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-
-_OF_ONE_HOST = frozenset({"authorization", "cookie", "host", "proxy-authorization"})
-_OF_A_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-length",
-                        "content-location", "transfer-encoding"})  # fmt: skip
 
 
 Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent
@@ -57,29 +55,6 @@ class Redirected(BaseException):
 class Challenged(BaseException):
     """A fetch with a paced trail ended with a challenge that the same request can answer, sent
     again. It is no Exception, as Redirected."""
-
-
-class Sent(NamedTuple):
-    """What is sent for a request, or for one of its redirects."""
-
-    url: str
-    method: str
-    body: bytes | None
-    headers: Mapping[str, str]
-    cookies: Mapping[str, str]  # the request's own
-
-    def after(self, hop: Hop) -> Sent:
-        """What is sent to the target of a redirect: GET without a body where browsers do that, and
-        nothing that was meant for this host only to another."""
-        _, method, body, headers, cookies = self
-        status, target = hop
-        if (status in (301, 302) and method == "POST") or (
-            status == 303 and method not in ("GET", "HEAD")
-        ):
-            method, body, headers = "GET", None, _without(headers, _OF_A_BODY)
-        if not _same_host(self.url, target):
-            headers, cookies = _without(headers, _OF_ONE_HOST), {}
-        return Sent(target, method, body, headers, cookies)
 
 
 class Trail:
@@ -144,11 +119,12 @@ class Journey:
         trail: Trail | None = None,
         identity: Identity | None = None,
         send_time: SendTime | None = None,
+        saving: Saving | None = None,
     ) -> None:
         """``account`` counts the body, including that of the response; its owner closes it.
         ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
         target of its last redirect. ``identity`` signs each transfer, and logs it in.
-        ``send_time``: of its transfers."""
+        ``send_time``: of its transfers. ``saving``: the body is saved as a file."""
         self.account = account or Account(TransferMemory())
         self.url = request.url
         self.method = request.method
@@ -168,6 +144,7 @@ class Journey:
         self._sent: tuple[str, str, list[tuple[str, str]]] | None = None
         self._started = time.monotonic()
         self.send_time = send_time or SendTime()
+        self.saving = saving
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is not a redirect. Raises FetchError, Redirected and
@@ -178,6 +155,8 @@ class Journey:
                 del answer  # it holds a body
                 self.account.settle(0)
                 answer = await self._make(transfer)
+            if self.saving is not None and await self.saving.finish(*answer[:3]):
+                answer = answer._replace(body=b"")
             body = answer.body
             if body is None or (body and "Content-Encoding" in answer.headers):
                 body = await self._decoded(answer)
@@ -198,6 +177,7 @@ class Journey:
             address=answer.address,
         )
         response.sent = self._sent
+        response.file = None if self.saving is None else self.saving.file
         return response
 
     async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:
@@ -273,6 +253,8 @@ class Journey:
             cookie = own_header(self.url, self._cookies)
         if cookie and not any(name.lower() == "cookie" for name, _ in headers):
             headers.append(("Cookie", cookie))
+        if self.saving is not None:
+            headers += self.saving.headers_for(self.url, self.where, headers)
         if self._identity is not None:
             added = self._identity.headers_for(self.url, self.method, headers)
             self._authorization = added[0][1] if added and added[0][0] == "Authorization" else ""
@@ -325,16 +307,6 @@ def header_bytes(value: str) -> bytes:
         return value.strip().encode("latin-1")
     except UnicodeEncodeError:
         return value.strip().encode("utf-8", "replace")
-
-
-def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
-    return {name: value for name, value in headers.items() if name.lower() not in names}
-
-
-def _same_host(url: str, target: str) -> bool:
-    """Whether the target may receive what was meant for the first one: not if it is unencrypted."""
-    downgraded = url.startswith("https:") and target.startswith("http:")
-    return host_of(url) == host_of(target) and not downgraded
 
 
 def _readable(location: str) -> str:

@@ -153,7 +153,7 @@ class RequestsDownloader:
             return running.result()
         finally:
             transfer.abort()  # no effect on one that is done
-            running.add_done_callback(_ignore)
+            running.add_done_callback(lambda done: done.cancelled() or done.exception())
             running.cancel()
             self._active.discard(transfer)
 
@@ -287,8 +287,12 @@ class _Transfer:
                 raise ConnectionAbortedError("the fetch was given up")
 
     def _read(self, response: requests.Response) -> Answer:
-        raw = response.raw
+        raw, saving = response.raw, self.journey.saving
         headers: CIMultiDict[str] = CIMultiDict(raw.headers.items())
+        if saving is not None and saving.begin(response.status_code, headers):
+            for part in raw.stream(CHUNK, decode_content=False):
+                saving.write(part)
+            return Answer(response.status_code, headers, b"")
         limit = self.journey.limits.max_body
         length = headers.get("Content-Length", "")
         if length.isdigit() and int(length) > limit and self.journey.method != "HEAD":
@@ -329,12 +333,6 @@ def _add_session_cookies(session: requests.Session, url: str, headers: dict[str,
             more.append(pair)
     if more:
         headers["Cookie"] = "; ".join([*([ours] if ours else []), *more])
-
-
-def _ignore(running: asyncio.Future[Answer]) -> None:
-    """Consumes the result of a thread that nobody waits for."""
-    if not running.cancelled():
-        running.exception()
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -76,7 +76,8 @@ class Claimed(NamedTuple):
         return ""
 
 
-NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT = range(6)  # kinds of signals
+NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT, QUOTA = range(7)  # kinds of signals
+ANSWERS = (ANSWERED, QUOTA)  # of hosts that neither refuse nor block
 
 
 class Signal(NamedTuple):
@@ -84,7 +85,8 @@ class Signal(NamedTuple):
     comes before, from a fetch that has just begun."""
 
     kind: int = NOTHING
-    # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: its age
+    # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: age;
+    # QUOTA, for an answer that allows few more requests: time until the next one
     ms: float = 0
     address: str = ""  # the IP address that it went to, if the frontier should know of it
 

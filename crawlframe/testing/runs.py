@@ -23,6 +23,7 @@ from crawlframe.spider import Spider, SpiderSettings
 from crawlframe.task_life import Summary
 from crawlframe.testing.inputs import URL
 from crawlframe.testing.result import Result
+from crawlframe.testing.saved_body import saved
 from crawlframe.testing.trial import Trial
 
 Download = Callable[[Request], Response | Awaitable[Response]]
@@ -87,7 +88,12 @@ def run(
     if isinstance(request, Request) and callback is not None:
         request = request.replace(callback=_name(callback))
     given = Given(download, knows_targets=not isinstance(got, Response))
-    trial = Trial(spider, given, arguments, middlewares=middlewares, pipelines=pipelines)
+    trial = Trial(
+        *(spider, given, arguments),
+        middlewares=middlewares,
+        pipelines=pipelines,
+        tokens=isinstance(got, Request),
+    )
     return trial.run(request, attempts)
 
 
@@ -111,6 +117,7 @@ class Given(Downloader):
         check: Check | None = None,
         trail: Trail | None = None,
         send_time: SendTime | None = None,
+        rid: bytes = b"",
     ) -> Response:
         """Raises Redirected instead of returning a redirect, and FetchError for one that is not
         followed, as a Downloader does."""
@@ -134,6 +141,8 @@ class Given(Downloader):
 
         limits = limits_of(request, settings)
         await Journey(request, limits, {}, None, allowed, trail=trail).run(transfer)
+        if request.options.save and response.ok and response.file is None:
+            response.file, response.body = saved(response, request.options.save), b""
         return response
 
 

@@ -12,6 +12,7 @@ from crawlservice.api import (
     errors,
     events,
     exports,
+    files,
     hosts,
     items,
     labels,
@@ -46,7 +47,8 @@ api = NinjaAPI(
 errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
-    tasks, quality, labels, log, items, tables, pages, error_groups, spiders, nodes, hosts,
+    tasks, quality, labels, log, items, tables, pages, files, error_groups,
+    spiders, nodes, hosts,
     schedules, events, alerts, alert_rules, exports,
 )  # fmt: skip
 for part in PARTS:

@@ -28,6 +28,7 @@ from crawlframe.outcome import Outcome, Verdict
 from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
+from crawlservice.files import rows as files
 from crawlservice.identity.papers import StoredPapers
 from crawlservice.ledger import error_causes, host_stats, model_rows, robots, starts
 from crawlservice.ledger.ending import end, summary_of
@@ -150,9 +151,11 @@ def _write(
     """Returns the rids of the rows that this call wrote, and what their tasks have spent.
     ``modelled``: those with model items, in the order in which they were handed over."""
     more = [o for o in outcomes if o.stats or o.closing or o.budget or o.trap]
-    with transaction.atomic() if more or modelled else nullcontext():
+    saved = [o for o in outcomes if o.files]
+    with transaction.atomic() if more or modelled or saved else nullcontext():
         stats.fit(more)
         won = insert(outcomes)
+        files.add(outcome for outcome in saved if outcome.rid in won)
         if modelled:
             model_rows.save(outcome for outcome in modelled if outcome.rid in won)
         ours = [outcome for outcome in more if outcome.rid in won]

@@ -1,6 +1,6 @@
-"""The source of truth: tasks with labels and schedules, the ledger and its items, logs, hosts, the
-cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, recipes,
-the quality of runs, errors over tasks, what is decided about spiders, and our identity."""
+"""The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
+the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins,
+recipes, the quality of runs, errors over tasks, what is decided about spiders, and our identity."""
 
 from crawlservice.models.alert import (
     OPEN,
@@ -15,6 +15,7 @@ from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.error import BulkRetry, ErrorGroup
 from crawlservice.models.export import EXPORT_NAME, Export, ExportFile
+from crawlservice.models.file import MEDIA_TYPE, PageFile, StoredFile
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
@@ -30,12 +31,12 @@ from crawlservice.models.task import SPIDER, Run, Schedule, Task
 from crawlservice.models.view import QUERY, VIEW_NAME, SavedView
 
 __all__ = (
-    "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "OPEN",
-    "ORDERED", "QUERY", "SPIDER", "UNSENT", "VERSION", "VIEW_NAME", "WHY", "Action", "Alert",
-    "AlertMessage", "AlertNotice", "AlertRule", "AlertTarget", "BotKey", "BulkRetry", "Delivery",
-    "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
+    "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MEDIA_TYPE", "MODEL",
+    "NOTE", "OPEN", "ORDERED", "QUERY", "SPIDER", "UNSENT", "VERSION", "VIEW_NAME", "WHY", "Action",
+    "Alert", "AlertMessage", "AlertNotice", "AlertRule", "AlertTarget", "BotKey", "BulkRetry",
+    "Delivery", "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
     "Generation", "Host", "HostCredential", "Installation", "Item", "Label", "LogLine", "Page",
-    "Profile", "Recipe", "RecipeVersion", "RobotsFile", "RowChange", "RowDelivery", "Run",
-    "Sample", "SavedView", "Schedule", "SetupLink", "Severity", "Spent", "StartPart", "Stat",
-    "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
+    "PageFile", "Profile", "Recipe", "RecipeVersion", "RobotsFile", "RowChange", "RowDelivery",
+    "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity", "Spent", "StartPart", "Stat",
+    "StoredFile", "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
 )  # fmt: skip

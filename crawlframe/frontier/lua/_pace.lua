@@ -1,7 +1,7 @@
 -- Pace: what the signals of fetches mean for their host. This is the body of a function, which is only
 -- called where there is such a host, as defining all this takes longer than a short script. Nothing here calls Redis or looks at a clock:
 -- a host is a table with the fields of its hash that matter (load_host in _signals.lua). Times are ms.
-local ANSWERED, REFUSED, UNREACHABLE, BLOCKED = 1, 2, 3, 4  -- as in records.py
+local ANSWERED, REFUSED, UNREACHABLE, BLOCKED, QUOTA = 1, 2, 3, 4, 6  -- as in records.py
 
 -- The adaptive rate --------------------------------------------------------------------------------
 -- AIMD (Chiu and Jain 1989) in the form of CUBIC (RFC 9438), counted in requests in place of round
@@ -160,6 +160,15 @@ local function recover(host)
   host.f, host.u, host.s, host.p, host.r, host.why = 0, 0, 0, 0, 0, nil
 end
 
+-- The host answers, and allows few more requests: they go one at a time, each after a rest. `old`: it
+-- rests already, which may be for another reason.
+local function ration(host, ms, now, old)
+  host.r = math.max(host.r, now + ms)
+  if old and host.why and host.why ~= 'quota' then return end
+  host.p, host.f, host.s = 1, 0, 0
+  host.why = ms > PARKED_FOR and 'asked' or 'quota'
+end
+
 -- Changes a host by the signal of one fetch. ms: as in records.Signal.
 local function hear(host, kind, ms, now, bound)
   -- Of a host that rests, or of which a trial is to be made, it is an older request.
@@ -174,6 +183,11 @@ local function hear(host, kind, ms, now, bound)
     return
   end
   host.u = 0
+  if kind == QUOTA then
+    if on_trial then recover(host) end
+    ration(host, ms, now, old)
+    return
+  end
   if kind == ANSWERED or kind == BLOCKED and not (on_trial and host.why == 'blocked') then
     if on_trial then recover(host) elseif not old then host.f, host.s = 0, 0 end
   end

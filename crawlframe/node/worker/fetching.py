@@ -15,7 +15,7 @@ from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
 from crawlframe.fetch.send_time import SendTime
-from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, Claimed, Signal
+from crawlframe.frontier.records import ANSWERS, NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
 from crawlframe.links import host_of
 from crawlframe.node.worker.backoff import backoff
@@ -129,6 +129,7 @@ class Fetching:
                 check=check,
                 trail=trail,
                 send_time=send_time,
+                rid=outcome.rid,
             )
             try:
                 response = await judge.of(asked, transfer, send_time.elapsed)
@@ -136,7 +137,7 @@ class Fetching:
                 if replay is not None:
                     replay.keep_redirect(asked, trail)
                 raise
-            if replay is not None and judge.signal.kind == ANSWERED:  # neither refused nor blocked
+            if replay is not None and judge.signal.kind in ANSWERS:  # neither refused nor blocked
                 replay.keep(asked, response, crawl)
             if check is not None:
                 response.robots = check.rules
@@ -201,7 +202,7 @@ class Fetching:
                 outcome.end(Verdict.DEFER, error.reason, str(error), backoff(outcome.attempts))
                 return None
             if isinstance(error, Blocked) and error.response is not None:
-                outcome.status, outcome.size = error.response.status, len(error.response.body)
+                outcome.status, outcome.size = error.response.status, error.response.size
             raise
         outcome.signal = judge.signal
         if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
@@ -211,7 +212,7 @@ class Fetching:
         # workers.
         outcome.slot = keep = self._callbacks.is_slow(outcome.task, outcome.callback)
         outcome.fetch_ms = self._end(claimed, send_time, outcome.signal, keep)
-        outcome.status, outcome.size = response.status, len(response.body)
+        outcome.status, outcome.size = response.status, response.size
         outcome.cookies = crawl.cookies.changes()
         if outcome.redirects:
             Trail(request, outcome.redirects).complete(response)
@@ -219,6 +220,8 @@ class Fetching:
         if not crawl.handles(sent, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
         self._terms.read(response, sent, outcome, crawl.settings)
+        if response.file is not None:
+            outcome.files.append(response.file)
         return response
 
     def check_for(

@@ -14,14 +14,14 @@ from crawlframe.errors import FetchError, RobotsUnread
 from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.redirects import Check, Redirected, Trail
-from crawlframe.frontier.records import ANSWERED
+from crawlframe.frontier.records import ANSWERS
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.permits import LONGEST_WAIT, HostPermits
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.signalling import Judge
 from crawlframe.node.worker.site_files import Wait
 from crawlframe.outcome import Outcome
-from crawlframe.request import Request
+from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
 
@@ -115,8 +115,10 @@ class InlineFetch:
                 if replay is not None:
                     replay.keep_redirect(asked, trail)
                 raise
-        self._count(asked.host, len(response.body))
-        if replay is not None and judge.signal.kind == ANSWERED:
+        self._count(asked.host, response.size)
+        if response.file is not None and isinstance(outcome, Outcome):
+            outcome.files.append(response.file)
+        if replay is not None and judge.signal.kind in ANSWERS:
             replay.keep(asked, response, crawl)
         return response
 
@@ -145,6 +147,7 @@ class InlineFetch:
                         account,
                         check=self._check_for(asked, crawl),
                         trail=trail,
+                        rid=make_rid(crawl.spec.task, asked.fingerprint()),
                     )
                     try:
                         return await judge.of(asked, transfer, time.monotonic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 
 from crawlframe.errors import (
@@ -23,17 +24,20 @@ from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
     NO_SIGNAL,
+    QUOTA,
     REFUSED,
     UNREACHABLE,
     Signal,
 )
 from crawlframe.node.worker.backoff import retry_after
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.rate_headers import quota_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
 
 REFUSALS = 20  # times that a host may refuse a request, which then ends as an error
+FORBIDDEN = 403  # how some APIs refuse what exceeds their quota
 REFUSING = (429, 503)  # statuses that mean "later" for the whole host (RFC 6585 4, RFC 9110 15.6.4)
 NO_MEASURE = -1  # for an answer whose time says nothing
 
@@ -57,13 +61,22 @@ def signal_of_error(error: Exception) -> Signal:
     return Signal(ANSWERED, NO_MEASURE) if isinstance(error, _ANSWERED) else NO_SIGNAL
 
 
-def signal_of_response(response: Response, seconds: float, blocked: bool) -> Signal:
-    """What a response says that took so long; ``blocked``: its spider calls it a block."""
-    if response.status in REFUSING:
+def signal_of_response(
+    response: Response, seconds: float, blocked: bool, concurrency: int = 1
+) -> Signal:
+    """What a response says that took so long; ``blocked``: its spider calls it a block.
+    ``concurrency``: so many requests may be on their way, for which no quota may be left."""
+    quota = quota_of(response)
+    spent = quota is not None and quota.remaining == 0 and response.status == FORBIDDEN
+    if response.status in REFUSING or spent:
         asked = retry_after(response)
+        if asked is None and quota is not None and quota.remaining == 0:
+            asked = math.ceil(1000 * quota.reset)
         return Signal(REFUSED, NO_MEASURE if asked is None else asked)
     if blocked:
         return Signal(BLOCKED)
+    if quota is not None and quota.remaining <= concurrency and quota.reset > 0:
+        return Signal(QUOTA, math.ceil(1000 * quota.gap))
     return Signal(ANSWERED, NO_MEASURE if response.status >= 500 else round(1000 * seconds))
 
 
@@ -101,7 +114,8 @@ class Judge:
         else:  # what the spider handles is no block
             blocked = self._crawl.spider.is_blocked(response)
             blocked = blocked and not self._crawl.handles(request, response.status)
-        self.signal = signal_of_response(response, seconds, blocked)
+        concurrency = self._crawl.settings.concurrency
+        self.signal = signal_of_response(response, seconds, blocked, concurrency)
         if own and blocked and self.signal.kind == BLOCKED:
             block = Blocked(f"{response.url} ({response.status}) is a block, says is_blocked")
             block.response = response

@@ -170,7 +170,8 @@ class Worker:
         self._log.listen()
         self._send(WorkerReady(self._settings.concurrency))
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
-        chores = [self._loop.create_task(chore) for chore in (self._beat(), robots.watch())]
+        started = (self._beat(), robots.watch(), downloader.sweep())
+        chores = [self._loop.create_task(chore) for chore in started]
         await self._end.wait()
         starts.leave()
         for chore in chores:
