@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from crawlframe.errors import BadRequest, MissingCode
+from crawlframe.proxies.choice import check_choice
 
 MAX_TIMEOUT = 86_400  # seconds
 
@@ -18,7 +19,7 @@ class Options(NamedTuple):
     each redirect too; ``retries`` are further attempts. ``redirects`` is how many are followed;
     with 0 the redirecting response goes to the callback. ``handle`` are the statuses besides 2xx
     for which the callback is called. ``session`` is the name of the cookie jar within the task.
-    ``max_body`` is in bytes, also after decompression."""
+    ``max_body`` is in bytes, also after decompression. ``proxy`` is as ``check_choice`` has it."""
 
     timeout: float | None = None
     retries: int | None = None
@@ -26,6 +27,7 @@ class Options(NamedTuple):
     handle: tuple[range, ...] | None = None
     session: str | None = None
     max_body: int | None = None
+    proxy: str | None = None
 
     def handles(self, status: int) -> bool | None:
         """Whether the callback is called for this status; None: the settings decide."""
@@ -52,6 +54,7 @@ def check_options(
     handle: Any,
     session: Any,
     max_body: Any,
+    proxy: Any,
 ) -> Options:
     """The options of the request for ``url``. Raises BadRequest."""
     if timeout is not None and not (_is_number(timeout) and 0 < timeout <= MAX_TIMEOUT):
@@ -65,7 +68,12 @@ def check_options(
         words = "a name of up to 100 letters, digits, '_', '.' and '-'"
         raise _wrong(url, "session", words, session)
     parts = None if handle is None else _ranges(url, handle)
-    return Options(timeout, retries, redirects, parts, session, max_body)
+    if proxy is not None:
+        try:
+            proxy = check_choice(proxy)
+        except ValueError as error:
+            raise BadRequest(f"request {url}: proxy {error}") from None
+    return Options(timeout, retries, redirects, parts, session, max_body, proxy)
 
 
 def read_options(url: str, given: Mapping[str, Any]) -> Options:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from crawlframe.conf import Settings
-from crawlframe.errors import BadHeader
+from crawlframe.errors import BadHeader, ProxyFailed
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
@@ -20,6 +20,9 @@ from crawlframe.fetch.send_time import SendTime
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of
 from crawlframe.options import NO_OPTIONS
+from crawlframe.proxies.choice import DIRECT
+from crawlframe.proxies.place import is_pool
+from crawlframe.proxies.proxy import Proxy, fixed_proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings
@@ -62,6 +65,7 @@ class Downloader:
         check: Check | None = None,
         trail: Trail | None = None,
         send_time: SendTime | None = None,
+        proxy: Proxy | None = None,
     ) -> Response:
         """The response to ``request``. ``spider`` may have a method ``requests_session`` for the
         requests downloader. ``jar`` are the task's cookies; without the setting ``cookies``, only a
@@ -69,20 +73,22 @@ class Downloader:
         ``account`` counts the body of the response until its owner closes it; without one it counts
         until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
         redirects too. ``trail``: ``request`` is for the target of its last redirect. ``send_time``:
-        of its transfers. Raises FetchError, what ``check`` raises, and with a trail Redirected
-        instead of following a redirect, or Challenged."""
+        of its transfers. ``proxy``: through which they go. Raises FetchError, what ``check``
+        raises, and with a trail Redirected instead of following a redirect, or Challenged."""
         if account is None:
             with self.memory.account() as own:
                 return await self.fetch(
-                    request, settings, spider, jar, allowed, own, check, trail, send_time
+                    request, settings, spider, jar, allowed, own, check, trail, send_time, proxy
                 )
+        proxy = proxy or _fixed(request, settings)
         limits = limits_of(request, settings)
         if not settings.cookies and request.options.session is None:
             jar = None
         headers = self._headers(request, settings, trail)
         identity = None if self._identity.is_plain else self._identity
         journey = Journey(
-            request, limits, headers, jar, allowed, account, check, trail, identity, send_time
+            *(request, limits, headers, jar, allowed, account, check, trail, identity, send_time),
+            proxy=proxy,
         )
         factory = getattr(spider, "requests_session", None)
         if (request.downloader or settings.downloader) == "requests":
@@ -153,6 +159,19 @@ class Downloader:
                 names = {name.lower() for name in more}
                 headers = {k: v for k, v in headers.items() if k.lower() not in names} | {**more}
         return headers
+
+
+def _fixed(request: Request, settings: SpiderSettings) -> Proxy | None:
+    """The proxy that a request or its spider names by its URL. Raises ProxyFailed if it wants one
+    of the pool: it must not go out without."""
+    choice = request.options.proxy or settings.proxy or DIRECT
+    if choice == DIRECT:
+        return None
+    if is_pool(choice):
+        raise ProxyFailed(
+            f"{request.url}: there is no proxy for {choice!r} here, so it is not sent"
+        )
+    return fixed_proxy(choice)
 
 
 def limits_of(request: Request, settings: SpiderSettings) -> FetchLimits:

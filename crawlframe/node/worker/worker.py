@@ -44,7 +44,7 @@ from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.robots_store import StoredRobots
-from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
+from crawlframe.node.worker.run_request import RequestRunner, is_cancelled, outcome_of
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Starts
 from crawlframe.node.worker.stored_starts import StoredStarts
@@ -226,8 +226,7 @@ class Worker:
         self._committer.put(outcome)
 
     def _of(self, claimed: Claimed) -> Outcome:
-        rid, task, host, attempts, deliveries, record, *_ = claimed
-        return Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
+        return outcome_of(claimed, self._version)
 
     # -- worker -> master -------------------------------------------------------------------------
 
