@@ -3,7 +3,7 @@ via.LOOK_AGAIN = 1000  -- ms until a place is examined again that nothing else w
 do  -- a script may have 200 locals at a time
 local WINDOW = 64  -- proxies that are looked at for one place in one claim
 local NO_POOL, NO_PROXY = 1000, 5000  -- ms until a place is examined again
-local LONG = 60000  -- ms that the proxies of a tier rest, from which the next tier is used
+local LONG = 30000  -- ms that the proxies of a tier rest, from which the next tier is used
 local MANY = 1000  -- values passed to one call
 
 -- Whether an entry {tier, country, tag, ...} has what the terms of a choice ask for.
@@ -121,6 +121,7 @@ function via.open_pool(place)
     pool.ids = slice(choice, first, count, pool.start, WINDOW)
   end
   pool.sticky = session ~= ''
+  pool.size = #pool.ids
   if #pool.ids > 0 then pool.scores = call('ZMSCORE', BUSY(pool.host), unpack(pool.ids)) end
   return pool
 end
@@ -197,7 +198,8 @@ local function assign(pool, pair, lane, delay, adaptive, empty)
     spaced[#spaced + 1], spaced[#spaced + 2] = rid, pair.at
   end
   if d or pair.full or pair.trial then wait_for(pool, pair.id, FOREVER)
-  elseif later and later > now then wait_for(pool, pair.id, later) end
+  elseif later and later > now then wait_for(pool, pair.id, later)
+  else pool.ids[#pool.ids + 1] = pair.id end  -- it may be used again, after the others
 end
 
 -- Takes up to n requests of a lane, each through a free proxy; the limits are those of a pair. Returns how
@@ -241,8 +243,8 @@ function via.dry_until(pool)
     first = math.min(first, now + via.LOOK_AGAIN)
   end
   if pool.unknown then first = math.min(first, now + via.LOOK_AGAIN) end
-  if not pool.sticky and pool.count > #pool.ids then
-    call('HSET', HOST(pool.place), 'pc', (pool.start + #pool.ids) % pool.count)
+  if not pool.sticky and pool.count > pool.size then
+    call('HSET', HOST(pool.place), 'pc', (pool.start + pool.size) % pool.count)
     if call('ZCARD', BUSY(pool.host)) < pool.count then first = math.min(first, now + 5)
     else
       local soonest = call('ZRANGEBYSCORE', BUSY(pool.host), '(' .. integer(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -254,7 +256,7 @@ end
 
 function via.close_pool(pool)
   if pool.last > 0 and not pool.sticky then
-    call('HSET', HOST(pool.place), 'pc', (pool.start + pool.last) % pool.count)
+    call('HSET', HOST(pool.place), 'pc', (pool.start + (pool.last - 1) % pool.size + 1) % pool.count)
   end
 end
 

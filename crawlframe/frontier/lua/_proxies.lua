@@ -19,6 +19,11 @@ end
 
 function via.proxy_in(hold) return string.match(hold, '~(%d+)$') end
 
+local function show_place(place, from)
+  if call('EXISTS', LANES(place)) == 0 then return end
+  call('ZADD', HOSTS, 'LT', integer(math.ceil(math.max(from, now_ms()))), place)
+end
+
 function via.mark_busy(host, proxy, from)
   call('ZADD', BUSY(host), integer(math.ceil(from)), proxy)
   call('PEXPIRE', BUSY(host), REMEMBERED)
@@ -33,18 +38,15 @@ function via.settle_pair(place, proxy)
     from = math.max(claimable_from(tonumber(state[1]) or 0, state[2]), tonumber(state[3]) or 0)
   end
   if from <= now_ms() then call('ZREM', BUSY(host), proxy) else via.mark_busy(host, proxy, from) end
-  if from < FOREVER and call('EXISTS', LANES(place)) == 1 then
-    call('ZADD', HOSTS, 'LT', integer(math.ceil(math.max(from, now_ms()))), place)
-  end
+  if (tonumber(state[3]) or 0) > now_ms() then from = now_ms() end  -- others may take its turn
+  if from < FOREVER then show_place(place, from) end
 end
 
 -- A place that found all its proxies at their limits over all hosts is asked when one has a free slot.
-local function free_proxy(proxy)
-  add_active(PROXY(proxy), -1)
-  local first = call('ZRANGE', STALLED, 0, 0)[1]
-  if first then
-    call('ZREM', STALLED, first)
-    if call('EXISTS', LANES(first)) == 1 then call('ZADD', HOSTS, 'LT', integer(now_ms()), first) end
+local function wake_stalled(n)
+  for _, place in ipairs(call('ZRANGE', STALLED, 0, n - 1)) do
+    call('ZREM', STALLED, place)
+    show_place(place, 0)
   end
 end
 
@@ -58,7 +60,8 @@ function free_pairs()
     delay_if_untold(HOST(pair))
     local active = add_active(HOST(pair), -1)
     via.settle_pair(place, proxy)
-    free_proxy(proxy)
+    add_active(PROXY(proxy), -1)
+    wake_stalled(1)
     if active <= 0 then rest_host(pair) end
   end
   left_pairs = {}
@@ -105,6 +108,7 @@ function hear_proxy(place, proxy, kind, ms)
     local state = call('HMGET', PROXY(proxy), 'f', 'ok')
     if state[1] then call('HDEL', PROXY(proxy), 'f', 'fh') end
     if not state[2] then call('HSET', PROXY(proxy), 'ok', 1) end
+    if state[1] or not state[2] then wake_stalled(100) end  -- it may have more requests now
     if choice and kind ~= 2 then hear_tier(place, choice, proxy, kind == 4) end
   end
   if kind == 4 and session and session ~= '' then

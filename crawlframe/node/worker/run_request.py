@@ -41,6 +41,7 @@ from crawlframe.node.worker.failures import (
 )
 from crawlframe.node.worker.fetching import Fetching
 from crawlframe.node.worker.inline import InlineFetch
+from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import OPENED, NotOpened
 from crawlframe.node.worker.permits import HostPermits
 from crawlframe.node.worker.proxy_source import ProxySource
@@ -52,7 +53,6 @@ from crawlframe.node.worker.start_run import StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.node.worker.terms import denies
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
-from crawlframe.proxies.place import host_in, route_in
 from crawlframe.record import errand_of, hops_of, read_head
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
@@ -331,13 +331,6 @@ class RequestRunner:
         except CloseTask as close:
             return closing_reason(close)
         return ""
-
-
-def outcome_of(claimed: Claimed, version: str) -> Outcome:
-    """The outcome of a claimed request, before anything is known of it."""
-    rid, task, place, attempts, deliveries, record, *_ = claimed
-    host, route = host_in(place), route_in(place)
-    return Outcome(rid, task, host, record, attempts, deliveries, version=version, route=route)
 
 
 def _take_head(outcome: Outcome) -> None:
