@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from crawlframe.links import normalise
@@ -74,6 +75,17 @@ def check_choice(given: object) -> str:
         "must be 'pool', 'pool:' and tags, country=XX or tier=N joined by commas, the URL of a "
         f"proxy, or None for no proxy, not {shown}"
     )
+
+
+def matches(choice: str, tier: int, country: str, tags: Collection[str]) -> bool:
+    """Whether a checked choice of the pool allows such a proxy."""
+    for term in filter(None, choice.partition(":")[2].split(",")):
+        name, equals, value = term.partition("=")
+        if equals and value != (country if name == "country" else str(tier)):
+            return False
+        if not equals and term not in tags:
+            return False
+    return True
 
 
 def check_tag(tag: str) -> str:

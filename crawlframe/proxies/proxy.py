@@ -39,8 +39,6 @@ class Proxy(NamedTuple):
     def __repr__(self) -> str:
         return f"Proxy({self.id}, {self.url!r}{f', {MASK}' if self.username else ''})"
 
-    __str__ = __repr__
-
 
 def fixed_proxy(url: str) -> Proxy:
     """The proxy that a spider names by its URL. Raises ValueError."""

@@ -25,9 +25,8 @@ class ProxySettings(Budgets, frozen=True):
             msgspec.structs.force_setattr(self, "proxy", check_choice(self.proxy))
         except ValueError as error:
             raise ValueError(f"proxy {error}") from None
-        if self.proxy != DIRECT and (
-            getattr(self, "ip_concurrency", 0) or getattr(self, "ip_delay", 0)
-        ):
+        by_address = any(getattr(self, name, 0) for name in ("ip_concurrency", "ip_delay"))
+        if self.proxy != DIRECT and by_address:
             raise ValueError(
                 "ip_concurrency and ip_delay do not fit with a proxy, which makes the connections"
             )

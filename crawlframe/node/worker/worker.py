@@ -48,6 +48,7 @@ from crawlframe.node.worker.robots_store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Starts
+from crawlframe.node.worker.stored_proxies import StoredProxies
 from crawlframe.node.worker.stored_starts import StoredStarts
 from crawlframe.node.worker.task_source import StoredTasks
 from crawlframe.outcome import Outcome, Verdict
@@ -136,6 +137,7 @@ class Worker:
         robots = RobotsGuard(
             self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
         )
+        self._proxies = StoredProxies(self._committer, ledger)
         ahead = self._settings.start_ahead
         starts = Starts(
             StoredStarts(self._committer, self._frontier, ledger, self._sieve, ahead, replay)
@@ -159,6 +161,7 @@ class Worker:
             starts=starts,
             replay=replay,
             permits=StoredPermits(self._committer, self._frontier, self._generation),
+            proxies=self._proxies,
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
@@ -289,6 +292,7 @@ class Worker:
             self._committer.confirm()
             self._identity.tick(now - begun)
             self._recipes.tick()
+            self._proxies.tick()
             self._log.tick()
             busy = {one.task for one in self._running.values()}
             self._runner.crawls.let_go(busy, IDLE)
