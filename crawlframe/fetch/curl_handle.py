@@ -28,6 +28,7 @@ from crawlframe.proxies.proxy import Proxy
 BUFFER = 1 << 17  # bytes libcurl reads at a time
 _BLANK = (b"\r\n", b"\n")
 _LOWER_ESCAPE = re.compile("%(?:[a-f]|[0-9A-F][a-f])")  # which libcurl would write in upper case
+SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
 STALLED = 10  # bytes a second that do not count as progress
 
 
@@ -134,7 +135,7 @@ class Handle:
         self._trusted = proxy.of_pool
         setopt(pycurl.PROXY, proxy.url)
         setopt(pycurl.NOPROXY, "")  # not that of the environment
-        setopt(pycurl.SUPPRESS_CONNECT_HEADERS, 1)
+        setopt(SUPPRESS_CONNECT_HEADERS, 1)
         if proxy.username:
             setopt(pycurl.PROXYUSERNAME, proxy.username)
             setopt(pycurl.PROXYPASSWORD, proxy.password.reveal())

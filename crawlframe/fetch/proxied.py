@@ -71,8 +71,6 @@ def failure_of(curl: Any, code: int, detail: str, journey: Journey) -> FetchErro
     proxy = journey.proxy
     assert proxy is not None
     message = f"{journey.where}: proxy {proxy.url}: {detail} (curl {code})"
-    if code in (COULDNT_RESOLVE_PROXY, pycurl.E_COULDNT_CONNECT):
-        return ProxyFailed(message)
     if code == PROXY_FAILED:
         why = curl.getinfo(pycurl.PROXY_ERROR)
         if why in _CREDENTIALS:
@@ -84,7 +82,9 @@ def failure_of(curl: Any, code: int, detail: str, journey: Journey) -> FetchErro
     if tunnel == AUTH:
         return ProxyAuth(message)
     if tunnel and not 200 <= tunnel < 300:
-        return ProxyFailed(f"{message}: it makes no tunnel, but answers {tunnel}", sure=False)
+        return ProxyFailed(message, sure=False)
+    if code in (COULDNT_RESOLVE_PROXY, pycurl.E_COULDNT_CONNECT):
+        return ProxyFailed(message)
     if not curl.getinfo(pycurl.CONNECT_TIME):
         return ProxyFailed(message)  # not even a connection
     unopened = not curl.getinfo(pycurl.PRETRANSFER_TIME)
