@@ -55,7 +55,7 @@ class TestProxy:
         self.connections += 1
         self.writers.append(writer)
         try:
-            if self.dead:
+            if self.dead and self.scheme != "http":
                 self.uses["dead"] += 1
             elif self.scheme == "http":
                 await self._http(reader, writer)
@@ -73,7 +73,7 @@ class TestProxy:
             method, target, _ = line.split(" ")
             fields = {h.partition(":")[0].lower(): h.partition(":")[2].strip() for h in headers}
             if self.dead:
-                self.uses["dead"] += 1
+                self.uses["dead check" if "echo" in target else "dead"] += 1
                 return
             expected = base64.b64encode(self.login.encode()).decode()
             if self.login and fields.get("proxy-authorization") != f"Basic {expected}":

@@ -24,6 +24,7 @@ from crawlframe.proxies.proxy import Proxy
 
 AUTH = 407  # Proxy Authentication Required
 COULDNT_RESOLVE_PROXY, PROXY_FAILED = 5, 97  # curl
+_SILENT = (pycurl.E_GOT_NOTHING, pycurl.E_RECV_ERROR, pycurl.E_SEND_ERROR)
 # CURLINFO_PROXY_ERROR of SOCKS proxies: what has to do with credentials, and with the host.
 _CREDENTIALS = frozenset({11, 12, 14, 28, 33})
 _HOST = frozenset({17, 19, 20, 21, 22, 23, 24})
@@ -70,6 +71,8 @@ def failure_of(curl: Any, code: int, detail: str, journey: Journey) -> FetchErro
     one that the proxy is not known to be the reason of."""
     proxy = journey.proxy
     assert proxy is not None
+    if code == pycurl.E_ABORTED_BY_CALLBACK:  # by us
+        return None
     message = f"{journey.where}: proxy {proxy.url}: {detail} (curl {code})"
     if code == PROXY_FAILED:
         why = curl.getinfo(pycurl.PROXY_ERROR)
@@ -87,6 +90,8 @@ def failure_of(curl: Any, code: int, detail: str, journey: Journey) -> FetchErro
         return ProxyFailed(message)
     if not curl.getinfo(pycurl.CONNECT_TIME):
         return ProxyFailed(message)  # not even a connection
+    if code in _SILENT and not tunnel and not curl.getinfo(pycurl.RESPONSE_CODE):
+        return ProxyFailed(message)  # it closed the connection, where it should have answered 502
     unopened = not curl.getinfo(pycurl.PRETRANSFER_TIME)
     if unopened and journey.url.startswith("https:") and not tunnel:
         return ProxyFailed(f"{message}: no tunnel", sure=False)

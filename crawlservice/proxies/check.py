@@ -22,6 +22,7 @@ from crawlservice.proxies.pool import usable
 
 TIMEOUT = 15.0  # seconds
 AT_A_TIME = 20
+SETTLED = timedelta(hours=1)  # after which earlier failures do not count any more
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 3600.0  # seconds between two checks of one that fails
 
 
@@ -47,6 +48,23 @@ def check_all(settings: Settings, rows: list[Proxy]) -> dict[int, Checked]:
     return found
 
 
+def take_out(row: Proxy) -> None:
+    """A proxy that requests could not use. One that came back a short time ago is checked later
+    than then: the check may not show what is wrong with it."""
+    now = clock.now()
+    if row.checked_at is None or now - row.checked_at > SETTLED:
+        row.failures = 0
+    row.failures += 1
+    row.state, row.problem = Proxy.State.FAILED, "three requests in a row could not use it"
+    row.check_at = now + _pause(row.failures)
+    row.save(update_fields=("state", "failures", "problem", "check_at"))
+
+
+def _pause(failures: int) -> timedelta:
+    pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(20, failures - 1))
+    return timedelta(seconds=pause)
+
+
 def settle(row: Proxy, checked: Checked) -> None:
     """Writes the result of a check. One that works is used again; one that does not is checked
     again after a pause that grows. A proxy that works stays in use: only requests take it out."""
@@ -54,13 +72,12 @@ def settle(row: Proxy, checked: Checked) -> None:
     row.checked_at, row.problem = now, checked.problem[:500]
     if not checked.problem:
         row.latency_ms = round(1000 * checked.seconds)
-        row.failures, row.check_at = 0, None
+        row.check_at = None
         if row.state != Proxy.State.WORKING:
             row.state, row.life = Proxy.State.WORKING, row.life + 1
     elif row.state != Proxy.State.WORKING:
         row.state, row.failures = Proxy.State.FAILED, row.failures + 1
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(20, row.failures - 1))
-        row.check_at = now + timedelta(seconds=pause)
+        row.check_at = now + _pause(row.failures)
     fields = ("checked_at", "problem", "latency_ms", "failures", "check_at", "state", "life")
     row.save(update_fields=fields)
 

@@ -8,7 +8,6 @@ from django.db import DatabaseError, connection
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
-from crawlservice.connections import clock
 from crawlservice.models import Proxy
 from crawlservice.proxies import check, sources
 from crawlservice.proxies.pool import publish
@@ -49,14 +48,8 @@ class ProxyChores:
         """Notes which proxies have failed, publishes the pool, and lets the others be checked.
         Raises django.db.Error, FrontierError and redis.RedisError."""
         if out := self._frontier.proxies.out():
-            working = Proxy.objects.filter(pk__in=out, state=Proxy.State.WORKING)
-            working.update(
-                state=Proxy.State.FAILED,
-                failures=0,
-                check_at=clock.now(),
-                problem="requests failed three times in a row",
-                changed_at=clock.now(),
-            )
+            for row in Proxy.objects.filter(pk__in=out, state=Proxy.State.WORKING):
+                check.take_out(row)
         publish(self._frontier)
         if sources.any_due() or Proxy.objects.exclude(state=Proxy.State.WORKING).filter(
             enabled=True
