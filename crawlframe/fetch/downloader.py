@@ -42,10 +42,15 @@ class Downloader:
     ``identity`` is added to every request that leaves; without one, nothing is."""
 
     def __init__(
-        self, settings: Settings, identity: Identity | None = None, names: Names | None = None
+        self,
+        settings: Settings,
+        identity: Identity | None = None,
+        names: Names | None = None,
+        pick: Callable[[str], Proxy | None] = lambda choice: None,
     ) -> None:
-        """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces
-        it."""
+        """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces it.
+        ``pick`` returns a proxy of the pool for a request that comes without one."""
+        self._pick = pick
         self._settings = settings
         self._identity = identity or Identity()
         self._names = names or Names(load_hook(settings.resolver))
@@ -80,7 +85,7 @@ class Downloader:
                 return await self.fetch(
                     request, settings, spider, jar, allowed, own, check, trail, send_time, proxy
                 )
-        proxy = proxy or _fixed(request, settings)
+        proxy = proxy or self.proxy_for(request, settings)
         limits = limits_of(request, settings)
         if not settings.cookies and request.options.session is None:
             jar = None
@@ -142,6 +147,17 @@ class Downloader:
             )
         return self._requests
 
+    def proxy_for(self, request: Request, settings: SpiderSettings) -> Proxy | None:
+        """The proxy that a request or its spider asks for. Raises ProxyFailed if there is none: it
+        must not go out without."""
+        choice = request.options.proxy or settings.proxy or DIRECT
+        if choice == DIRECT:
+            return None
+        found = self._pick(choice) if is_pool(choice) else fixed_proxy(choice)
+        if found is None:
+            raise ProxyFailed(f"{request.url}: no proxy for {choice!r} is known here; not sent")
+        return found
+
     def _headers(
         self, request: Request, settings: SpiderSettings, trail: Trail | None = None
     ) -> dict[str, str]:
@@ -159,19 +175,6 @@ class Downloader:
                 names = {name.lower() for name in more}
                 headers = {k: v for k, v in headers.items() if k.lower() not in names} | {**more}
         return headers
-
-
-def _fixed(request: Request, settings: SpiderSettings) -> Proxy | None:
-    """The proxy that a request or its spider names by its URL. Raises ProxyFailed if it wants one
-    of the pool: it must not go out without."""
-    choice = request.options.proxy or settings.proxy or DIRECT
-    if choice == DIRECT:
-        return None
-    if is_pool(choice):
-        raise ProxyFailed(
-            f"{request.url}: there is no proxy for {choice!r} here, so it is not sent"
-        )
-    return fixed_proxy(choice)
 
 
 def limits_of(request: Request, settings: SpiderSettings) -> FetchLimits:

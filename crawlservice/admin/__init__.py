@@ -1,6 +1,6 @@
 """The admin: tasks with their progress and actions; schedules, recipes, webhooks and exports;
 alerts, their rules, targets and messages; pages, items, hosts, nodes, robots.txt, events, eras and
-the journal, read-only; users with their roles; tokens; credentials of hosts."""
+the journal, read-only; users with their roles; tokens; credentials of hosts; proxies."""
 
 from crawlservice.admin import (
     alertmessages,
@@ -16,6 +16,7 @@ from crawlservice.admin import (
     ledger,
     nodes,
     people,
+    proxies,
     recipes,
     robots,
     runs,
@@ -27,6 +28,6 @@ from crawlservice.admin import (
 
 __all__ = (
     "alertmessages", "alertrules", "alerts", "alerttargets", "credentials", "deliveries", "exports",
-    "hosts", "items", "journal", "ledger", "nodes", "people", "recipes", "robots", "runs",
-    "schedules", "tasks", "tokens", "webhooks",
+    "hosts", "items", "journal", "ledger", "nodes", "people", "proxies", "recipes", "robots",
+    "runs", "schedules", "tasks", "tokens", "webhooks",
 )  # fmt: skip

@@ -18,6 +18,7 @@ from crawlservice.api import (
     log,
     nodes,
     pages,
+    proxies,
     quality,
     schedules,
     spiders,
@@ -47,7 +48,7 @@ errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
     tasks, quality, labels, log, items, tables, pages, error_groups, spiders, nodes, hosts,
-    schedules, events, alerts, alert_rules, exports,
+    proxies, schedules, events, alerts, alert_rules, exports,
 )  # fmt: skip
 for part in PARTS:
     api.add_router("", part.router)

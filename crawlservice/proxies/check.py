@@ -8,7 +8,7 @@ import time
 from datetime import timedelta
 from typing import NamedTuple
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, ConfigError, FetchError
@@ -33,10 +33,14 @@ class Checked(NamedTuple):
     seconds: float
 
 
+def waiting() -> QuerySet[Proxy]:
+    """Proxies that are new or out."""
+    return Proxy.objects.filter(enabled=True).exclude(state=Proxy.State.WORKING)
+
+
 def due() -> list[Proxy]:
-    """Proxies that are new or out, and whose time for a check has come; some of them."""
-    waits = Q(check_at__isnull=True) | Q(check_at__lte=clock.now())
-    rows = Proxy.objects.filter(waits, enabled=True).exclude(state=Proxy.State.WORKING)
+    """Those of them whose time for a check has come; some of these."""
+    rows = waiting().filter(Q(check_at__isnull=True) | Q(check_at__lte=clock.now()))
     return [*rows.order_by(F("check_at").asc(nulls_first=True), "pk")[:AT_A_TIME]]
 
 

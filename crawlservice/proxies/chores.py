@@ -51,9 +51,7 @@ class ProxyChores:
             for row in Proxy.objects.filter(pk__in=out, state=Proxy.State.WORKING):
                 check.take_out(row)
         publish(self._frontier)
-        if sources.any_due() or Proxy.objects.exclude(state=Proxy.State.WORKING).filter(
-            enabled=True
-        ):
+        if sources.any_due() or check.waiting().exists():
             self._checks.keep_going()
 
     def stop(self) -> None:

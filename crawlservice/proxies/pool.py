@@ -1,5 +1,5 @@
-"""The pool: which proxies of the database may be used, with their credentials, and what the
-frontier is told of them."""
+"""The pool: which proxies of the database may be used, with their credentials, and what is
+published of them in the frontier."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def usable_rows() -> Any:
 
 
 def pooled() -> list[PooledProxy]:
-    """What the frontier is told. Raises django.db.Error."""
+    """What is published. Raises django.db.Error."""
     return [
         PooledProxy(pk, most, life, tier, country, tuple(tags.split()))
         for pk, most, life, tier, country, tags in usable_rows().values_list(*FIELDS)
@@ -37,7 +37,7 @@ def version_of(proxies: list[PooledProxy]) -> str:
 
 
 def publish(frontier: Frontier) -> None:
-    """Tells the frontier what has changed, also after it has lost the pool. Raises
+    """Publishes what has changed, also after the frontier has lost the pool. Raises
     django.db.Error, FrontierError and redis.RedisError."""
     proxies = pooled()
     if not proxies and not any(frontier.proxies.versions()):

@@ -120,7 +120,7 @@ local function define_hearing()
     if is_watched(host) ~= is_watched(before) then
       call(is_watched(host) and 'SADD' or 'SREM', WATCHED, name)
     end
-    if not host.pair and (host.r ~= before.r or host.why ~= before.why) then mark_held(name) end
+    if not string.find(name, '|', 1, true) and (host.r ~= before.r or host.why ~= before.why) then mark_held(name) end
     local later = host.r ~= before.r or host.drain > 0
     if later and call('ZSCORE', HOSTS, name) then bring_back(name) end
   end
