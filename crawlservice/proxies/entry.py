@@ -73,8 +73,12 @@ def read_entry(
         user, _, password = (unquote(part) for part in login.partition(":"))
     try:
         url = check_address(f"{given}://{place}").url
-    except ValueError as error:
-        raise BadProxy("url", str(error)) from None
+    except ValueError:  # its text may show what is a password
+        raise BadProxy(
+            "url",
+            "is not scheme://user:password@host:port or host:port:user:password, with http, https, "
+            "socks5 or socks5h and a port from 1 to 65535",
+        ) from None
     if ":" in user:
         raise BadProxy("url", "the user name of a proxy must not have a colon")
     return Entry(url, user, password, **check_fields(tier, tags, country, most))
