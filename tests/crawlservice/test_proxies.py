@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
 
+from benchmarks.lab.proxies import ProxyServer, running
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlframe.secret import MASK, Secret
@@ -26,7 +27,6 @@ from crawlservice.proxies.entry import BadProxy, read_entry, read_lines, store
 from crawlservice.proxies.pool import pooled, publish
 from crawlservice.security.sealing import seal, unseal
 from tests.crawlservice.programs import person, program
-from tests.proxies import TestProxy, running
 
 SECRET = "MARKED:s3 cret"
 USER = "MARKED-account"
@@ -162,12 +162,14 @@ def test_one_that_is_out_is_checked_after_growing_pauses(service: Frontier) -> N
     pauses = []
     for _ in range(3):
         check.settle(row, check.Checked("refused", 1))
+        assert row.check_at is not None
         pauses.append(round((row.check_at - clock.now()) / timedelta(seconds=1)))
     assert pauses == [30, 60, 120]
     life = row.life
     check.settle(row, check.Checked("", 0.25))
     assert (row.state, row.life, row.latency_ms) == (Proxy.State.WORKING, life + 1, 250)
     check.take_out(row)  # it fails again at once
+    assert row.check_at is not None
     assert row.check_at - clock.now() > timedelta(seconds=100)
     publish(service)
     assert service.proxies.out() == set()
@@ -181,7 +183,7 @@ def test_a_failed_check_does_not_take_one_out_that_works(service: Frontier) -> N
 
 
 def test_checks_reach_real_proxies(service: Frontier) -> None:
-    alive = TestProxy(login=f"{USER}:{SECRET}")
+    alive = ProxyServer(login=f"{USER}:{SECRET}")
     with running(alive):
         add(alive.line.replace(SECRET, "MARKED%3As3%20cret"), "127.0.0.1:1", working=False)
         found = check.check_all(SETTINGS, check.due())

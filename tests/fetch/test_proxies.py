@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from benchmarks.lab.proxies import ProxyServer, running
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     FetchError,
@@ -26,28 +27,27 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.secret import Secret
 from crawlframe.spider import SpiderSettings
-from tests.proxies import TestProxy, running
 
 from .conftest import CERTIFICATE, Site
 
 SECRET = "p:a ss@word"  # as awkward in URLs as can be
 ALLOWED = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
-Start = Callable[..., TestProxy]
+Start = Callable[..., ProxyServer]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
     with ExitStack() as stack:
 
-        def begin(scheme: str = "http", login: str = "", **fields: Any) -> TestProxy:
-            proxy = TestProxy(scheme, login, **fields)
+        def begin(scheme: str = "http", login: str = "", **fields: Any) -> ProxyServer:
+            proxy = ProxyServer(scheme, login, **fields)
             stack.enter_context(running(proxy))
             return proxy
 
         yield begin
 
 
-def of_pool(proxy: TestProxy, scheme: str = "", password: str = "") -> Proxy:
+def of_pool(proxy: ProxyServer, scheme: str = "", password: str = "") -> Proxy:
     user, _, own = proxy.login.partition(":")
     address = check_address(f"{scheme or proxy.scheme}://127.0.0.1:{proxy.port}")
     return Proxy(7, *address, user, Secret(password or own))

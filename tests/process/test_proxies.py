@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.lab.proxies import ProxyServer, running
 from crawlservice.models import Proxy
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit, on, wait_for
 from tests.process.spiders.proxied import DELAY
-from tests.proxies import TestProxy, running
 
 pytestmark = [pytest.mark.process, on("sqlite")]
 HOSTS, EACH = 5, 40
@@ -74,10 +74,10 @@ def origin() -> Iterator[Origin]:
 
 
 @pytest.fixture
-def proxies() -> Iterator[list[TestProxy]]:
+def proxies() -> Iterator[list[ProxyServer]]:
     """Ten, of which the last three can die: they take requests and close the connection."""
     found = [
-        TestProxy(
+        ProxyServer(
             "socks5" if number in (3, 6) else "http",
             f"user{number}:{SECRET}",
             source=f"127.0.1.{number}",
@@ -94,7 +94,7 @@ def test_a_pool_over_two_nodes(
     submit: Submit,
     look: Look,
     origin: Origin,
-    proxies: list[TestProxy],
+    proxies: list[ProxyServer],
     tmp_path: Path,
 ) -> None:
     odd_env["CRAWLFRAME_ALLOW_PRIVATE"] = "127.0.0.0/8 ::1/128"

@@ -18,12 +18,10 @@ SOCKS_REFUSED, SOCKS_FAILED = 5, 1
 
 
 @dataclass
-class TestProxy:
+class ProxyServer:
     """``scheme`` is http or socks5; ``login`` "user:password", or "" for none. ``source``: where it
     connects from. ``dead``: it closes every connection at once. ``refusal``: the status with which
     it answers each CONNECT."""
-
-    __test__ = False
 
     scheme: str = "http"
     login: str = ""
@@ -190,7 +188,7 @@ class TestProxy:
 
 
 @contextlib.contextmanager
-def running(*proxies: TestProxy) -> Iterator[None]:
+def running(*proxies: ProxyServer) -> Iterator[None]:
     """Runs proxies in a thread of this process."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
