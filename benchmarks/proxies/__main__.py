@@ -143,6 +143,7 @@ def _conduct(options: argparse.Namespace, scene: Scene, work: Path) -> Result:
             "CRAWLFRAME_ALLOW_PRIVATE": "127.0.0.0/8 ::1/128",
             "CRAWLFRAME_LEASE": str(LEASE),
             "CRAWLFRAME_BEAT": str(LEASE / 5),
+            "CRAWLFRAME_SECRET_KEY": "of the benchmark " * 4,  # that of all, for the credentials
             "PYTHONPATH": str(work),
         }
         _import(work, dsn, redis.url, proxies, env)
