@@ -7,6 +7,10 @@ from typing import Any
 
 from crawlframe import Request, Response, Spider
 
+from .sending import watch
+
+watch()
+
 
 class Proxied(Spider):
     name = "proxied"
