@@ -16,6 +16,7 @@ from crawlframe.upsert import Upsert
 if TYPE_CHECKING:
     from crawlframe.href import Link
     from crawlframe.link_extractor import LinkExtractor
+    from crawlframe.proxies.choice import ProxyPool
     from crawlframe.spiders.crawl import CrawlSpider, Rule
     from crawlframe.spiders.feeds import CSVFeedSpider, XMLFeedSpider
     from crawlframe.spiders.graphql import GraphQLSpider
@@ -41,6 +42,7 @@ __all__ = [
     "NextURL",
     "Offset",
     "PageNumber",
+    "ProxyPool",
     "Request",
     "Response",
     "Retry",
@@ -70,6 +72,7 @@ _LATER = {
     "NextURL": "crawlframe.spiders.next_page",
     "Offset": "crawlframe.spiders.next_page",
     "PageNumber": "crawlframe.spiders.next_page",
+    "ProxyPool": "crawlframe.proxies.choice",
     "Rule": "crawlframe.spiders.crawl",
     "SitemapSpider": "crawlframe.spiders.sitemap",
     "XMLFeedSpider": "crawlframe.spiders.feeds",

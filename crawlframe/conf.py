@@ -75,6 +75,7 @@ class Settings:
     allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
+    proxy_echo: str = ""  # page by which proxies are checked; "": only whether they can be reached
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
     files: str = ""  # directory of saved files, or s3://bucket/path; "" = files in var_dir
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
@@ -126,6 +127,8 @@ class Settings:
                 f"resolver is {self.resolver!r}; it must be module:function, such as "
                 "spiders.names:resolve"
             )
+        if self.proxy_echo and not self.proxy_echo.startswith(("http://", "https://")):
+            raise ConfigError(f"proxy_echo is {self.proxy_echo!r}; it must be an http(s) URL")
         if self.beat * 2 > self.lease:
             raise ConfigError(
                 f"beat ({self.beat} s) must be at most half the lease ({self.lease} s)"

@@ -233,6 +233,30 @@ class BadRedirect(FetchError):
     retryable = False
 
 
+class ProxyFailed(FetchError):
+    """The proxy could not be used: it cannot be reached, or makes no tunnel. ``sure``: whatever the
+    host; otherwise the host may be the reason."""
+
+    reason = "proxy_failed"
+
+    def __init__(self, message: str | None = None, *, sure: bool = True) -> None:
+        super().__init__(message)
+        self.sure = sure
+
+
+class ProxyAuth(ProxyFailed):
+    """The proxy refuses the credentials, or asks for some."""
+
+    reason = "proxy_auth"
+
+
+class ProxyUnfit(FetchError):
+    """The downloader cannot use a proxy of this kind."""
+
+    reason = "proxy_unfit"
+    retryable = False
+
+
 class PrivateAddress(FetchError):
     """The host resolves to a private address, and CRAWLFRAME_ALLOW_PRIVATE does not allow it."""
 

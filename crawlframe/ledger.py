@@ -12,6 +12,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.outcome import Outcome
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Admission
 from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
@@ -41,6 +42,15 @@ class StoredRecipe(NamedTuple):
 
     number: int
     text: str
+
+
+class StoredProxy(NamedTuple):
+    """A proxy of the pool, and what choices of it go by."""
+
+    proxy: Proxy
+    tier: int = 0
+    country: str = ""
+    tags: tuple[str, ...] = ()
 
 
 class TaskSpec(NamedTuple):
@@ -146,6 +156,10 @@ class Ledger(Protocol):
     def identity(self) -> Papers:
         """The keys and credentials of this installation. Raises ConfigError when this node cannot
         read them."""
+
+    def proxies(self) -> list[StoredProxy]:
+        """The proxies of the pool that may be used. Raises ConfigError when this node cannot read
+        their credentials."""
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         """How a task ends that has nothing left but its last request; None when there is no such

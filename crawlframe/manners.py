@@ -93,4 +93,7 @@ _RULES: dict[str, Callable[[Any], Bound | None]] = {
     "obey_nofollow": _stays_on,
     "obey_noindex": _stays_on,
     "traps": lambda value: Bound("stays", value) if value == "stop" else None,
+    # More proxies are more requests to a host.
+    "proxy": lambda value: Bound("stays", value),
+    "proxy_limits": lambda value: Bound("stays", value),
 }

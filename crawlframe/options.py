@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from crawlframe.errors import BadRequest, MissingCode
 from crawlframe.files.media_type import PATTERN
+from crawlframe.proxies.choice import check_choice
 
 MAX_TIMEOUT = 86_400  # seconds
 
@@ -20,7 +21,7 @@ class Options(NamedTuple):
     with 0 the redirecting response goes to the callback. ``handle`` are the statuses besides 2xx
     for which the callback is called. ``session`` is the name of the cookie jar within the task.
     ``max_body`` is in bytes, also after decompression. ``save``: the body goes into the file store;
-    True, or the media types that do."""
+    True, or the media types that do. ``proxy`` is as ``check_choice`` has it."""
 
     timeout: float | None = None
     retries: int | None = None
@@ -29,6 +30,7 @@ class Options(NamedTuple):
     session: str | None = None
     max_body: int | None = None
     save: Literal[True] | tuple[str, ...] | None = None
+    proxy: str | None = None
 
     def handles(self, status: int) -> bool | None:
         """Whether the callback is called for this status; None: the settings decide."""
@@ -56,6 +58,7 @@ def check_options(
     session: Any,
     max_body: Any,
     save: Any = None,
+    proxy: Any = None,
 ) -> Options:
     """The options of the request for ``url``. Raises BadRequest."""
     if timeout is not None and not (_is_number(timeout) and 0 < timeout <= MAX_TIMEOUT):
@@ -70,7 +73,12 @@ def check_options(
         raise _wrong(url, "session", words, session)
     parts = None if handle is None else _ranges(url, handle)
     types = None if save is None or save is False else _types(url, save)
-    return Options(timeout, retries, redirects, parts, session, max_body, types)
+    if proxy is not None:
+        try:
+            proxy = check_choice(proxy)
+        except ValueError as error:
+            raise BadRequest(f"request {url}: proxy {error}") from None
+    return Options(timeout, retries, redirects, parts, session, max_body, types, proxy)
 
 
 def read_options(url: str, given: Mapping[str, Any]) -> Options:

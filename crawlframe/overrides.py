@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from crawlframe import porting
-from crawlframe.budgets import Budgets, without_none
+from crawlframe.budgets import without_none
 from crawlframe.downloaders import misfit
 from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.head import check_head
+from crawlframe.proxies.settings import ProxySettings
 from crawlframe.spider import SpiderSettings
 
 # Headers often carry secrets, which must not be in the row of a task.
@@ -22,7 +23,9 @@ FIXED = {
 }
 OVERRIDABLE = tuple(
     name
-    for name in sorted(SpiderSettings.__struct_fields__, key=Budgets.__struct_fields__.__contains__)
+    for name in sorted(
+        SpiderSettings.__struct_fields__, key=ProxySettings.__struct_fields__.__contains__
+    )
     if name not in FIXED
 )
 MOST = 10**12  # of any number

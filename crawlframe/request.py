@@ -17,6 +17,8 @@ from crawlframe.links import canonical, host_of, normalise
 from crawlframe.options import NO_OPTIONS, Options, check_options, read_options
 from crawlframe.payload import first_unfit
 from crawlframe.porting import check_meta, refuse_keywords
+from crawlframe.proxies.choice import DIRECT, ProxyPool
+from crawlframe.signatures import callback_name as callback_name
 
 MAX_RECORD = 1 << 20  # bytes; one request must not block Redis or a pipe
 MAX_DEPTH_RANK = 4095
@@ -58,6 +60,8 @@ class Request:
     seconds to wait before it is fetched. ``downloader`` is "curl", "requests" or a plug-in;
     None means the spider's setting, as it does for ``timeout``, ``retries``, ``redirects``,
     ``handle``, ``session`` and ``max_body``, which are kept in ``options``, with ``save``.
+    ``proxy`` is "pool", "pool:<tags>", a ProxyPool or the URL of a proxy; None: no proxy, whatever
+    the spider's.
 
     Requests are equal if they send the same and run the same, with the same data; they cannot be
     members of sets or keys of dicts.
@@ -109,6 +113,7 @@ class Request:
         session: str | None = None,
         max_body: int | None = None,
         save: bool | str | Iterable[str] | None = None,
+        proxy: ProxyPool | str | None = "",
         depth: int = 0,
         **unknown: Never,
     ) -> None:
@@ -130,7 +135,8 @@ class Request:
         self.delay = delay
         self.downloader = downloader
         self.depth = depth
-        options = (timeout, retries, redirects, handle, session, max_body, save)
+        via = None if proxy == "" else proxy or DIRECT
+        options = (timeout, retries, redirects, handle, session, max_body, save, via)
         self.options = NO_OPTIONS if options == NO_OPTIONS else check_options(self.url, *options)
         if json is not None or form is not None:
             self._set_payload(json, form)
@@ -256,7 +262,7 @@ class Request:
     def replace(self, **changes: Any) -> Request:
         """Return a copy with some fields changed."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "options"}
-        fields |= self.options._asdict() | changes
+        fields |= self.options._asdict() | {"proxy": self.options.proxy or ""} | changes
         return Request(**fields)
 
     def _given(self) -> dict[str, Any]:
@@ -335,16 +341,3 @@ def pack_admissions(admissions: Iterable[Admission]) -> bytes:
 def unpack_admissions(packed: bytes | memoryview) -> list[Admission]:
     """Return the admissions packed by ``pack_admissions``."""
     return [Admission(*fields) for fields in msgpack.unpackb(packed)]
-
-
-def callback_name(callback: Callback | None, field: str = "callback") -> str | None:
-    """Return the name of a spider's method. Raises BadRequest for any other function."""
-    if callback is None or isinstance(callback, str):
-        return callback or None
-    name = getattr(callback, "__name__", "")
-    if not name or name == "<lambda>" or getattr(callback, "__self__", None) is None:
-        raise BadRequest(
-            f"{field} must be a method of the spider or its name, not {callback!r}: the request "
-            "may run in another process"
-        )
-    return name

@@ -12,12 +12,14 @@ from typing import Any, ClassVar, Literal, Protocol, get_type_hints
 import msgspec
 
 from crawlframe import porting
-from crawlframe.budgets import Budgets, without_none
+from crawlframe.budgets import without_none
 from crawlframe.downloaders import misfit
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.expect import Expect, expectation
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.misuse import misuse_of
+from crawlframe.proxies.choice import ProxyPool
+from crawlframe.proxies.settings import ProxySettings
 from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
 from crawlframe.secret import Secret, convert, default_of, schema_of
@@ -40,7 +42,7 @@ AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddle
 BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
 
 
-class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
     refuse what they do not know."""
 
@@ -208,8 +210,9 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
     if problem := porting.misuse_in_settings(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
+        given |= {key: str(value) for key, value in given.items() if isinstance(value, ProxyPool)}
         settings = msgspec.convert(without_none(given), SpiderSettings, strict=False)
-    except msgspec.ValidationError as error:
+    except ValueError as error:  # msgspec's, or that of a ProxyPool
         raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
     # Not where they are read that another node has published, which may have more plug-ins.
     if problem := misfit(settings.downloader):

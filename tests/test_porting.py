@@ -28,7 +28,7 @@ def test_every_meta_key_of_scrapy_is_refused(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("proxy", "not supported yet"),
+        ("proxy", "proxy='pool'"),
         ("dont_redirect", "redirects=0"),
         ("download_timeout", "timeout=30"),
         ("download_maxsize", "max_body=33554432"),
@@ -70,7 +70,7 @@ def test_meta_of_the_authors_own_passes() -> None:
         ("download_timeout", "write timeout=30"),
         ("allow_redirects", "redirects=0"),
         ("cookiejar", "session='...'"),
-        ("proxy", "not supported yet"),
+        ("proxies", "proxy='pool'"),
         ("headres", "did you mean 'headers'?"),
     ],
 )

@@ -25,10 +25,12 @@ from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import target_of
+from crawlframe.proxies.proxy import Proxy
 
 BUFFER = 1 << 17  # bytes libcurl reads at a time
 _BLANK = (b"\r\n", b"\n")
 _LOWER_ESCAPE = re.compile("%(?:[a-f]|[0-9A-F][a-f])")  # which libcurl would write in upper case
+SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
 STALLED = 10  # bytes a second that do not count as progress
 
 
@@ -39,7 +41,8 @@ class Handle:
         """``resolves``: libcurl resolves host names that it was given no pin for."""
         self._resolves = resolves
         self.pinned = False  # libcurl receives the addresses for the current transfer
-        self._pin: Pin
+        self._own = False  # nothing in the current transfer needs a resolver
+        self._trusted = False  # its proxy may be at any address
         self.curl = pycurl.Curl()
         self.refused = ""
         self.unopened = ""
@@ -83,9 +86,14 @@ class Handle:
             setopt(pycurl.RESOLVER_START_FUNCTION, self._before_resolving)
 
     def prepare(
-        self, journey: Journey, seconds: float, own_connection: bool, pin: Pin | None = None
+        self,
+        journey: Journey,
+        seconds: float,
+        own_connection: bool,
+        pin: Pin | None = None,
+        gate: Pin | None = None,
     ) -> None:
-        """Prepares the next transfer, which has ``seconds``."""
+        """Prepares the next transfer, which has ``seconds``. ``gate``: where its proxy is."""
         setopt = self.curl.setopt
         self._loop = asyncio.get_running_loop()
         self._account, self._saving = journey.account, journey.saving
@@ -101,9 +109,11 @@ class Handle:
         setopt(pycurl.URL, journey.url)
         if "%" in journey.url and _LOWER_ESCAPE.search(journey.url):
             self._plain = False
-            setopt(pycurl.REQUEST_TARGET, target_of(journey.url))
-        if pin is not None:
-            self._pin = pin
+            setopt(pycurl.REQUEST_TARGET, _request_target(journey))
+        if journey.proxy is not None and gate is not None:
+            self._set_proxy(journey.proxy, gate, pin)
+        elif pin is not None:
+            self._own = pin.own
             self.pinned = pin.due(own_connection)
             if self.pinned:
                 setopt(pycurl.RESOLVE, [pin.line])
@@ -126,6 +136,23 @@ class Handle:
                 setopt(pycurl.HTTPHEADER, lines)
             else:
                 self.curl.unsetopt(pycurl.HTTPHEADER)  # setting an empty list would change nothing
+
+    def _set_proxy(self, proxy: Proxy, gate: Pin, pin: Pin | None) -> None:
+        setopt = self.curl.setopt
+        self._plain = False
+        self._trusted = proxy.of_pool
+        setopt(pycurl.PROXY, proxy.url)
+        setopt(pycurl.NOPROXY, "")  # not that of the environment
+        setopt(SUPPRESS_CONNECT_HEADERS, 1)
+        if proxy.username:
+            setopt(pycurl.PROXYUSERNAME, proxy.username)
+            setopt(pycurl.PROXYPASSWORD, proxy.password.reveal())
+        if proxy.scheme == "https":
+            setopt(pycurl.PROXY_CAINFO, os.environ.get("SSL_CERT_FILE") or certifi.where())
+        pins = [one for one in (gate, pin) if one is not None and not one.own]
+        self._own = not pins
+        if pins:
+            setopt(pycurl.RESOLVE, [one.line for one in pins])
 
     def _set_method(self, journey: Journey, lines: list[bytes]) -> None:
         setopt = self.curl.setopt
@@ -172,6 +199,7 @@ class Handle:
         if not self._plain:
             self.curl.reset()
             self._caps, self._lines = None, []
+            self._trusted = False
             self._set_fixed()
             self._plain = True
 
@@ -190,7 +218,7 @@ class Handle:
     def _before_resolving(self, *nothing: Any) -> int:
         """Called by libcurl before it resolves a name: it must not do so around the resolver. If it
         has dropped a pin, the transfer is made again with one (`CurlDownloader.transfer`)."""
-        return 0 if self._pin.own else 1
+        return 0 if self._own else 1
 
     def _take(self, chunk: bytes) -> int | None:
         """Called by libcurl for each part of the body, again with the same when it was paused."""
@@ -238,7 +266,7 @@ class Handle:
     def _open_socket(self, purpose: int, address: Any) -> socket.socket | int:
         """Called by libcurl for each new connection, with the resolved address."""
         family, kind, protocol, place = address
-        if not self._guard.allows(place[0]):
+        if not self._trusted and not self._guard.allows(place[0]):
             self.refused = place[0]
             return pycurl.SOCKET_BAD  # type: ignore[no-any-return]
         try:
@@ -246,6 +274,14 @@ class Handle:
         except OSError as error:
             self.unopened = f"no socket: {error.strerror}"
             return pycurl.SOCKET_BAD  # type: ignore[no-any-return]
+
+
+def _request_target(journey: Journey) -> str:
+    """As the URL is written; for a proxy that gets the request itself, with the scheme and host."""
+    target, url, proxy = target_of(journey.url), journey.url, journey.proxy
+    if proxy is None or not proxy.scheme.startswith("http") or url.startswith("https:"):
+        return target
+    return "/".join(url.split("/", 3)[:3]) + target
 
 
 class _Socket(socket.socket):

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from crawlframe.conf import Settings
-from crawlframe.errors import BadHeader
+from crawlframe.errors import BadHeader, ProxyFailed
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
@@ -23,6 +23,9 @@ from crawlframe.fetch.send_time import SendTime
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of
 from crawlframe.options import NO_OPTIONS
+from crawlframe.proxies.choice import DIRECT
+from crawlframe.proxies.place import is_pool
+from crawlframe.proxies.proxy import Proxy, fixed_proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings
@@ -42,10 +45,15 @@ class Downloader:
     ``identity`` is added to every request that leaves; without one, nothing is."""
 
     def __init__(
-        self, settings: Settings, identity: Identity | None = None, names: Names | None = None
+        self,
+        settings: Settings,
+        identity: Identity | None = None,
+        names: Names | None = None,
+        pick: Callable[[str], Proxy | None] = lambda choice: None,
     ) -> None:
-        """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces
-        it."""
+        """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces it.
+        ``pick`` returns a proxy of the pool for a request that comes without one."""
+        self._pick = pick
         self._settings = settings
         self._identity = identity or Identity()
         self._names = names or Names(load_hook(settings.resolver))
@@ -68,6 +76,7 @@ class Downloader:
         trail: Trail | None = None,
         send_time: SendTime | None = None,
         rid: bytes = b"",
+        proxy: Proxy | None = None,
     ) -> Response:
         """The response to ``request``. ``spider`` may have a method ``requests_session`` for the
         requests downloader. ``jar`` are the task's cookies; without the setting ``cookies``, only a
@@ -76,13 +85,15 @@ class Downloader:
         until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
         redirects too. ``trail``: ``request`` is for the target of its last redirect. ``send_time``:
         of its transfers. ``rid``: by which the next attempt finds what this one leaves of a file
-        that is saved. Raises FetchError, what ``check`` raises, and with a trail Redirected
-        instead of following a redirect, or Challenged."""
+        that is saved. ``proxy``: through which the transfers go. Raises FetchError, what ``check``
+        raises, and with a trail Redirected instead of following a redirect, or Challenged."""
         if account is None:
             with self.memory.account() as own:
                 return await self.fetch(
-                    request, settings, spider, jar, allowed, own, check, trail, send_time, rid
+                    *(request, settings, spider, jar, allowed, own, check, trail, send_time, rid),
+                    proxy=proxy,
                 )
+        proxy = proxy or self.proxy_for(request, settings)
         limits = limits_of(request, settings)
         if not settings.cookies and request.options.session is None:
             jar = None
@@ -92,6 +103,7 @@ class Downloader:
         journey = Journey(
             *(request, limits, headers, jar, allowed, account, check, trail, identity, send_time),
             saving=saving,
+            proxy=proxy,
         )
         transfer: Callable[[Journey], Awaitable[Answer]] = self._transfer
         name = request.downloader or settings.downloader
@@ -166,6 +178,17 @@ class Downloader:
                 self._settings.allow_private, concurrency, self._names
             )
         return self._requests
+
+    def proxy_for(self, request: Request, settings: SpiderSettings) -> Proxy | None:
+        """The proxy that a request or its spider asks for. Raises ProxyFailed if there is none: it
+        must not go out without."""
+        choice = request.options.proxy or settings.proxy or DIRECT
+        if choice == DIRECT:
+            return None
+        found = self._pick(choice) if is_pool(choice) else fixed_proxy(choice)
+        if found is None:
+            raise ProxyFailed(f"{request.url}: no proxy for {choice!r} is known here; not sent")
+        return found
 
     def _headers(
         self, request: Request, settings: SpiderSettings, trail: Trail | None = None

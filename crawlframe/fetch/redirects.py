@@ -22,6 +22,7 @@ from crawlframe.fetch.send_time import SendTime
 from crawlframe.fetch.sent import Sent
 from crawlframe.identity.identity import Identity
 from crawlframe.links import hostname_of, join
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -120,15 +121,16 @@ class Journey:
         identity: Identity | None = None,
         send_time: SendTime | None = None,
         saving: Saving | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
         """``account`` counts the body, including that of the response; its owner closes it.
         ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
         target of its last redirect. ``identity`` signs each transfer, and logs it in.
-        ``send_time``: of its transfers. ``saving``: the body is saved as a file."""
+        ``send_time``: of its transfers. ``saving``: the body is saved as a file. ``proxy``: through
+        which all of them go."""
         self.account = account or Account(TransferMemory())
-        self.url = request.url
-        self.method = request.method
-        self.body = request.body
+        self.url, self.method, self.body = request.url, request.method, request.body
+        self.proxy = proxy
         self.limits = limits
         self.passed = trail.passed if trail else ()
         self._trail = trail

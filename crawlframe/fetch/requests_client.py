@@ -12,12 +12,11 @@ import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from io import BytesIO
-from typing import Any
 
 import certifi
 import requests
@@ -41,10 +40,12 @@ from crawlframe.errors import (
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.checked_adapter import CheckedAdapter, on_duty, resolve_by_system
 from crawlframe.fetch.cookies import MAX_HEADER, TaskCookies
+from crawlframe.fetch.error_chain import chain
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import QUESTION_TIMEOUT, Names
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
+from crawlframe.fetch.requests_proxy import checked, failure_in, proxies_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -222,7 +223,7 @@ class _Transfer:
         try:
             with self._send(session) as response:
                 self.unanswered = False
-                return self._read(response)
+                return checked(self._read(response), self.journey)
         except FetchError:
             raise
         except (requests.RequestException, urllib3_errors.HTTPError, OSError, ValueError) as error:
@@ -273,6 +274,7 @@ class _Transfer:
             data=journey.body,
             timeout=(min(limits.connect, left), min(limits.stall, left)),
             allow_redirects=False,
+            proxies=proxies_of(journey),
             stream=True,
         )
 
@@ -307,9 +309,11 @@ class _Transfer:
         return Answer(response.status_code, headers, body.getvalue())
 
     def _named(self, error: BaseException) -> FetchError:
-        chain = [*_chain(error)]
+        links = [*chain(error)]
+        if blamed := failure_in(links, self.journey):
+            return blamed
         for classes, kind in _ERRORS:
-            link = next((link for link in chain if isinstance(link, classes)), None)
+            link = next((link for link in links if isinstance(link, classes)), None)
             if link is None:
                 continue
             if kind is FetchTimeout:
@@ -335,14 +339,7 @@ def _add_session_cookies(session: requests.Session, url: str, headers: dict[str,
         headers["Cookie"] = "; ".join([*([ours] if ours else []), *more])
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and all that it wraps: causes, contexts, arguments and reasons."""
-    seen: set[int] = set()
-    links: list[Any] = [error]
-    while links:
-        link = links.pop(0)
-        if not isinstance(link, BaseException) or id(link) in seen:
-            continue
-        seen.add(id(link))
-        yield link
-        links += [*link.args, getattr(link, "reason", None), link.__cause__, link.__context__]
+def _ignore(running: asyncio.Future[Answer]) -> None:
+    """Consumes the result of a thread that nobody waits for."""
+    if not running.cancelled():
+        running.exception()

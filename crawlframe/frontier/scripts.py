@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ LUA = Path(__file__).parent / "lua"
 READING = {"audit", "hosts", "known", "leases"}
 UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
+INCLUDE = re.compile(r"^--@ (\w+\.lua)$", re.MULTILINE)  # a line in place of another file
 # They receive signals of fetches.
 HEARING = {"claim", "complete", "permit", "redirect", "release", "retry"}
 
@@ -22,6 +24,8 @@ HEARING = {"claim", "complete", "permit", "redirect", "release", "retry"}
 def source(verb: str) -> str:
     """The complete Lua text of a verb."""
     parts = [(LUA / "_shared.lua").read_text()]
+    if verb not in READING:
+        parts.append((LUA / "_proxies.lua").read_text())
     if verb in HEARING:
         pace, signals = ((LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals"))
         parts += ["local function define_pace()", pace, "end", signals]
@@ -29,7 +33,8 @@ def source(verb: str) -> str:
         parts.append((LUA / "_guard.lua").read_text())
     if verb not in UNGUARDED | UNCOUNTED:
         parts.append("keep_pulse()")
-    text = "\n".join([*parts, (LUA / f"{verb}.lua").read_text()])
+    parts.append((LUA / f"{verb}.lua").read_text())
+    text = INCLUDE.sub(lambda name: (LUA / name[1]).read_text(), "\n".join(parts))
     return f"{lua_prelude(text)}\n{text}"
 
 
@@ -63,6 +68,7 @@ class Scripts:
     park: Script
     permit: Script
     pin: Script
+    pool: Script
     push: Script
     quarantine: Script
     redirect: Script

@@ -17,6 +17,7 @@ from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
 from crawlframe.fetch.send_time import SendTime
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings
@@ -118,6 +119,7 @@ class Given(Downloader):
         trail: Trail | None = None,
         send_time: SendTime | None = None,
         rid: bytes = b"",
+        proxy: Proxy | None = None,
     ) -> Response:
         """Raises Redirected instead of returning a redirect, and FetchError for one that is not
         followed, as a Downloader does."""

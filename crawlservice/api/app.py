@@ -19,6 +19,7 @@ from crawlservice.api import (
     log,
     nodes,
     pages,
+    proxies,
     quality,
     schedules,
     spiders,
@@ -48,7 +49,7 @@ errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
     tasks, quality, labels, log, items, tables, pages, files, error_groups,
-    spiders, nodes, hosts,
+    spiders, nodes, hosts, proxies,
     schedules, events, alerts, alert_rules, exports,
 )  # fmt: skip
 for part in PARTS:

@@ -22,6 +22,7 @@ from crawlframe.ledger import (
     Recorded,
     RobotsTurn,
     StartPart,
+    StoredProxy,
     TaskSpec,
 )
 from crawlframe.outcome import Outcome, Verdict
@@ -35,6 +36,7 @@ from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.refused_rows import exceeds_limit
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
+from crawlservice.proxies.pool import StoredProxies
 from crawlservice.recipes.current import current, numbers
 from crawlservice.tasks import budgets, log, stats
 from crawlservice.tasks.secret_arguments import revealed
@@ -47,6 +49,7 @@ class DjangoLedger(Ledger):
         """``watch``: the one that watches this process's connections."""
         self._watch = watch or NoWatch()
         self._papers = StoredPapers()
+        self._proxies = StoredProxies()
 
     @property
     def waits(self) -> str:
@@ -69,6 +72,10 @@ class DjangoLedger(Ledger):
     def identity(self) -> Papers:
         with _named_errors():
             return self._papers.read()
+
+    def proxies(self) -> list[StoredProxy]:
+        with _named_errors():
+            return self._proxies.read()
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():

@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0032_views"),
+        ("crawlservice", "0034_proxies"),
     ]
 
     operations = [

@@ -1,6 +1,7 @@
 """The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
 the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins,
-recipes, the quality of runs, errors over tasks, what is decided about spiders, and our identity."""
+recipes, the quality of runs, errors over tasks, what is decided about spiders, our identity, and
+proxies."""
 
 from crawlservice.models.alert import (
     OPEN,
@@ -23,6 +24,7 @@ from crawlservice.models.ledger import MODEL, VERSION, Item, Page, RowChange, St
 from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
 from crawlservice.models.people import Action, SetupLink, Submission, Token
+from crawlservice.models.proxy import Proxy, ProxySource
 from crawlservice.models.quality import Finding, Profile
 from crawlservice.models.recipe import Recipe, RecipeVersion
 from crawlservice.models.robots import RobotsFile
@@ -36,7 +38,8 @@ __all__ = (
     "Alert", "AlertMessage", "AlertNotice", "AlertRule", "AlertTarget", "BotKey", "BulkRetry",
     "Delivery", "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
     "Generation", "Host", "HostCredential", "Installation", "Item", "Label", "LogLine", "Page",
-    "PageFile", "Profile", "Recipe", "RecipeVersion", "RobotsFile", "RowChange", "RowDelivery",
-    "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity", "Spent", "StartPart", "Stat",
-    "StoredFile", "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
+    "PageFile", "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "RobotsFile",
+    "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
+    "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLog", "Token", "Trap",
+    "Webhook",
 )  # fmt: skip

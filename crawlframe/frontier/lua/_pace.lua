@@ -146,6 +146,17 @@ local function park(host, named, now)
   host.r, host.p, host.why = now + math.max(named, PARKED_FOR), 1, 'blocked'
 end
 
+-- A proxy that a host blocks is left alone there at once: others are there in its place.
+local FIRST_BAN, MOST_BAN = 60000, 21600000  -- ms
+
+local function ban(host, now)
+  host.f = host.f + 1
+  if host.s == 0 then host.s = now end
+  local rest = math.min(MOST_BAN, FIRST_BAN * 2 ^ math.min(30, host.f - 1))
+  host.r, host.p, host.why = now + rest, 1, 'blocked'
+  if host.pace then pace_failure(host.pace, host.f, rest) end
+end
+
 -- The last pages are only kept once one was a block, until none is.
 local function note_page(host, block)
   if not (block or host.b) then return end
@@ -173,11 +184,11 @@ end
 local function hear(host, kind, ms, now, bound)
   -- Of a host that rests, or of which a trial is to be made, it is an older request.
   local old, on_trial = host.r > now or host.p == 1, host.p == 2
-  local blocking = note_page(host, kind == REFUSED or kind == BLOCKED)
+  local blocking = not host.pair and note_page(host, kind == REFUSED or kind == BLOCKED)
   if kind == UNREACHABLE then
     host.u = host.u + 1
     if not old and (on_trial or host.u >= TOO_MANY) then
-      if host.why == 'blocked' and on_trial then park(host, -1, now)
+      if host.why == 'blocked' and on_trial and not host.pair then park(host, -1, now)
       else fail(host, 1000, -1, 'unreachable', now) end
     end
     return
@@ -188,7 +199,7 @@ local function hear(host, kind, ms, now, bound)
     ration(host, ms, now, old)
     return
   end
-  if kind == ANSWERED or kind == BLOCKED and not (on_trial and host.why == 'blocked') then
+  if kind == ANSWERED or kind == BLOCKED and not host.pair and not (on_trial and host.why == 'blocked') then
     if on_trial then recover(host) elseif not old then host.f, host.s = 0, 0 end
   end
   if kind == ANSWERED then
@@ -198,6 +209,7 @@ local function hear(host, kind, ms, now, bound)
       host.r = now + ms
       if ms > PARKED_FOR and host.why ~= 'blocked' then host.why = 'asked' end
     end
+  elseif host.pair and (kind == BLOCKED or on_trial and host.why == 'blocked') then ban(host, now)
   elseif blocking or on_trial and host.why == 'blocked' then
     park(host, kind == REFUSED and ms or -1, now)
   elseif kind == REFUSED then

@@ -10,7 +10,8 @@
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...},
 --          {rid whose host has no address yet, although its task limits what goes to one, ...},
 --          {rid, microseconds until it may be sent, ...}: those that are to be reported when they have been sent,
---          {task that runs in one worker and is due, but is not in ARGV[5], and that no other generation serves, ...}}
+--          {task that runs in one worker and is due, but is not in ARGV[5], and that no other generation serves, ...},
+--          {rid, id of the proxy of the pool that it goes through, ...}}
 -- Repeated with the same sequence number, it returns the same batch. It counts as a change in the
 -- call log when it reports fetches or returns requests. Errors FENCED, ERA when the era is not open.
 local refusal = closed()
@@ -29,14 +30,17 @@ local function end_fetches(over)
   for i, own in ipairs(call('HMGET', OWN, unpack(rids))) do
     local holder, lane, hold = split_own(own or '|')
     local place = 5 * i
+    local proxy = hold and via.proxy_in(hold)
+    if proxy then hold = string.match(hold, '^[^~]*') end
     if holder == generation and hold == '.' .. over[place - 3] and not told[rids[i]] then
       local id, _, host = split_lane(lane)
       if over[place - 2] == SENT then
-        note_sent(host, over[place - 1], rids[i])
+        note_sent(host, over[place - 1], rids[i], proxy)
       else
         told[rids[i]] = true
         freed[host] = (freed[host] or 0) + 1
-        note_signal(id, host, over[place - 2], over[place - 1], over[place])
+        if proxy then left_pairs[#left_pairs + 1] = {host, proxy} end
+        note_signal(id, host, over[place - 2], over[place - 1], over[place], proxy)
         marked[#marked + 1] = rids[i]
         marked[#marked + 1] = generation .. OVER .. '|' .. lane
       end
@@ -77,6 +81,7 @@ end
 
 local rids, lanes, found = {}, {}, {}  -- the claimed requests, with their lanes and records
 local spaced = {}  -- rid, when it may be sent, ...: those of hosts or addresses with a delay
+local routed = {}  -- rid, id of its proxy, ...: those that go through the pool
 
 local function answer(wait)
   local states, batch, blamed, refused, homeless, named = {}, {}, {}, {}, {}, {}
@@ -98,7 +103,7 @@ local function answer(wait)
       end
       local id, _, host = split_lane(lanes[i])
       local task = task_of(id)
-      if task.shares and not address_of(host) then homeless[#homeless + 1] = rid end
+      if task.shares and not string.find(host, '|', 1, true) and not address_of(host) then homeless[#homeless + 1] = rid end
       if not named[id] then
         named[id] = true
         states[#states + 1] = id
@@ -113,7 +118,7 @@ local function answer(wait)
   for i = 1, #spaced, 2 do
     waits[i], waits[i + 1] = spaced[i], math.max(0, math.ceil(1000 * (spaced[i + 1] - exact_now())))
   end
-  return {wait, states, batch, blamed, refused, homeless, waits, free}
+  return {wait, states, batch, blamed, refused, homeless, waits, free, routed}
 end
 
 local last = call('GET', BATCH(generation))
@@ -125,10 +130,11 @@ if last then
     for _, rid in ipairs(held) do
       local own, record = call('HGET', OWN, rid), call('HGET', REQ, rid)
       if own and record then
-        local holder, lane = split_own(own)
+        local holder, lane, hold = split_own(own)
         if holder == generation then
-          local place = #rids + 1
+          local place, proxy = #rids + 1, via.proxy_in(hold)
           rids[place], lanes[place], found[place] = rid, lane, record
+          if proxy then routed[#routed + 1], routed[#routed + 2] = rid, proxy end
         end
       end
     end
@@ -267,12 +273,20 @@ local function room_at(address, concurrency, delay)
   return delay > 0 and math.min(room, 1) or room
 end
 
+--@ _pool.lua
+
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
   local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ip', 'd', 'v')
   local active, next_time, turn = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0, tonumber(state[3]) or 0
   local rules = state[4] and rules_of(host) or FREE
+  local through = string.find(host, '|', 1, true)  -- a place, whose requests go through proxies
+  local pool, site = nil, host
+  if through then
+    site = via.host_in(host)
+    pool, rules = via.open_pool(host), via.with_orders(rules, site)
+  end
   local beside, until_then = 0, 0
   if state[7] then beside, until_then = count_permits(host, HOST(host)) end
   local resting, robots_wait = rules.till > now, rules.robots_wait > now
@@ -316,7 +330,8 @@ local function take(host, quota)
     elseif polite and (resting or robots_wait and task.robots) then
       skipped = skipped + 1
     elseif got < quota and not (polite and waits) then
-      local n, delay, gap, at = quota - got, 0, nil, now
+      local n, delay, gap, at, unread = quota - got, 0, nil, now, false
+      local pairs_delay, pairs_adaptive, pairs_concurrency
       if task.pin then n = math.min(n, rooms[id]) end
       if polite then
         at = math.max(now, next_time)
@@ -324,13 +339,21 @@ local function take(host, quota)
         local concurrency = rules.concurrency or task.concurrency
         if task.robots then
           delay, obeyed = math.max(delay, rules.robots_delay), true
-          if not knows_robots(host) then concurrency = 1 end  -- this one brings the robots.txt
+          unread = not knows_robots(site)
+          if unread then concurrency = 1 end  -- this one brings the robots.txt
         end
         if rules.probation then concurrency = 1 end
-        local homeless = task.shares and not address  -- this one only finds out the address
+        local homeless = task.shares and not address and not through  -- this one only finds out the address
         if homeless then concurrency, delay = 1, 0 end
         -- An order's delay replaces the adaptive rate.
-        gap = task.auto and not rules.delay and not homeless and adaptive_gap(host)
+        local adaptive = task.auto and not rules.delay and not homeless
+        if pool then
+          pairs_delay, pairs_adaptive, pairs_concurrency = delay, adaptive, concurrency
+          if pool.each then  -- the limits of the host hold for each proxy
+            delay, adaptive, concurrency = 0, false, unread and 1 or math.huge
+          end
+        end
+        gap = adaptive and adaptive_gap(host)
         -- The strictest limit so far applies, so that a task with a low limit is never starved.
         limit = math.min(limit, concurrency)
         local room = limit - active - beside - kept
@@ -345,13 +368,16 @@ local function take(host, quota)
         end
         if delay > 0 then n = math.min(n, 1)
         elseif gap then n = math.min(n, pace_rules().batch_of(gap, next_time, at)) end
-        if left < poorer and n > 0 and not task.pin then
+        if left < poorer and n > 0 and not task.pin and not pool then
           local due = math.min(room, call('LLEN', LANE(lane)))
           if n >= due then n, kept, left = due - 1, kept + 1, left + 1 end
         end
       end
       if n > 0 then
-        local some, empty = take_lane(lane, n)
+        local some, empty
+        if pool and polite then
+          some, empty = via.take_proxied(pool, lane, n, pairs_delay, pairs_adaptive, pairs_concurrency)
+        else some, empty = take_lane(lane, n) end
         count(task, 'inprogress', some)
         if task.pin then rooms[id] = rooms[id] - some end
         got, active, asked = got + some, active + some, asked or polite and some > 0
@@ -388,7 +414,7 @@ local function take(host, quota)
   end
   if got > 0 then
     add_slots(host, got, place)
-    if state[2] or state[4] or obeyed then call('PERSIST', HOST(host)) end  -- it may have been idle
+    if state[2] or state[4] or obeyed or pool then call('PERSIST', HOST(host)) end  -- it may have been idle
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
   if waits then
@@ -397,6 +423,7 @@ local function take(host, quota)
   if unsent then call('HSET', HOST(host), 'd', unsent)
   elseif state[6] and got > 0 then call('HDEL', HOST(host), 'd') end
   if rules.probation and asked then call('HSET', HOST(host), 'p', 2) end
+  if pool then via.close_pool(pool) end
   from = claimable_from(next_time, state[6] and got == 0)
   if gone == #members and (gone < most or call('EXISTS', LANES(host)) == 0) then
     call('ZREM', HOSTS, host)
@@ -411,12 +438,15 @@ local function take(host, quota)
     end
   elseif skipped > 0 and skipped + apart + gone == #members then
     local till = resting and rules.till or rules.robots_wait
+    if through then till = math.min(till, now + via.LOOK_AGAIN) end  -- an order for its host does not wake a place
     call('ZADD', HOSTS, integer(math.ceil(math.max(next_time, till))), host)
   elseif active <= 0 and beside >= limit then
     call('ZADD', HOSTS, integer(until_then), host)  -- earlier, when one of those fetches is over
   elseif active + beside >= limit or unsent then
     -- free_slots adds it again, or note_sent: a worker may send a request later than it was claimed.
     call('ZREM', HOSTS, host)
+  elseif pool and pool.dry and not resting then
+    call('ZADD', HOSTS, integer(math.ceil(math.max(from, via.dry_until(pool)))), host)
   elseif address and not resting and (crowd > 0 or spacing > 0) and room_at(address, crowd, spacing) <= 0 then
     address.full = true
     call('ZREM', HOSTS, host)

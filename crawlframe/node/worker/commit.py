@@ -325,5 +325,5 @@ def _value(outcome: Outcome) -> int:
     """The number that goes with a request that is given back: milliseconds, or a penalty."""
     if outcome.verdict is Verdict.RELEASE:
         refused = outcome.signal[0] == REFUSED or outcome.reason == CHALLENGED
-        return REFUSAL if refused else 0
+        return REFUSAL if refused or outcome.detour else 0
     return outcome.delay

@@ -16,6 +16,7 @@ from crawlframe.errors import (
     DnsError,
     FetchError,
     FetchTimeout,
+    ProxyFailed,
     TlsError,
     TooManyRedirects,
 )
@@ -24,8 +25,10 @@ from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
     NO_SIGNAL,
+    PROXY_FAILED,
     QUOTA,
     REFUSED,
+    SURE,
     UNREACHABLE,
     Signal,
 )
@@ -40,6 +43,9 @@ REFUSALS = 20  # times that a host may refuse a request, which then ends as an e
 FORBIDDEN = 403  # how some APIs refuse what exceeds their quota
 REFUSING = (429, 503)  # statuses that mean "later" for the whole host (RFC 6585 4, RFC 9110 15.6.4)
 NO_MEASURE = -1  # for an answer whose time says nothing
+
+# Signals of a fetch through a proxy of the pool after which another one is tried, and how often.
+DETOURS = {PROXY_FAILED: REFUSALS, BLOCKED: REFUSALS, UNREACHABLE: 5}
 
 _UNREACHABLE = (ConnectError, ConnectionLost, DnsError, FetchTimeout)
 _ANSWERED = (BadEncoding, BadRedirect, BadResponse, BodyTooLarge, TlsError, TooManyRedirects)
@@ -56,6 +62,8 @@ class JudgementFailed(Exception):
 def signal_of_error(error: Exception) -> Signal:
     """What an error of the downloader says. Others, such as those that middlewares raise, say
     nothing."""
+    if isinstance(error, ProxyFailed):
+        return Signal(PROXY_FAILED, SURE if error.sure else 0)
     if isinstance(error, _UNREACHABLE):
         return Signal(UNREACHABLE)
     return Signal(ANSWERED, NO_MEASURE) if isinstance(error, _ANSWERED) else NO_SIGNAL

@@ -38,6 +38,7 @@ from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.log_writer import LogWriter
+from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
@@ -47,6 +48,7 @@ from crawlframe.node.worker.robots_store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Starts
+from crawlframe.node.worker.stored_proxies import StoredProxies
 from crawlframe.node.worker.stored_starts import StoredStarts
 from crawlframe.node.worker.task_source import StoredTasks
 from crawlframe.outcome import Outcome, Verdict
@@ -135,6 +137,7 @@ class Worker:
         robots = RobotsGuard(
             self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
         )
+        self._proxies = StoredProxies(self._committer, ledger)
         ahead = self._settings.start_ahead
         starts = Starts(
             StoredStarts(self._committer, self._frontier, ledger, self._sieve, ahead, replay)
@@ -158,6 +161,7 @@ class Worker:
             starts=starts,
             replay=replay,
             permits=StoredPermits(self._committer, self._frontier, self._generation),
+            proxies=self._proxies,
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
@@ -227,8 +231,7 @@ class Worker:
         self._committer.put(outcome)
 
     def _of(self, claimed: Claimed) -> Outcome:
-        rid, task, host, attempts, deliveries, record, *_ = claimed
-        return Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
+        return outcome_of(claimed, self._version)
 
     # -- worker -> master -------------------------------------------------------------------------
 
@@ -290,6 +293,7 @@ class Worker:
             self._committer.confirm()
             self._identity.tick(now - begun)
             self._recipes.tick()
+            self._proxies.tick()
             self._log.tick()
             busy = {one.task for one in self._running.values()}
             self._runner.crawls.let_go(busy, IDLE)

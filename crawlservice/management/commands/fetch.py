@@ -16,6 +16,7 @@ from crawlservice.cli.fetch_shell import PageFetcher, shell
 from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
+from crawlservice.proxies.here import pool_here
 
 
 class Command(ServiceCommand):
@@ -41,7 +42,8 @@ class Command(ServiceCommand):
         if lacks:
             self.stderr.write(f"note: {lacks}")
         fetcher = PageFetcher(
-            settings.CRAWLFRAME, spider, options["downloader"], options["robots"], identity
+            *(settings.CRAWLFRAME, spider, options["downloader"], options["robots"], identity),
+            pick=pool_here(),
         )
         if options["url"] is None and not options["shell"]:
             raise CommandError("give a URL, or --shell")

@@ -21,6 +21,7 @@ from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.cli.parse_page import NotParsed, PageParser, spider_for
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
+from crawlservice.proxies.here import pool_here
 from crawlservice.tasks.arguments import parse_pairs
 
 
@@ -74,6 +75,7 @@ class Command(ServiceCommand):
             pipelines=not options["no_pipelines"],
             robots=options["robots"],
             identity=identity,
+            pick=pool_here(),
         )
         for problem in registry.broken.values():
             self.stderr.write(f"warning: not loaded: {problem.partition(chr(10))[0]}")
