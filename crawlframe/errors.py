@@ -240,6 +240,38 @@ class PrivateAddress(FetchError):
     retryable = False
 
 
+class NoBrowser(FetchError):
+    """The node has no browser for requests that need one."""
+
+    reason = "no_browser"
+    retryable = False
+
+
+class BrowserLost(FetchError):
+    """The browser ended before the page was complete."""
+
+    reason = "browser_lost"
+
+
+class PageCrashed(FetchError):
+    """The renderer of the page crashed, or the browser could not go on with the page."""
+
+    reason = "page_crash"
+
+
+class DownloadRefused(FetchError):
+    """The browser would save the document and not show it. Another downloader can fetch it."""
+
+    reason = "download"
+    retryable = False
+
+
+class ActionFailed(FetchError):
+    """An action of the request could not be done; the message names it."""
+
+    reason = "action"
+
+
 class Excluded(FetchError):
     """A request that politeness ends. It is not counted as an error."""
 

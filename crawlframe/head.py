@@ -9,6 +9,9 @@ from typing import Any
 
 from crawlframe.errors import BadRequest
 
+BROWSER = "browser"
+DOWNLOADERS = ("curl", "requests", BROWSER)
+
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _COOKIE_NAME = re.compile(r"[^\0\r\n=;]+")
 _UNSAFE = re.compile(r"[\0\r\n]")
@@ -18,6 +21,17 @@ def check_method(url: str, method: str) -> None:
     """Raises BadRequest if it is not an HTTP method."""
     if not _TOKEN.fullmatch(method):
         raise BadRequest(f"request {url}: {method!r} is not an HTTP method")
+
+
+def check_downloader(url: str, method: str, downloader: str | None, actions: Any) -> None:
+    """Raises BadRequest if there is no such downloader, or it cannot do what is asked for."""
+    if downloader not in (None, *DOWNLOADERS):
+        names = ", ".join(map(repr, DOWNLOADERS))
+        raise BadRequest(f"request {url}: downloader must be one of {names}, not {downloader!r}")
+    if downloader == BROWSER and method not in ("GET", "POST"):
+        raise BadRequest(f"request {url}: a browser sends GET and POST, not {method}")
+    if actions and downloader not in (None, BROWSER):
+        raise BadRequest(f"request {url}: actions need downloader={BROWSER!r}, not {downloader!r}")
 
 
 def check_head(url: str, headers: Mapping[Any, Any], cookies: Mapping[Any, Any]) -> None:

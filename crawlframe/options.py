@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
+from crawlframe.actions import Action, check_actions
 from crawlframe.errors import BadRequest, MissingCode
 
 MAX_TIMEOUT = 86_400  # seconds
@@ -18,7 +21,8 @@ class Options(NamedTuple):
     each redirect too; ``retries`` are further attempts. ``redirects`` is how many are followed;
     with 0 the redirecting response goes to the callback. ``handle`` are the statuses besides 2xx
     for which the callback is called. ``session`` is the name of the cookie jar within the task.
-    ``max_body`` is in bytes, also after decompression."""
+    ``max_body`` is in bytes, also after decompression. ``actions`` are done in a
+    browser."""
 
     timeout: float | None = None
     retries: int | None = None
@@ -26,6 +30,7 @@ class Options(NamedTuple):
     handle: tuple[range, ...] | None = None
     session: str | None = None
     max_body: int | None = None
+    actions: tuple[Action, ...] | None = None
 
     def handles(self, status: int) -> bool | None:
         """Whether the callback is called for this status; None: the settings decide."""
@@ -38,6 +43,8 @@ class Options(NamedTuple):
         given = {name: value for name, value in self._asdict().items() if value is not None}
         if self.handle is not None:
             given["handle"] = [[part.start, part.stop] for part in self.handle]
+        if self.actions is not None:
+            given["actions"] = [msgspec.to_builtins(action) for action in self.actions]
         return given
 
 
@@ -52,6 +59,7 @@ def check_options(
     handle: Any,
     session: Any,
     max_body: Any,
+    actions: Any,
 ) -> Options:
     """The options of the request for ``url``. Raises BadRequest."""
     if timeout is not None and not (_is_number(timeout) and 0 < timeout <= MAX_TIMEOUT):
@@ -65,7 +73,8 @@ def check_options(
         words = "a name of up to 100 letters, digits, '_', '.' and '-'"
         raise _wrong(url, "session", words, session)
     parts = None if handle is None else _ranges(url, handle)
-    return Options(timeout, retries, redirects, parts, session, max_body)
+    todo = None if actions is None else check_actions(url, actions)
+    return Options(timeout, retries, redirects, parts, session, max_body, todo)
 
 
 def read_options(url: str, given: Mapping[str, Any]) -> Options:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, get_type_hints
+from typing import Any, ClassVar, Literal, get_type_hints
 
 import msgspec
 
@@ -15,6 +15,8 @@ from crawlframe import porting
 from crawlframe.budgets import Budgets, without_none
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.expect import Expect, expectation
+from crawlframe.head import DOWNLOADERS
+from crawlframe.inline import Inline
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.misuse import misuse_of
 from crawlframe.request import END_CALLBACK, Request
@@ -22,17 +24,6 @@ from crawlframe.response import Response
 from crawlframe.secret import Secret, convert, default_of, schema_of
 from crawlframe.spider_log import SpiderLog
 from crawlframe.stats import Stats
-
-
-class Inline(Protocol):
-    """Fetches for a callback that awaits the response."""
-
-    async def fetch(self, request: Request) -> Response:
-        """Returns the response, whatever its status. Raises FetchError."""
-
-    def keep_cookies(self, request: Request, cookies: Mapping[str, str]) -> None:
-        """Puts cookies into the jar of ``request``, as if its host had set them."""
-
 
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
@@ -56,7 +47,13 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
     headers: dict[str, str] = {}
     user_agent: str | None = None
-    downloader: str = "curl"  # or "requests"
+    downloader: str = "curl"  # or "requests", "browser"
+    # What a browser does not load.
+    browser_block: tuple[Literal["images", "fonts", "media", "trackers"], ...] = (
+        "images", "fonts", "media", "trackers",
+    )  # fmt: skip
+    # Seconds for which a loaded page may go on loading, if the request has no actions.
+    browser_settle: float = 2.0
     max_body: int = 32 << 20  # bytes, also after decompression
     max_redirects: int = 10
     cookies: bool = True
@@ -70,7 +67,14 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("min_delay", "ip_concurrency", "ip_delay", "retries", "max_redirects"):
+        for name in (
+            "min_delay",
+            "browser_settle",
+            "ip_concurrency",
+            "ip_delay",
+            "retries",
+            "max_redirects",
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
         if self.delay != "auto":
@@ -83,10 +87,10 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
                 raise ValueError(f"{name} must be more than 0")
         if self.purpose and not self.robots:
             raise ValueError("purpose needs robots, because robots.txt says what pages are for")
+        if self.downloader not in DOWNLOADERS:
+            raise ValueError(f"downloader must be one of {DOWNLOADERS}, not {self.downloader!r}")
         if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
             raise ValueError("failed_share must be from 0 to 1")
-        if self.downloader not in ("curl", "requests"):
-            raise ValueError(f"downloader must be 'curl' or 'requests', not {self.downloader!r}")
 
 
 class Spider:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crawlframe.conf import Settings
@@ -25,6 +27,7 @@ from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings
 
 if TYPE_CHECKING:
+    from crawlframe.fetch.browser.client import BrowserClient
     from crawlframe.fetch.requests_client import RequestsDownloader
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -39,15 +42,21 @@ class Downloader:
     ``identity`` is added to every request that leaves; without one, nothing is."""
 
     def __init__(
-        self, settings: Settings, identity: Identity | None = None, names: Names | None = None
+        self,
+        settings: Settings,
+        identity: Identity | None = None,
+        names: Names | None = None,
+        browser: Path | None = None,
     ) -> None:
         """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces
-        it."""
+        it. ``browser``: the socket of the node's browser host; None: it starts its own."""
         self._settings = settings
         self._identity = identity or Identity()
         self._names = names or Names(load_hook(settings.resolver))
         self._curl = CurlDownloader(settings.allow_private, settings.concurrency, self._names)
         self._requests: RequestsDownloader | None = None
+        self._browser_socket = browser
+        self._browser: BrowserClient | None = None
         self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
         self.memory = TransferMemory(settings.transfer_memory << 20)
 
@@ -84,9 +93,20 @@ class Downloader:
         journey = Journey(
             request, limits, headers, jar, allowed, account, check, trail, identity, send_time
         )
-        factory = getattr(spider, "requests_session", None)
-        if (request.downloader or settings.downloader) == "requests":
-            return await journey.run(self._threads().by(factory))
+        match request.downloader or settings.downloader:
+            case "requests":
+                factory = getattr(spider, "requests_session", None)
+                return await journey.run(self._threads().by(factory))
+            case "browser":
+                owner = str(spider._task) if spider is not None else ""
+                render = partial(
+                    self._pages().transfer,
+                    request=request,
+                    settings=settings,
+                    owner=owner,
+                    accept=ACCEPT,
+                )
+                return await journey.run(render)
         return await journey.run(self._transfer)
 
     async def _transfer(self, journey: Journey) -> Answer:
@@ -123,6 +143,9 @@ class Downloader:
         if self._requests is not None:
             await self._requests.close()
             self._requests = None
+        if self._browser is not None:
+            await self._browser.close()
+            self._browser = None
         await self._names.close()
 
     def _threads(self) -> RequestsDownloader:
@@ -135,6 +158,13 @@ class Downloader:
                 self._settings.allow_private, concurrency, self._names
             )
         return self._requests
+
+    def _pages(self) -> BrowserClient:
+        if self._browser is None:
+            from crawlframe.fetch.browser.client import BrowserClient
+
+            self._browser = BrowserClient(self._settings, self._browser_socket)
+        return self._browser
 
     def _headers(
         self, request: Request, settings: SpiderSettings, trail: Trail | None = None

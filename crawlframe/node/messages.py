@@ -90,7 +90,7 @@ class WorkerReport(Message, tag="report"):
 
 
 class Beat(Message, tag="beat"):
-    """Worker or steward to master, every second: it is alive, and uses this many bytes of memory.
+    """Child to master, every second: it is alive, and uses this many bytes of memory.
     ``waits``: what its results or chores wait for; "" when they do not."""
 
     memory: int
@@ -99,6 +99,10 @@ class Beat(Message, tag="beat"):
 
 class StewardReady(Message, tag="steward ready"):
     """Steward to master: its connections are open."""
+
+
+class BrowserReady(Message, tag="browser ready"):
+    """Keeper of the browser to master: workers can connect."""
 
 
 class Migrations(Message, tag="tables"):
@@ -154,7 +158,8 @@ class Loaded(Message, tag="loaded"):
 FromTemplate = GitBusy | LoadingVersion | ImportingModule | Unsteady | Loaded
 FromWorker = WorkerReady | WorkerReport | SlowCallback | Beat
 FromSteward = StewardReady | Migrations | Beat
-FromChild = FromTemplate | FromWorker | FromSteward
+FromBrowser = BrowserReady | Beat
+FromChild = FromTemplate | FromWorker | FromSteward | FromBrowser
 
 
 # -- supervisor -> master: the other side may be of another version -------------------------------

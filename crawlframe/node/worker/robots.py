@@ -69,6 +69,8 @@ class RobotsGuard:
         ``in_place``: as in ``SiteFiles.read``."""
         own = user_agent_of(request.headers, settings.headers) or settings.user_agent
         via = request.downloader or settings.downloader
+        if via == "browser":  # the file needs none
+            via = "curl"
         return RobotsCheck(self, own or self._settings.user_agent, via, send_time, in_place)
 
     async def rules_for(
