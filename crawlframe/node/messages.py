@@ -97,12 +97,8 @@ class Beat(Message, tag="beat"):
     waits: str
 
 
-class StewardReady(Message, tag="steward ready"):
-    """Steward to master: its connections are open."""
-
-
-class BrowserReady(Message, tag="browser ready"):
-    """Keeper of the browser to master: workers can connect."""
+class ServiceReady(Message, tag="service ready"):
+    """Steward, or keeper of the browser, to master: it does its work."""
 
 
 class Migrations(Message, tag="tables"):
@@ -157,9 +153,8 @@ class Loaded(Message, tag="loaded"):
 
 FromTemplate = GitBusy | LoadingVersion | ImportingModule | Unsteady | Loaded
 FromWorker = WorkerReady | WorkerReport | SlowCallback | Beat
-FromSteward = StewardReady | Migrations | Beat
-FromBrowser = BrowserReady | Beat
-FromChild = FromTemplate | FromWorker | FromSteward | FromBrowser
+FromService = ServiceReady | Migrations | Beat
+FromChild = FromTemplate | FromWorker | FromService
 
 
 # -- supervisor -> master: the other side may be of another version -------------------------------

@@ -84,9 +84,15 @@ class Context:
                 pass
         return await self._close_tab(tab)
 
+    @property
+    def idle(self) -> int:
+        """The number of tabs that wait for their next page."""
+        return len(self._idle)
+
     async def close_idle_tabs(self) -> None:
-        while self._idle:
-            await self._close_tab(self._idle.pop())
+        idle, self._idle = self._idle, []
+        for tab in idle:
+            await self._close_tab(tab)
 
     async def close(self) -> None:
         """Closes it with all its pages; without effect if the browser has ended."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from playwright.async_api import CDPSession, Error
 
 from crawlframe.errors import (
     BadRedirect,
     BodyTooLarge,
+    ConnectionLost,
     DownloadRefused,
     FetchError,
     TooManyRedirects,
@@ -132,6 +133,8 @@ class Documents:
             for name, value in event["request"]["headers"].items()
             if name.lower() not in own
         ]
+        if not own & {"cache-control", "pragma"}:  # as the other downloaders, which have no cache
+            headers.append(("Cache-Control", "no-cache"))
         more: dict[str, Any] = {"headers": _entries([*headers, *order.headers])}
         if order.method != "GET" or order.body is not None:
             more["method"] = order.method
@@ -209,28 +212,37 @@ class Documents:
 
     def _is_short(self, event: dict[str, Any]) -> bool:
         """Whether the body has a known size within the limit."""
-        names = {one["name"].lower(): one["value"] for one in event.get("responseHeaders", ())}
-        length = names.get("content-length", "")
-        coded = names.get("content-encoding", "identity") != "identity"
+        length = _header(event, "content-length")
+        coded = _header(event, "content-encoding") not in ("", "identity")
         return length.isdigit() and int(length) <= self._order.max_body and not coded
 
     async def _body(self, event: dict[str, Any]) -> bytes:
         """The body without its content coding. Raises BodyTooLarge as soon as it is."""
+        length = _header(event, "content-length")
+        if length.isdigit() and int(length) > self._order.max_body:
+            await self._refuse(event)
         if self._is_short(event):
-            return _bytes_of(await self._send("getResponseBody", event), "body")
+            whole = _bytes_of(await self._send("getResponseBody", event), "body")
+            if len(whole) < int(length):
+                await self._abort(event)
+                url = event["request"]["url"]
+                raise ConnectionLost(f"{url}: {len(whole)} of {length} bytes of the body came")
+            return whole
         taken = await self._send("takeResponseBodyAsStream", event)
         handle, body = taken["stream"], bytearray()
         while True:
             part = await self._cdp.send("IO.read", {"handle": handle, "size": PART})
             body += _bytes_of(part, "data")
             if len(body) > self._order.max_body:
-                await self._abort(event)
-                limit = self._order.max_body
-                url = event["request"]["url"]
-                raise BodyTooLarge(f"{url}: the body is larger than {limit} bytes")
+                await self._refuse(event)
             if part["eof"]:
                 await self._cdp.send("IO.close", {"handle": handle})
                 return bytes(body)
+
+    async def _refuse(self, event: dict[str, Any]) -> NoReturn:
+        await self._abort(event)
+        url, limit = event["request"]["url"], self._order.max_body
+        raise BodyTooLarge(f"{url}: the body is larger than {limit} bytes")
 
     async def _fulfil(self, event: dict[str, Any], body: bytes) -> None:
         headers = [
@@ -258,6 +270,11 @@ class Documents:
         parameters = {"requestId": event["requestId"], **more}
         done: dict[str, Any] = await self._cdp.send(f"Fetch.{verb}", parameters)
         return done
+
+
+def _header(event: dict[str, Any], name: str) -> str:
+    headers = event.get("responseHeaders", ())
+    return next((str(one["value"]) for one in headers if one["name"].lower() == name), "")
 
 
 def _bytes_of(given: dict[str, Any], name: str) -> bytes:

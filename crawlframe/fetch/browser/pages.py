@@ -92,6 +92,12 @@ class Pages:
     def _leave(self, context: Context) -> None:
         context.users -= 1
         context.used = time.monotonic()
+        tabs = sum(one.idle for one in self._contexts.values())
+        for one in self._contexts.values():  # those used longest ago first
+            if tabs <= self._settings.pages:
+                break
+            tabs -= one.idle
+            self._in_background(one.close_idle_tabs())
         idle = [one for one in self._contexts.values() if not one.users]
         for one in idle[: max(0, len(idle) - MAX_CONTEXTS)]:
             self._close_context(one)

@@ -26,7 +26,7 @@ from crawlframe.logs import configure
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import Child, adopt_orphans, become_child
 from crawlframe.node.master import offspring
-from crawlframe.node.messages import Beat, BrowserReady, FromChildLine, Retire
+from crawlframe.node.messages import Beat, FromChildLine, Retire, ServiceReady
 
 LOOK_EVERY = 1.0  # seconds
 SILENT = 30.0  # seconds without a sign of life, after which a host is killed
@@ -78,7 +78,7 @@ class _Master:
 
     def __init__(self, channel: FromChildLine) -> None:
         self._channel = channel
-        self._channel.send(BrowserReady())
+        self._channel.send(ServiceReady())
 
     def fileno(self) -> int:
         return self._channel.fileno()

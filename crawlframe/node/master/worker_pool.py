@@ -23,11 +23,10 @@ from crawlframe.node.master.browser_process import BrowserSocket
 from crawlframe.node.master.template import Template
 from crawlframe.node.messages import (
     Beat,
-    BrowserReady,
     FromChild,
     Loaded,
     Retire,
-    StewardReady,
+    ServiceReady,
     ToChild,
     WorkerReady,
 )
@@ -200,7 +199,7 @@ class WorkerPool:
                 case Beat(memory, waits):
                     child.rss, child.waits = memory, waits
                     continue
-                case WorkerReady() | StewardReady() | BrowserReady() | Loaded():
+                case WorkerReady() | ServiceReady() | Loaded():
                     child.ready = True
                     self._failed_boots = 0
             yield message
