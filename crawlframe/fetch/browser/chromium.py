@@ -69,7 +69,7 @@ class Chromium:
             sink.close()
             await _end(driver, [one for one in _children() if one.pid not in before])
             why = str(error).strip().split("\n", 1)[0] or "it takes too long"
-            kind = NoBrowser if isinstance(error, OSError) else BrowserLost
+            kind = NoBrowser if isinstance(error, PermissionError) else BrowserLost
             raise kind(f"{program} does not start: {why}") from None
 
     @staticmethod
@@ -95,6 +95,13 @@ class Chromium:
                 "see unprivileged user namespaces"
             )
             return await driver.chromium.launch(**options)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, or its driver has, which nobody reports."""
+        if not self.lost.is_set() and not all(map(_runs, self._processes)):
+            self.lost.set()
+        return self.lost.is_set()
 
     async def new_context(self, **options: Any) -> BrowserContext:
         """Raises playwright's Error."""
@@ -131,6 +138,13 @@ async def _end(driver: Playwright | None, family: list[psutil.Process]) -> None:
         for one in footprint.family(process):
             with contextlib.suppress(psutil.Error):
                 one.kill()  # psutil never kills a later process with the same pid
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _children() -> list[psutil.Process]:

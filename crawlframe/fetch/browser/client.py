@@ -41,6 +41,8 @@ from crawlframe.links import host_of
 from crawlframe.request import Request
 from crawlframe.spider import SpiderSettings
 
+_Heard = asyncio.Queue[FromHost | None]  # None: the connection has ended
+
 METHODS = ("GET", "POST")
 PROGRAM = "crawlframe.node.master.browser_process"
 QUEUE = 600.0  # seconds that an order may wait for a page
@@ -62,7 +64,7 @@ class BrowserClient:
         self._reading: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
         self._numbers = itertools.count(1)
-        self._orders: dict[int, asyncio.Queue[FromHost]] = {}
+        self._orders: dict[int, _Heard] = {}
 
     async def transfer(
         self,
@@ -80,7 +82,7 @@ class BrowserClient:
             raise BadUrl(f"{journey.where}: a browser sends GET and POST, not {journey.method}")
         order = self._order(journey, request, settings, owner, accept, upstream)
         line = await self._connected()
-        heard: asyncio.Queue[FromHost] = asyncio.Queue()
+        heard: _Heard = asyncio.Queue()
         self._orders[order.id] = heard
         done = False
         try:
@@ -95,7 +97,7 @@ class BrowserClient:
             answer = await self._answer(line, heard, journey, seconds)
             done = True
         except OSError as error:
-            raise BrowserLost(f"{journey.where}: the browser process ended: {error}") from None
+            raise BrowserLost(f"{journey.where}: {error}") from None
         finally:
             del self._orders[order.id]
             if not done:
@@ -163,10 +165,10 @@ class BrowserClient:
             actions=[*(request.options.actions or ())],
         )
 
-    async def _ready(self, heard: asyncio.Queue[FromHost], journey: Journey) -> None:
+    async def _ready(self, heard: _Heard, journey: Journey) -> None:
         try:
             async with asyncio.timeout(QUEUE):
-                message = await heard.get()
+                message = await _next(heard)
         except TimeoutError:
             raise journey.timeout(f"no page of the browser was free for {QUEUE:g} s") from None
         if isinstance(message, Failed):
@@ -174,12 +176,12 @@ class BrowserClient:
         assert isinstance(message, Ready)
 
     async def _answer(
-        self, line: Line[FromHost], heard: asyncio.Queue[FromHost], journey: Journey, seconds: float
+        self, line: Line[FromHost], heard: _Heard, journey: Journey, seconds: float
     ) -> Done:
         try:
             async with asyncio.timeout(seconds + LATE):
                 while True:
-                    match await heard.get():
+                    match await _next(heard):
                         case Done() as done:
                             return done
                         case Failed(_, kind, message):
@@ -226,9 +228,8 @@ class BrowserClient:
         except OSError:
             self._line = None
             line.close()
-            for number, heard in self._orders.items():
-                what = "the browser process ended"
-                heard.put_nowait(Failed(number, BrowserLost.__name__, what))
+            for heard in self._orders.values():
+                heard.put_nowait(None)
 
 
 class _OwnHost:
@@ -252,6 +253,14 @@ class _OwnHost:
             self._process.stdin.close()
         self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+async def _next(heard: _Heard) -> FromHost:
+    """Raises ConnectionError."""
+    message = await heard.get()
+    if message is None:
+        raise ConnectionError("the browser process ended")
+    return message
 
 
 def _sent(cookie: Cookie) -> BrowserCookie:

@@ -73,7 +73,7 @@ class Context:
     async def give_back(self, tab: Tab, *, keep: bool) -> bool:
         """Returns False when the page could not be closed."""
         tab.served += 1
-        if keep and not self.browser.lost.is_set():
+        if keep and not self.browser.ended:
             try:
                 async with asyncio.timeout(CLOSE):
                     # Its scripts must neither compute nor send anything from now on.
@@ -96,7 +96,7 @@ class Context:
 
     async def close(self) -> None:
         """Closes it with all its pages; without effect if the browser has ended."""
-        if self._context is not None and not self.browser.lost.is_set():
+        if self._context is not None and not self.browser.ended:
             try:
                 async with asyncio.timeout(CLOSE):
                     await self._context.close()
@@ -158,7 +158,7 @@ class Context:
         closing.add_done_callback(self._closing.discard)
 
     async def _close_tab(self, tab: Tab) -> bool:
-        if self.browser.lost.is_set():
+        if self.browser.ended:
             return True
         try:
             async with asyncio.timeout(CLOSE):

@@ -37,7 +37,6 @@ _NAMES: list[tuple[re.Pattern[str], type[FetchError]]] = [
         (r"ERR_", ConnectionLost),
     )
 ]
-_LOST = ("has been closed", "Connection closed", "browser has disconnected", "Target closed")
 
 
 def name(text: str, where: str) -> FetchError:
@@ -50,8 +49,8 @@ def name(text: str, where: str) -> FetchError:
     if found := _NET.search(text):
         kind = next(kind for pattern, kind in _NAMES if pattern.search(found[1]))
         return kind(f"{where}: {found[0]}")
-    if any(words in text for words in _LOST):
-        return BrowserLost(f"{where}: the browser ended")
+    if "has been closed" in text:
+        return PageCrashed(f"{where}: the page closed itself")
     return PageCrashed(f"{where}: {text}")
 
 

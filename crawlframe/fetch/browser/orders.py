@@ -152,8 +152,11 @@ class Line(Generic[In]):
     async def send(self, message: FromWorker | FromHost) -> None:
         """Raises ConnectionError when the other side has gone."""
         body = _ENCODER.encode(message)
-        self._writer.write(_LENGTH.pack(len(body)) + body)
-        await self._writer.drain()
+        try:
+            self._writer.write(_LENGTH.pack(len(body)) + body)
+            await self._writer.drain()
+        except RuntimeError as error:  # uvloop's, for a connection that is closed
+            raise ConnectionError(str(error)) from None
 
     async def receive(self) -> In:
         """Raises ConnectionError at the end, or when it is none of ours."""

@@ -138,7 +138,7 @@ class Pages:
     async def _current(self) -> Chromium:
         async with self._starting:
             browser = self._browser
-            if (browser is not None and browser.lost.is_set()) or (
+            if (browser is not None and browser.ended) or (
                 browser is not None
                 and (browser.served >= MAX_SERVED or time.monotonic() - browser.born > MAX_AGE)
             ):
@@ -160,7 +160,7 @@ class Pages:
     def _end_old(self) -> None:
         for browser in [*self._old]:
             mine = [one for one in self._contexts.values() if one.browser is browser]
-            if browser.lost.is_set() or not any(one.users for one in mine):
+            if browser.ended or not any(one.users for one in mine):
                 self._old.remove(browser)
                 for context in mine:
                     self._close_context(context)

@@ -173,7 +173,7 @@ class Visit:
         """The error that an error of Playwright stands for."""
         if self._documents.failure is not None:
             return self._documents.failure
-        if self._tab.context.browser.lost.is_set():
+        if self._tab.context.browser.ended:
             return BrowserLost(f"{self._order.url}: the browser ended")
         problem = self._tab.context.proxy.problem(*_place(self._order.url), self._since)
         if problem is not None and "net::" in str(error):

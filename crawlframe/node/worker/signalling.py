@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from crawlframe.errors import (
+    ActionFailed,
     BadEncoding,
     BadRedirect,
     BadResponse,
@@ -13,8 +14,10 @@ from crawlframe.errors import (
     ConnectError,
     ConnectionLost,
     DnsError,
+    DownloadRefused,
     FetchError,
     FetchTimeout,
+    PageCrashed,
     TlsError,
     TooManyRedirects,
 )
@@ -38,7 +41,10 @@ REFUSING = (429, 503)  # statuses that mean "later" for the whole host (RFC 6585
 NO_MEASURE = -1  # for an answer whose time says nothing
 
 _UNREACHABLE = (ConnectError, ConnectionLost, DnsError, FetchTimeout)
-_ANSWERED = (BadEncoding, BadRedirect, BadResponse, BodyTooLarge, TlsError, TooManyRedirects)
+_ANSWERED = (
+    *(ActionFailed, BadEncoding, BadRedirect, BadResponse, BodyTooLarge, DownloadRefused),
+    *(PageCrashed, TlsError, TooManyRedirects),
+)
 
 
 class JudgementFailed(Exception):

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from crawlframe.code.registry import Registry
 from crawlframe.errors import ArgumentError
+from crawlframe.head import DOWNLOADERS
 from crawlframe.links import normalise
 from crawlframe.loading import load_spiders
 from crawlframe.request import Request
@@ -44,7 +45,7 @@ class Command(ServiceCommand):
         )  # fmt: skip
         parser.add_argument("--cb-kwargs", metavar="JSON", help="arguments of the callback")
         parser.add_argument("--meta", metavar="JSON", help="meta of the request")
-        parser.add_argument("--downloader", choices=("curl", "requests"))
+        parser.add_argument("--downloader", choices=DOWNLOADERS)
         parser.add_argument("--robots", action="store_true", help="ask robots.txt first")
         parser.add_argument("--no-middlewares", action="store_true", help="fetch without them")
         parser.add_argument("--no-pipelines", action="store_true", help="items as yielded")
