@@ -18,7 +18,7 @@ from crawlframe.errors import (
     PageCrashed,
 )
 from crawlframe.fetch.browser import failures
-from crawlframe.fetch.browser.contexts import Tab
+from crawlframe.fetch.browser.contexts import BLANK, Tab
 from crawlframe.fetch.browser.documents import Document, Documents
 from crawlframe.fetch.browser.orders import Done, Order
 from crawlframe.fetch.browser.steps import Steps
@@ -103,7 +103,7 @@ class Visit:
                 raise
             assert self._task is not None
             self._task.uncancel()
-        if documents.answer is None:
+        if documents.answer is None or (documents.answer.body is None and page.url == BLANK):
             raise PageCrashed(f"{order.url}: the browser shows no document")
         return documents.answer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -340,3 +341,21 @@ def test_windows_that_a_page_opens_are_closed(browser: Browser, site: Site) -> N
     assert browser.fetch(f"{site.url}/").css("#x::text").get() == "new"
     renderers = [one for one in browser.host.family if "--type=renderer" in one.cmdline()]
     assert len(renderers) < 20
+
+
+def test_a_page_that_waits_for_its_next_order_does_nothing(browser: Browser, site: Site) -> None:
+    html(
+        site,
+        "/",
+        """<script>setInterval(() => fetch("/again"), 50);
+        const source = "setInterval(() => fetch('" + location.origin + "/worker'), 50)";
+        new Worker(URL.createObjectURL(new Blob([source])))</script>""",
+    )
+    html(site, "/next", WRITES)
+    browser.fetch(f"{site.url}/", {"browser_settle": 1.0})
+    time.sleep(0.5)
+    assert {"/again", "/worker"} <= {*paths(site)}
+    before = len(site.seen)
+    time.sleep(1)
+    assert len(site.seen) == before
+    assert browser.fetch(f"{site.url}/next").css("#x::text").get() == "new"
