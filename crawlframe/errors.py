@@ -254,7 +254,7 @@ class BrowserLost(FetchError):
 
 
 class PageCrashed(FetchError):
-    """The renderer of the page crashed, or the browser could not go on with the page."""
+    """The renderer of the page crashed, or the browser failed to show it."""
 
     reason = "page_crash"
 

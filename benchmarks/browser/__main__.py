@@ -83,7 +83,7 @@ def _panels(figures: dict[str, dict[str, Any]]) -> list[Panel]:
 
 def problems(done: Crawl, *, evil: bool) -> list[str]:
     """What must not happen."""
-    good = done.pages if not evil else sum(n % 20 >= len(EVILS) for n in range(done.pages))
+    good = done.pages if not evil else sum(n * 13 % 20 >= len(EVILS) for n in range(done.pages))
     found = []
     if not done.rows == done.urls == done.pages:
         found.append(f"{done.pages} requests have {done.rows} rows of {done.urls} URLs")

@@ -60,8 +60,10 @@ class Site:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        asyncio.run_coroutine_threadsafe(_end_all(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+        self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -94,6 +96,13 @@ class Site:
         else:
             _write(writer, b"", kind="text/css")
         await writer.drain()
+
+
+async def _end_all() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def _write(

@@ -9,6 +9,7 @@ from benchmarks.browser.site import EVILS
 from crawlframe import Request, Response, Spider
 
 TIMEOUT = 4.0  # seconds, of a page that does harm
+EVIL_RETRIES = 2
 RETRIES = 8  # of one that does not: its browser may be killed beside it
 
 
@@ -30,10 +31,10 @@ class Cards(Spider):
 
     def start(self, site: str, pages: int, evil: bool = False) -> Iterator[Request]:
         for number in range(pages):
-            kind = number % 20
+            kind = number * 13 % 20  # so that they are spread evenly
             if evil and kind < len(EVILS):
                 url = f"{site}{EVILS[kind]}/{number}"
-                yield Request(url, timeout=TIMEOUT, retries=0)
+                yield Request(url, timeout=TIMEOUT, retries=EVIL_RETRIES)
             else:
                 yield Request(f"{site}cards/{number}", retries=RETRIES)
 

@@ -100,7 +100,7 @@ class WorkerPool:
         self._selector.register(child.channel, selectors.EVENT_READ, child)
 
     def start_services(self) -> None:
-        """Forks the processes beside the workers that are missing: the steward, which does the
+        """Forks what is missing of the other processes: the steward, which does the
         chores of the cluster, and the keeper of the browser."""
         present = {child.role for child in self.members if child.staying}
         if "steward" not in present:

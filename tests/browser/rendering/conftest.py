@@ -62,7 +62,8 @@ class Host:
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.socket = directory / "host.sock"
-        given = HostSettings(**{"allow_private": ("127.0.0.0/8",), "pages": 4} | settings)
+        own: dict[str, Any] = {"allow_private": ("127.0.0.0/8",), "pages": 4, **settings}
+        given = HostSettings(**own)
         self._process = subprocess.Popen(
             [sys.executable, "-m", PROGRAM, str(self.socket), msgspec.json.encode(given).decode()],
             stdin=subprocess.PIPE,
