@@ -26,7 +26,7 @@ PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
     "transfer_memory", "max_deliveries", "commit_batch", "backlog", "start_ahead", "quiet",
-    "load_timeout", "database_timeout",
+    "load_timeout", "database_timeout", "browser_pages", "browser_memory",
 )  # fmt: skip
 
 
@@ -76,6 +76,9 @@ class Settings:
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
     proxy_echo: str = ""  # page by which proxies are checked; "": only whether they can be reached
+    browser: str = ""  # program of the browser downloader; "" = any Chromium that is found
+    browser_pages: int = 8  # pages that a node renders at a time
+    browser_memory: int = 2048  # MiB that the browser's processes may have together
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
     files: str = ""  # directory of saved files, or s3://bucket/path; "" = files in var_dir
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL

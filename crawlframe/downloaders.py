@@ -6,9 +6,11 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from crawlframe.errors import MissingCode, did_you_mean
+from crawlframe.errors import BadRequest, MissingCode, did_you_mean
+from crawlframe.options import Options
 
-BUILT_IN = ("curl", "requests")
+BROWSER = "browser"
+BUILT_IN = ("curl", "requests", BROWSER)
 GROUP = "crawlframe.downloaders"  # of the entry points of packages: name = "module:factory"
 
 
@@ -31,6 +33,18 @@ def misfit(name: Any) -> str:
         f"{did_you_mean(str(name), known())}; others are installed as packages, for the web and "
         "all nodes"
     )
+
+
+def check_downloader(url: str, method: str, name: str | None, options: Options) -> None:
+    """Raises BadRequest if there is no such downloader, or it cannot do what is asked for."""
+    if name is not None and (problem := misfit(name)):
+        raise BadRequest(f"request {url}: {problem}")
+    if name == BROWSER and method not in ("GET", "POST"):
+        raise BadRequest(f"request {url}: a browser sends GET and POST, not {method}")
+    if options.save and method == "HEAD":
+        raise BadRequest(f"request {url}: save needs a body, which HEAD does not get")
+    if options.actions and name not in (None, BROWSER):
+        raise BadRequest(f"request {url}: actions need downloader={BROWSER!r}, not {name!r}")
 
 
 def installed(name: str | None) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from crawlframe.spider import BLOCKS, SpiderSettings
+from crawlframe.spider import BLOCKS
+from crawlframe.spider_settings import SpiderSettings
 
 AUTO_DELAY = 1.0  # seconds: where "auto" begins, and what a delay in its place must not be below
 

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
+from crawlframe.actions import Action, check_actions
 from crawlframe.errors import BadRequest, MissingCode
 from crawlframe.files.media_type import PATTERN
 from crawlframe.proxies.choice import check_choice
@@ -21,7 +24,8 @@ class Options(NamedTuple):
     with 0 the redirecting response goes to the callback. ``handle`` are the statuses besides 2xx
     for which the callback is called. ``session`` is the name of the cookie jar within the task.
     ``max_body`` is in bytes, also after decompression. ``save``: the body goes into the file store;
-    True, or the media types that do. ``proxy`` is as ``check_choice`` has it."""
+    True, or the media types that do. ``proxy`` is as ``check_choice`` has it. ``actions`` are done
+    in a browser."""
 
     timeout: float | None = None
     retries: int | None = None
@@ -31,6 +35,7 @@ class Options(NamedTuple):
     max_body: int | None = None
     save: Literal[True] | tuple[str, ...] | None = None
     proxy: str | None = None
+    actions: tuple[Action, ...] | None = None
 
     def handles(self, status: int) -> bool | None:
         """Whether the callback is called for this status; None: the settings decide."""
@@ -43,6 +48,8 @@ class Options(NamedTuple):
         given = {name: value for name, value in self._asdict().items() if value is not None}
         if self.handle is not None:
             given["handle"] = [[part.start, part.stop] for part in self.handle]
+        if self.actions is not None:
+            given["actions"] = [msgspec.to_builtins(action) for action in self.actions]
         return given
 
 
@@ -59,6 +66,7 @@ def check_options(
     max_body: Any,
     save: Any = None,
     proxy: Any = None,
+    actions: Any = None,
 ) -> Options:
     """The options of the request for ``url``. Raises BadRequest."""
     if timeout is not None and not (_is_number(timeout) and 0 < timeout <= MAX_TIMEOUT):
@@ -78,7 +86,8 @@ def check_options(
             proxy = check_choice(proxy)
         except ValueError as error:
             raise BadRequest(f"request {url}: proxy {error}") from None
-    return Options(timeout, retries, redirects, parts, session, max_body, types, proxy)
+    todo = None if actions is None else check_actions(url, actions)
+    return Options(timeout, retries, redirects, parts, session, max_body, types, proxy, todo)
 
 
 def read_options(url: str, given: Mapping[str, Any]) -> Options:

@@ -14,7 +14,7 @@ from crawlframe.downloaders import misfit
 from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.head import check_head
 from crawlframe.proxies.settings import ProxySettings
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 # Headers often carry secrets, which must not be in the row of a task.
 FIXED = {

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Never
 
 import msgpack
+import msgspec
 
 from crawlframe import record
-from crawlframe.downloaders import installed, misfit
+from crawlframe.callback import Callback
+from crawlframe.callback import callback_name as callback_name
+from crawlframe.downloaders import BROWSER, check_downloader, installed
 from crawlframe.errors import BadRequest
 from crawlframe.head import check_head, check_method, cookies_of
 from crawlframe.links import canonical, host_of, normalise
@@ -18,7 +21,6 @@ from crawlframe.options import NO_OPTIONS, Options, check_options, read_options
 from crawlframe.payload import first_unfit
 from crawlframe.porting import check_meta, refuse_keywords
 from crawlframe.proxies.choice import DIRECT, ProxyPool
-from crawlframe.signatures import callback_name as callback_name
 
 MAX_RECORD = 1 << 20  # bytes; one request must not block Redis or a pipe
 MAX_DEPTH_RANK = 4095
@@ -33,8 +35,6 @@ END_URL = "end:"
 END_CALLBACK = "closed"
 # Milliseconds for which it is delayed: until the frontier lets it go, when nothing else is left.
 HELD = 1 << 42
-
-Callback = Callable[..., Any] | str
 
 
 class Admission(NamedTuple):
@@ -57,11 +57,11 @@ class Request:
     enums, lists, tuples, dicts, sets, and dataclasses, attrs and pydantic objects whose classes are
     defined at the top level of modules. Higher ``priority`` (-1000..1000) is fetched earlier.
     ``dont_filter`` fetches a URL again that the task has seen. ``delay`` is the minimum number of
-    seconds to wait before it is fetched. ``downloader`` is "curl", "requests" or a plug-in;
-    None means the spider's setting, as it does for ``timeout``, ``retries``, ``redirects``,
-    ``handle``, ``session`` and ``max_body``, which are kept in ``options``, with ``save``.
-    ``proxy`` is "pool", "pool:<tags>", a ProxyPool or the URL of a proxy; None: no proxy, whatever
-    the spider's.
+    seconds to wait before it is fetched. ``downloader`` is "curl", "requests", "browser" or a
+    plug-in; None means the spider's setting, as it does for ``timeout``, ``retries``,
+    ``redirects``, ``handle``, ``session`` and ``max_body``, which are kept in ``options``, with
+    ``save``. ``proxy`` is "pool", "pool:<tags>", a ProxyPool or the URL of a proxy; None: no proxy,
+    whatever the spider's. ``actions`` are what a browser does on the page: see crawlframe.actions.
 
     Requests are equal if they send the same and run the same, with the same data; they cannot be
     members of sets or keys of dicts.
@@ -114,6 +114,7 @@ class Request:
         max_body: int | None = None,
         save: bool | str | Iterable[str] | None = None,
         proxy: ProxyPool | str | None = "",
+        actions: Iterable[Any] | None = None,
         depth: int = 0,
         **unknown: Never,
     ) -> None:
@@ -136,8 +137,11 @@ class Request:
         self.downloader = downloader
         self.depth = depth
         via = None if proxy == "" else proxy or DIRECT
-        options = (timeout, retries, redirects, handle, session, max_body, save, via)
-        self.options = NO_OPTIONS if options == NO_OPTIONS else check_options(self.url, *options)
+        options = (timeout, retries, redirects, handle, session, max_body, save, via, actions)
+        none = options.count(None) == len(options)
+        self.options = NO_OPTIONS if none else check_options(self.url, *options)
+        if self.options.actions and downloader is None:
+            self.downloader = BROWSER
         if json is not None or form is not None:
             self._set_payload(json, form)
         self.check()
@@ -182,10 +186,7 @@ class Request:
         check_method(self.url, self.method)
         if not isinstance(self.priority, int):
             raise BadRequest(f"request {self.url}: priority must be an int, not {self.priority!r}")
-        if self.downloader is not None and (problem := misfit(self.downloader)):
-            raise BadRequest(f"request {self.url}: {problem}")
-        if self.options.save and self.method == "HEAD":
-            raise BadRequest(f"request {self.url}: save needs a body, which HEAD does not get")
+        check_downloader(self.url, self.method, self.downloader, self.options)
         check_head(self.url, self.headers, self.cookies)
 
     @property
@@ -196,6 +197,8 @@ class Request:
     def fingerprint(self) -> bytes:
         """Return the identity of the request: method, canonical URL and body."""
         url = canonical(self.url).encode("utf-8", "surrogatepass")
+        if self.options.actions:  # another page
+            url += b"\0" + msgspec.msgpack.encode(self.options.actions)
         if self.method == "GET" and self.body is None:
             return url
         body = hashlib.blake2b(self.body or b"", digest_size=16).digest()
@@ -219,8 +222,10 @@ class Request:
             value = getattr(self, name)
             if value:
                 extra[name] = value
-        if self.options != NO_OPTIONS:
+        if self.options != NO_OPTIONS or self.downloader == BROWSER:
             extra["options"] = self.options.encode()
+            if self.downloader == BROWSER:  # older workers would not know it, and use curl
+                extra["options"][BROWSER] = extra.pop("downloader") == BROWSER
         if self.meta:
             check_meta(self.url, self.meta)  # also what came into it after __init__
         try:
@@ -255,6 +260,8 @@ class Request:
         request.errback = extra.get("errback")
         request.downloader = installed(extra.get("downloader"))
         options = extra.get("options")
+        if isinstance(options, dict) and options.pop(BROWSER, False):
+            request.downloader = BROWSER
         request.options = NO_OPTIONS if options is None else read_options(request.url, options)
         request.delay = 0
         return request

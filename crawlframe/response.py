@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from crawlframe.callback import Callback, callback_name
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode_query
 from crawlframe.errors import BadRequest, TooDeep
@@ -19,7 +20,7 @@ from crawlframe.kinds import kind_of
 from crawlframe.links import join, join_all
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
-from crawlframe.request import Callback, Request, callback_name
+from crawlframe.request import Request
 from crawlframe.robots.rules import ALLOW_ALL, Rules
 
 if TYPE_CHECKING:
@@ -146,8 +147,7 @@ class Response:
 
     @property
     def _html_text(self) -> str:
-        same = self._html is self._utf8
-        return self.text if same else self._html.decode("utf-8", "replace")
+        return self.text if self._html is self._utf8 else self._html.decode("utf-8", "replace")
 
     @cached_property
     def _markup(self) -> Markup:

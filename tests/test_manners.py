@@ -9,7 +9,7 @@ import pytest
 
 from crawlframe.manners import Bound, bounds, rougher
 from crawlframe.overrides import OVERRIDABLE, overridden
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 # Settings that say how much a task fetches or what it keeps, not how it treats a host.
 OTHERS = {

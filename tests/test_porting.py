@@ -12,7 +12,8 @@ from crawlframe import porting
 from crawlframe.code.registry import Registry
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.request import Request
-from crawlframe.spider import Spider, SpiderSettings, describe
+from crawlframe.spider import Spider, describe
+from crawlframe.spider_settings import SpiderSettings
 
 URL = "http://example.com/"
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crawlframe.conf import Settings
+from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadHeader, ProxyFailed
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.curl import CurlDownloader
@@ -28,9 +31,11 @@ from crawlframe.proxies.place import is_pool
 from crawlframe.proxies.proxy import Proxy, fixed_proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider, SpiderSettings
+from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 
 if TYPE_CHECKING:
+    from crawlframe.fetch.browser.client import BrowserClient
     from crawlframe.fetch.requests_client import RequestsDownloader
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -50,15 +55,19 @@ class Downloader:
         identity: Identity | None = None,
         names: Names | None = None,
         pick: Callable[[str], Proxy | None] = lambda choice: None,
+        browser: Path | None = None,
     ) -> None:
         """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces it.
-        ``pick`` returns a proxy of the pool for a request that comes without one."""
+        ``pick`` returns a proxy of the pool for a request that comes without one. ``browser``: the
+        socket of the node's browser host; None: it starts its own."""
         self._pick = pick
         self._settings = settings
         self._identity = identity or Identity()
         self._names = names or Names(load_hook(settings.resolver))
         self._curl = CurlDownloader(settings.allow_private, settings.concurrency, self._names)
         self._requests: RequestsDownloader | None = None
+        self._browser_socket = browser
+        self._browser: BrowserClient | None = None
         self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
         self._plugged: dict[str, Plugged] = {}
         self._files = FileSaver(settings)
@@ -105,10 +114,16 @@ class Downloader:
             saving=saving,
             proxy=proxy,
         )
-        transfer: Callable[[Journey], Awaitable[Answer]] = self._transfer
         name = request.downloader or settings.downloader
+        transfer: Callable[[Journey], Awaitable[Answer]] = self._transfer
         if name == "requests":
             transfer = self._threads().by(getattr(spider, "requests_session", None))
+        elif name == BROWSER:
+            owner = "" if spider is None else str(spider._task)
+            transfer = partial(
+                self._pages().transfer,
+                request=request, settings=settings, owner=owner, accept=ACCEPT,
+            )  # fmt: skip
         elif name != "curl":
             transfer = self._plug_in(name).transfer
         with saving or nullcontext():
@@ -155,6 +170,9 @@ class Downloader:
         if self._requests is not None:
             await self._requests.close()
             self._requests = None
+        if self._browser is not None:
+            await self._browser.close()
+            self._browser = None
         for plug_in in self._plugged.values():
             await plug_in.close()
         self._plugged.clear()
@@ -178,6 +196,13 @@ class Downloader:
                 self._settings.allow_private, concurrency, self._names
             )
         return self._requests
+
+    def _pages(self) -> BrowserClient:
+        if self._browser is None:
+            from crawlframe.fetch.browser.client import BrowserClient
+
+            self._browser = BrowserClient(self._settings, self._browser_socket)
+        return self._browser
 
     def proxy_for(self, request: Request, settings: SpiderSettings) -> Proxy | None:
         """The proxy that a request or its spider asks for. Raises ProxyFailed if there is none: it

@@ -13,6 +13,7 @@ from crawlframe.errors import (
     PrivateAddress,
     ProxyAuth,
     ProxyFailed,
+    ProxyUnreaching,
 )
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.name_servers import Unresolved
@@ -63,7 +64,7 @@ def check_answer(answer: Answer, journey: Journey) -> None:
         raise ProxyAuth(f"{journey.where}: proxy {proxy.url} asks for other credentials (407)")
     if answer.status >= 500 and "error=" in answer.headers.get("Proxy-Status", ""):  # RFC 9209
         status = answer.headers["Proxy-Status"][:200]
-        raise ProxyFailed(f"{journey.where}: proxy {proxy.url}: {status}", sure=False)
+        raise ProxyUnreaching(f"{journey.where}: proxy {proxy.url}: {status}")
 
 
 def failure_of(curl: Any, code: int, detail: str, journey: Journey) -> FetchError | None:
@@ -78,14 +79,14 @@ def failure_of(curl: Any, code: int, detail: str, journey: Journey) -> FetchErro
         why = curl.getinfo(pycurl.PROXY_ERROR)
         if why in _CREDENTIALS:
             return ProxyAuth(message)
-        return ProxyFailed(message, sure=why not in _HOST)
+        return ProxyUnreaching(message) if why in _HOST else ProxyFailed(message)
     if code == pycurl.E_COULDNT_RESOLVE_HOST:
         return ConnectError(message)  # a SOCKS proxy cannot resolve it
     tunnel = curl.getinfo(pycurl.HTTP_CONNECTCODE)
     if tunnel == AUTH:
         return ProxyAuth(message)
     if tunnel and not 200 <= tunnel < 300:
-        return ProxyFailed(message, sure=False)
+        return ProxyUnreaching(message)
     if code in (COULDNT_RESOLVE_PROXY, pycurl.E_COULDNT_CONNECT):
         return ProxyFailed(message)
     if not curl.getinfo(pycurl.CONNECT_TIME):
@@ -94,5 +95,5 @@ def failure_of(curl: Any, code: int, detail: str, journey: Journey) -> FetchErro
         return ProxyFailed(message)  # it closed the connection, where it should have answered 502
     unopened = not curl.getinfo(pycurl.PRETRANSFER_TIME)
     if unopened and journey.url.startswith("https:") and not tunnel:
-        return ProxyFailed(f"{message}: no tunnel", sure=False)
+        return ProxyUnreaching(f"{message}: no tunnel")
     return None

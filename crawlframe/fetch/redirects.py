@@ -19,11 +19,12 @@ from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
 from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
-from crawlframe.fetch.sent import Sent
+from crawlframe.fetch.sent import Sent, readable
 from crawlframe.identity.identity import Identity
 from crawlframe.links import hostname_of, join
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop
+from crawlframe.rendered import Rendered, RenderedResponse
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -35,7 +36,6 @@ LARGE = 1 << 18
 # 9.2.2).
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
-
 Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent
 
 
@@ -46,6 +46,8 @@ class Answer(NamedTuple):
     headers: CIMultiDict[str]
     body: bytes | None
     address: str = ""  # the IP address it came from, if that is known
+    url: str = ""  # of the page, if it is not the one that was fetched
+    rendered: Rendered | None = None  # by a browser
 
 
 class Redirected(BaseException):
@@ -136,8 +138,8 @@ class Journey:
         self._trail = trail
         self._request = request
         self._headers = headers
-        self._cookies: Mapping[str, str] = request.cookies
-        self._jar = jar
+        self.cookies: Mapping[str, str] = request.cookies
+        self.jar = jar
         self.session = request.options.session or ""
         self._allowed = allowed
         self._check = check
@@ -168,8 +170,8 @@ class Journey:
                 error.sent = self._sent
             raise
         self.account.settle(len(body))
-        response = Response(
-            self.url,
+        response = (Response if answer.rendered is None else RenderedResponse)(
+            answer.url or self.url,
             answer.status,
             answer.headers,
             body,
@@ -180,6 +182,8 @@ class Journey:
         )
         response.sent = self._sent
         response.file = None if self.saving is None else self.saving.file
+        if isinstance(response, RenderedResponse) and answer.rendered is not None:
+            response.rendered = answer.rendered
         return response
 
     async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:
@@ -231,7 +235,18 @@ class Journey:
 
     async def wait_to_send(self) -> None:
         """Waits until the next transfer may be sent; that does not count as its time."""
-        self._started += await self.send_time.wait()
+        self.exclude(await self.send_time.wait())
+
+    def exclude(self, seconds: float) -> None:
+        """So many seconds of waiting do not count as the time of the journey."""
+        self._started += seconds
+
+    async def permit(self, url: str) -> None:
+        """Raises FetchError, and what the check raises, if this fetch may not go to ``url``."""
+        if self._allowed is not None and not self._allowed(hostname_of(url)):
+            raise BadRedirect(f"{self.where}: leads to {url}, outside allowed_domains")
+        if self._check is not None:
+            await self._check(url)
 
     def left(self) -> float:
         """Seconds until the timeout; negative after it. Waiting for memory does not count."""
@@ -249,10 +264,10 @@ class Journey:
     def headers_to_send(self) -> list[tuple[str, str]]:
         """The headers, except those of the transfer itself (Host, Content-Length)."""
         headers = [*self._headers.items()]
-        if self._jar is not None:
-            cookie = self._jar.header_for(self.url, self._cookies, self.session)
+        if self.jar is not None:
+            cookie = self.jar.header_for(self.url, self.cookies, self.session)
         else:
-            cookie = own_header(self.url, self._cookies)
+            cookie = own_header(self.url, self.cookies)
         if cookie and not any(name.lower() == "cookie" for name, _ in headers):
             headers.append(("Cookie", cookie))
         if self.saving is not None:
@@ -266,8 +281,8 @@ class Journey:
 
     def _redirected(self, answer: Answer) -> bool:
         """Stores the response's cookies. Returns whether there is another transfer to make."""
-        if self._jar is not None and "Set-Cookie" in answer.headers:
-            self._jar.absorb(self.url, answer.headers.getall("Set-Cookie"), self.session)
+        if self.jar is not None and "Set-Cookie" in answer.headers:
+            self.jar.absorb(self.url, answer.headers.getall("Set-Cookie"), self.session)
         if answer.status not in REDIRECTS or not self.limits.follow:
             return False
         location = answer.headers.get("Location", "").strip()
@@ -278,7 +293,7 @@ class Journey:
                 f"{self.where}: more than {self.limits.max_redirects} redirects, the last to "
                 f"{location[:500]}"
             )
-        target = join(self.url, _readable(location))
+        target = join(self.url, readable(location))
         if target is None:
             raise BadRedirect(
                 f"{self.where}: redirects to {location[:500]!r}, which is not an http(s) URL"
@@ -295,9 +310,9 @@ class Journey:
 
     def _follow(self, hop: Hop) -> None:
         """Makes the target what is fetched next. Raises Redirected if that is another fetch."""
-        sent = Sent(self.url, self.method, self.body, self._headers, self._cookies).after(hop)
+        sent = Sent(self.url, self.method, self.body, self._headers, self.cookies).after(hop)
         self.passed += (self.url,)
-        self.url, self.method, self.body, self._headers, self._cookies = sent
+        self.url, self.method, self.body, self._headers, self.cookies = sent
         if self._trail is not None:
             self._trail.hops.append(hop)
             raise Redirected
@@ -309,13 +324,3 @@ def header_bytes(value: str) -> bytes:
         return value.strip().encode("latin-1")
     except UnicodeEncodeError:
         return value.strip().encode("utf-8", "replace")
-
-
-def _readable(location: str) -> str:
-    """Header bytes are read as Latin-1; servers that send more than ASCII mean UTF-8."""
-    if location.isascii():
-        return location
-    try:
-        return location.encode("latin-1").decode()
-    except UnicodeError:
-        return location

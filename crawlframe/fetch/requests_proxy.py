@@ -8,7 +8,14 @@ from urllib.parse import quote
 import urllib3.exceptions as urllib3_errors
 from requests import exceptions as requests_errors
 
-from crawlframe.errors import FetchError, PrivateAddress, ProxyAuth, ProxyFailed, ProxyUnfit
+from crawlframe.errors import (
+    FetchError,
+    PrivateAddress,
+    ProxyAuth,
+    ProxyFailed,
+    ProxyUnfit,
+    ProxyUnreaching,
+)
 from crawlframe.fetch.proxied import AUTH, check_answer
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.proxies.proxy import Proxy
@@ -53,7 +60,7 @@ def failure_in(links: Sequence[BaseException], journey: Journey) -> FetchError |
     if f"failed: {AUTH}" in texts:
         return ProxyAuth(f"{message} asks for other credentials ({AUTH})")
     if "Tunnel connection failed" in texts:
-        return ProxyFailed(f"{message} makes no tunnel", sure=False)
+        return ProxyUnreaching(f"{message} makes no tunnel")
     return ProxyFailed(f"{message}: {type(links[-1]).__name__}")
 
 

@@ -31,7 +31,7 @@ from crawlframe.files.saved_file import SavedFile
 from crawlframe.files.spool import Partial, Spool
 from crawlframe.files.store import FileStore
 from crawlframe.request import Request
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 READ = 1 << 20  # bytes that are hashed at a time
 ENOUGH = 512  # bytes that show the type of most files

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from crawlframe.links import host_of
 from crawlframe.record import Hop
 
-_OF_ONE_HOST = frozenset({"authorization", "cookie", "host", "proxy-authorization"})
-_OF_A_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-length",
+OF_ONE_HOST = frozenset({"authorization", "cookie", "host", "proxy-authorization"})
+OF_A_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-length",
                         "content-location", "transfer-encoding"})  # fmt: skip
 
 
@@ -30,17 +30,28 @@ class Sent(NamedTuple):
         if (status in (301, 302) and method == "POST") or (
             status == 303 and method not in ("GET", "HEAD")
         ):
-            method, body, headers = "GET", None, _without(headers, _OF_A_BODY)
-        if not _same_host(self.url, target):
-            headers, cookies = _without(headers, _OF_ONE_HOST), {}
+            method, body, headers = "GET", None, without(headers, OF_A_BODY)
+        if not same_host(self.url, target):
+            headers, cookies = without(headers, OF_ONE_HOST), {}
         return Sent(target, method, body, headers, cookies)
 
 
-def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
+def without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
+    """The headers without those of these names."""
     return {name: value for name, value in headers.items() if name.lower() not in names}
 
 
-def _same_host(url: str, target: str) -> bool:
+def same_host(url: str, target: str) -> bool:
     """Whether the target may receive what was meant for the first one: not if it is unencrypted."""
     downgraded = url.startswith("https:") and target.startswith("http:")
     return host_of(url) == host_of(target) and not downgraded
+
+
+def readable(location: str) -> str:
+    """Header bytes are read as Latin-1; servers that send more than ASCII mean UTF-8."""
+    if location.isascii():
+        return location
+    try:
+        return location.encode("latin-1").decode()
+    except UnicodeError:
+        return location

@@ -20,7 +20,8 @@ from crawlframe.fetch.send_time import SendTime
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider, SpiderSettings
+from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 from crawlframe.task_life import Summary
 from crawlframe.testing.inputs import URL
 from crawlframe.testing.result import Result

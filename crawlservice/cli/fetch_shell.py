@@ -21,7 +21,8 @@ from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.shell import view
-from crawlframe.spider import Spider, SpiderSettings, read_settings
+from crawlframe.spider import Spider, read_settings
+from crawlframe.spider_settings import SpiderSettings
 from crawlservice.cli.robots_check import PageRobots
 
 

@@ -25,7 +25,8 @@ from crawlframe.program import command
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider, SpiderSettings, read_settings
+from crawlframe.spider import Spider, read_settings
+from crawlframe.spider_settings import SpiderSettings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
 from crawlservice.cli.named_spider import NamedSpider

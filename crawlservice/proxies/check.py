@@ -15,7 +15,7 @@ from crawlframe.errors import BadRequest, ConfigError, FetchError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.proxies.proxy import Proxy as Usable
 from crawlframe.request import Request
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 from crawlservice.connections import clock
 from crawlservice.models import Proxy
 from crawlservice.proxies.pool import usable

@@ -13,7 +13,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, ConfigError, CrawlframeError, FetchError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.request import Request
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import Entry, read_lines, store

@@ -83,16 +83,16 @@ class Steward:
         self._run: str | None = None  # the server's run_id
         self._still: dict[int, tuple[Counts, float]] = {}  # tasks without progress, and since when
         self._beat: Callable[[], object] = lambda: None
-        self._send: Callable[[messages.FromSteward], object] = lambda message: None
+        self._send: Callable[[messages.FromService], object] = lambda message: None
         self._next_beat = self._next_check = 0.0
         self._applied, self._migrations = Migrations(), ""  # the mark last sent to the master
 
     def run(self, channel: messages.FromChildLine) -> None:
         """Does a round every second until the master says retire or is gone."""
-        channel.send(messages.StewardReady())
+        channel.send(messages.ServiceReady())
         sending = threading.Lock()
 
-        def send(message: messages.FromSteward) -> None:
+        def send(message: messages.FromService) -> None:
             with sending:
                 channel.send(message)
 

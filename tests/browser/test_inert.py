@@ -19,7 +19,8 @@ from django.db import models
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlframe.spider import SpiderInfo, SpiderSettings
+from crawlframe.spider import SpiderInfo
+from crawlframe.spider_settings import SpiderSettings
 from crawlservice.models import LABEL_VALUE, Installation
 from tests.servers import served
 

@@ -35,7 +35,8 @@ from crawlframe.overrides import overridden
 from crawlframe.plug_in import Reply, Transfer
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider, SpiderSettings, read_settings
+from crawlframe.spider import Spider, read_settings
+from crawlframe.spider_settings import SpiderSettings
 from crawlframe.testing.downloader_contract import DownloaderContract, Opened
 
 from .conftest import LOOPBACK, Site

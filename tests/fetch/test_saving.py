@@ -29,7 +29,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.items import encode_item
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 from .conftest import LOOPBACK, Exchange, Site
 

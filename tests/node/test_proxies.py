@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawlframe import FetchError, Request, Response, Spider
-from crawlframe.errors import ConfigError, ConnectError, ProxyAuth, ProxyFailed
+from crawlframe.errors import ConfigError, ConnectError, ProxyAuth, ProxyFailed, ProxyUnreaching
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.records import BLOCKED, PROXY_FAILED, SURE, UNREACHABLE, Claimed
@@ -138,7 +138,7 @@ def test_a_request_may_have_its_own_choice() -> None:
     [
         (ProxyFailed("gone"), (PROXY_FAILED, SURE)),
         (ProxyAuth("407"), (PROXY_FAILED, SURE)),
-        (ProxyFailed("no tunnel", sure=False), (PROXY_FAILED, 0)),
+        (ProxyUnreaching("no tunnel"), (PROXY_FAILED, 0)),
         (ConnectError("nothing there"), (UNREACHABLE, 0)),
     ],
 )

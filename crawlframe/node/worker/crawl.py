@@ -23,7 +23,8 @@ from crawlframe.proxies.place import route_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.signatures import misfit
-from crawlframe.spider import Spider, SpiderSettings, read_settings
+from crawlframe.spider import Spider, read_settings
+from crawlframe.spider_settings import SpiderSettings
 
 if TYPE_CHECKING:
     from crawlframe.page_objects import PageObjects

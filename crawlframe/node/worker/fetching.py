@@ -16,7 +16,6 @@ from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.frontier.records import ANSWERS, NO_SIGNAL, Claimed, Signal
-from crawlframe.items import clean_text
 from crawlframe.links import host_of
 from crawlframe.node.worker.backoff import backoff
 from crawlframe.node.worker.callbacks import Callbacks

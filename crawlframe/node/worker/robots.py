@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from crawlframe.conf import Settings
+from crawlframe.downloaders import BROWSER
 from crawlframe.errors import RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.send_time import SendTime
@@ -35,7 +36,7 @@ from crawlframe.robots.reading import PATH
 from crawlframe.robots.rules import ALLOW_ALL, LARGE, Rules, origin_of
 from crawlframe.robots.state import MAX_ORIGIN, SILENT, RobotsState, Status
 from crawlframe.robots.token import product_token, user_agent_of
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 WATCH_EVERY = 1.0  # seconds between two looks for files that were forgotten
 
@@ -71,6 +72,8 @@ class RobotsGuard:
         ``in_place``: as in ``SiteFiles.read``."""
         own = user_agent_of(request.headers, settings.headers) or settings.user_agent
         via = request.downloader or settings.downloader
+        if via == BROWSER:  # the file needs none
+            via = "curl"
         agent = own or self._settings.user_agent
         return RobotsCheck(self, agent, via, send_time, in_place, proxy)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Awaitable, Callable
 
 from crawlframe.errors import (
+    ActionFailed,
     BadEncoding,
     BadRedirect,
     BadResponse,
@@ -14,9 +15,12 @@ from crawlframe.errors import (
     ConnectError,
     ConnectionLost,
     DnsError,
+    DownloadRefused,
     FetchError,
     FetchTimeout,
+    PageCrashed,
     ProxyFailed,
+    ProxyUnreaching,
     TlsError,
     TooManyRedirects,
 )
@@ -48,7 +52,10 @@ NO_MEASURE = -1  # for an answer whose time says nothing
 DETOURS = {PROXY_FAILED: REFUSALS, BLOCKED: REFUSALS, UNREACHABLE: 5}
 
 _UNREACHABLE = (ConnectError, ConnectionLost, DnsError, FetchTimeout)
-_ANSWERED = (BadEncoding, BadRedirect, BadResponse, BodyTooLarge, TlsError, TooManyRedirects)
+_ANSWERED = (
+    *(ActionFailed, BadEncoding, BadRedirect, BadResponse, BodyTooLarge, DownloadRefused),
+    *(PageCrashed, TlsError, TooManyRedirects),
+)
 
 
 class JudgementFailed(Exception):
@@ -63,7 +70,7 @@ def signal_of_error(error: Exception) -> Signal:
     """What an error of the downloader says. Others, such as those that middlewares raise, say
     nothing."""
     if isinstance(error, ProxyFailed):
-        return Signal(PROXY_FAILED, SURE if error.sure else 0)
+        return Signal(PROXY_FAILED, 0 if isinstance(error, ProxyUnreaching) else SURE)
     if isinstance(error, _UNREACHABLE):
         return Signal(UNREACHABLE)
     return Signal(ANSWERED, NO_MEASURE) if isinstance(error, _ANSWERED) else NO_SIGNAL

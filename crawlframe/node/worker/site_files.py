@@ -28,7 +28,7 @@ from crawlframe.robots.judge import judge
 from crawlframe.robots.reading import MAX_FILE, PATH, Fetched, Moved, ask
 from crawlframe.robots.state import SILENT, RobotsState
 from crawlframe.robots.token import product_token
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 log = logging.getLogger(__name__)
 

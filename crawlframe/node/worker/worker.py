@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import uvloop
@@ -72,11 +73,13 @@ def run_worker(
     generation: int,
     channel: FromChildLine,
     mark: Callable[[int, bytes], None],
+    browser: Path | None = None,
 ) -> None:
-    """Runs a worker to its end. ``mark`` is called with (slot, rid of the running callback)."""
+    """Runs a worker to its end. ``mark`` is called with (slot, rid of the running callback).
+    ``browser``: the socket of the node's browser host."""
     return_large_blocks()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
-    worker = Worker(settings, services, registry, version, generation, channel, mark)
+    worker = Worker(settings, services, registry, version, generation, channel, mark, browser)
     uvloop.run(worker.run())
 
 
@@ -92,6 +95,7 @@ class Worker:
         generation: int,
         channel: FromChildLine,
         mark: Callable[[int, bytes], None],
+        browser: Path | None = None,
     ) -> None:
         self._settings = settings
         self._services = services
@@ -100,6 +104,7 @@ class Worker:
         self._generation = generation
         self._channel = channel
         self._mark = mark
+        self._browser = browser
         self._sieve = Sieve()
         self._running: dict[asyncio.Task[None], Claimed] = {}
         self._foreign: set[bytes] = set()  # rids of requests that others have taken over
@@ -128,7 +133,7 @@ class Worker:
             replay,
         )
         identity = Identity(self._settings.signature_agent)
-        downloader = Downloader(self._settings, identity)
+        downloader = Downloader(self._settings, identity, browser=self._browser)
         self._identity = IdentityRefresh(
             identity, ledger, self._committer.call, self._loop.call_soon_threadsafe
         )

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from crawlframe.code.registry import Registry
+from crawlframe.downloaders import known
 from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
 from crawlframe.loading import load_spiders
@@ -45,7 +46,7 @@ class Command(ServiceCommand):
         )  # fmt: skip
         parser.add_argument("--cb-kwargs", metavar="JSON", help="arguments of the callback")
         parser.add_argument("--meta", metavar="JSON", help="meta of the request")
-        parser.add_argument("--downloader", choices=("curl", "requests"))
+        parser.add_argument("--downloader", choices=known())
         parser.add_argument("--robots", action="store_true", help="ask robots.txt first")
         parser.add_argument("--no-middlewares", action="store_true", help="fetch without them")
         parser.add_argument("--no-pipelines", action="store_true", help="items as yielded")
