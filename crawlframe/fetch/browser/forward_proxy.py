@@ -12,7 +12,14 @@ import contextlib
 import time
 from urllib.parse import urlsplit
 
-from crawlframe.errors import ConnectError, DnsError, FetchError, PrivateAddress, ProxyFailed
+from crawlframe.errors import (
+    ConnectError,
+    DnsError,
+    FetchError,
+    PrivateAddress,
+    ProxyAuth,
+    ProxyFailed,
+)
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.browser.orders import Upstream
 from crawlframe.fetch.browser.trackers import is_tracker
@@ -28,6 +35,8 @@ MAX_PROBLEMS = 1000  # places whose last problem is remembered
 
 # Marks an answer of ours; a page that sends it only makes its own request fail.
 REFUSAL = "x-crawlframe-refusal"
+
+_WANTS_LOGIN = b"HTTP/1.1 407"  # the minor version may be another
 
 _HOP_BY_HOP = ("proxy-connection:", "proxy-authorization:", "keep-alive:")
 
@@ -123,7 +132,8 @@ class ForwardProxy:
         except FetchError as error:
             writer.write(_refusal(error))
             return
-        back = asyncio.ensure_future(self._copy(far[0], writer))
+        copy = self._copy_from_proxy(far[0], writer, place) if whole else self._copy(far[0], writer)
+        back = asyncio.ensure_future(copy)
         try:
             while _place_of(target) == place:
                 if await self._pass_on((reader, far[1]), method, target, rest, whole=whole):
@@ -184,11 +194,14 @@ class ForwardProxy:
             error: FetchError = ConnectError(f"{host}:{port}: no connection within {CONNECT:g} s")
         except FetchError as failed:
             error = failed
-        self._problems.pop((host, port), None)
-        self._problems[host, port] = time.monotonic(), error
+        self._note((host, port), error)
+        raise error
+
+    def _note(self, place: tuple[str, int], error: FetchError) -> None:
+        self._problems.pop(place, None)
+        self._problems[place] = time.monotonic(), error
         if len(self._problems) > MAX_PROBLEMS:
             del self._problems[next(iter(self._problems))]
-        raise error
 
     async def _connect(self, host: str, port: int, *, whole: bool) -> Streams:
         if self._trackers and is_tracker(host):
@@ -256,6 +269,23 @@ class ForwardProxy:
                 way.cancel()
             far[1].close()
             await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _copy_from_proxy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, place: tuple[str, int]
+    ) -> None:
+        """Copies answers, unless the first one is that the proxy wants other credentials."""
+        head = b""
+        while len(head) < len(_WANTS_LOGIN) and (part := await reader.read(CHUNK)):
+            head += part
+        if head[:7] + head[8:12] == _WANTS_LOGIN[:7] + _WANTS_LOGIN[8:]:
+            error = ProxyAuth(f"the proxy {self._upstream!r} asks for other credentials (407)")
+            self._note(place, error)
+            writer.write(_refusal(error))
+            writer.write_eof()
+            return
+        self.received += len(head)
+        writer.write(head)
+        await self._copy(reader, writer)
 
     async def _copy(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, count: bool = True
