@@ -296,6 +296,10 @@ class GraphQLFailed(FetchError):
         self.retryable = passing
 
 
+class ImageRefused(CrawlframeError):
+    """A file is no image that can be read, or is too large to be decoded."""
+
+
 class StoreError(CrawlframeError):
     """The file store cannot be used."""
 

@@ -29,7 +29,7 @@ from crawlframe.files.media_type import HEAD, essence_of, is_generic, is_wanted,
 from crawlframe.files.opening import open_store
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.files.spool import Partial, Spool
-from crawlframe.files.store import FileStore
+from crawlframe.files.store import FileStore, StoreRoom
 from crawlframe.request import Request
 from crawlframe.spider import SpiderSettings
 
@@ -255,7 +255,7 @@ class Saving:
         except (OSError, StoreError) as error:
             raise self._not_stored(error) from None
         saved = SavedFile(self._url, path, sha256, source.size, kind)
-        self.file = saved.within(self._store)
+        self.file = saved.within(StoreRoom(self._store))
 
     def _open(self, url: str) -> Partial:
         if self._closed:
