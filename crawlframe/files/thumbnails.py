@@ -21,9 +21,8 @@ def thumbnail(file: BinaryIO, width: int, height: int) -> tuple[bytes, str]:
     """An image that fits into ``width`` by ``height`` pixels, and its media type: JPEG, or PNG for
     one with transparency. Of an animation, the first picture. It is never larger than the original.
     Raises ImageRefused, and ConfigError without Pillow."""
-    for side in (width, height):
-        if not isinstance(side, int) or not 0 < side <= MAX_SIDE:
-            raise ValueError(f"a thumbnail has 1 to {MAX_SIDE} pixels a side, not {side!r}")
+    _check_side(width)
+    _check_side(height)
     image_of, refusals = _pillow()
     try:
         with image_of(file, formats=FORMATS) as image:
@@ -34,6 +33,11 @@ def thumbnail(file: BinaryIO, width: int, height: int) -> tuple[bytes, str]:
             return _made(image, width, height)
     except refusals as error:
         raise ImageRefused(f"it is no image that can be read: {error}") from None
+
+
+def _check_side(side: object) -> None:
+    if not isinstance(side, int) or not 0 < side <= MAX_SIDE:
+        raise ValueError(f"a thumbnail has 1 to {MAX_SIDE} pixels a side, not {side!r}")
 
 
 def _made(image: Image.Image, width: int, height: int) -> tuple[bytes, str]:
