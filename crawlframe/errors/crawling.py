@@ -116,6 +116,10 @@ class HostChanged(MiddlewareError):
     Request for it instead."""
 
 
+class ImageRefused(CrawlframeError):
+    """A file is no image that can be read, or is too large to be decoded."""
+
+
 class StoreError(CrawlframeError):
     """The file store cannot be used."""
 

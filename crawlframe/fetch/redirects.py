@@ -160,7 +160,7 @@ class Journey:
                 self.account.settle(0)
                 answer = await self._make(transfer)
             if self.saving is not None and await self.saving.finish(*answer[:3]):
-                answer = answer._replace(body=b"")
+                answer = answer._replace(status=self.saving.status, body=b"")
             body = answer.body
             if body is None or (body and "Content-Encoding" in answer.headers):
                 body = await self._decoded(answer)

@@ -29,7 +29,7 @@ from crawlframe.files.media_type import HEAD, essence_of, is_generic, is_wanted,
 from crawlframe.files.opening import open_store
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.files.spool import Partial, Spool
-from crawlframe.files.store import FileStore
+from crawlframe.files.store import FileStore, StoreRoom
 from crawlframe.request import Request
 from crawlframe.spider_settings import SpiderSettings
 
@@ -77,7 +77,8 @@ class Saving:
     """The body of one fetch. Use it from one task or thread at a time, as a context manager.
 
     ``types``: media types that are saved, all if empty. ``limit``: bytes, also after
-    decompression. ``file`` is the result."""
+    decompression. ``file`` is the result, ``status`` that of the whole: 200 for a file whose rest
+    was sent with 206."""
 
     def __init__(
         self,
@@ -90,6 +91,7 @@ class Saving:
         resumes: bool = True,
     ) -> None:
         self.limit = limit
+        self.status = 0
         self.file: SavedFile | None = None
         self._store = store
         self._spool = spool
@@ -135,7 +137,7 @@ class Saving:
     def begin(self, status: int, headers: Headers) -> bool:
         """Whether the body of this response is saved: not that of an error or a redirect. Raises
         FetchError for what must not be saved."""
-        self._begun = False
+        self._begun, self.status = False, status
         partial = self._open(self._url)
         if status == 416 and self._asked:
             partial.discard()
@@ -195,6 +197,8 @@ class Saving:
     def _prepare(self, partial: Partial, status: int, headers: Headers) -> None:
         """Decides whether the body is the rest of what is there, or all of it."""
         rest = self._rest(partial, status, headers) if self._asked else None
+        if rest:
+            self.status = 200
         if rest is None:
             partial.restart()
         elif not rest:
@@ -255,7 +259,7 @@ class Saving:
         except (OSError, StoreError) as error:
             raise self._not_stored(error) from None
         saved = SavedFile(self._url, path, sha256, source.size, kind)
-        self.file = saved.within(self._store)
+        self.file = saved.within(StoreRoom(self._store))
 
     def _open(self, url: str) -> Partial:
         if self._closed:

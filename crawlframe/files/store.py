@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import BinaryIO, NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -53,6 +54,26 @@ class FileStore(Protocol):
 
     def files(self) -> Iterator[Stored]:
         """Everything in the store."""
+
+
+class StoreRoom:
+    """The store, as the files of a response see it."""
+
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
+
+    def open(self, sha256: str) -> BinaryIO:
+        return self._store.open(sha256)
+
+    def keep(self, data: bytes, sha256: str) -> str:
+        """Stores a small file. Raises StoreError."""
+        try:
+            self._store.spool.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=self._store.spool, suffix=".part", delete=False) as file:
+                file.write(data)
+        except OSError as error:
+            raise StoreError(f"the file store {self._store.address}: {error}") from None
+        return self._store.put(Path(file.name), sha256)
 
 
 def path_of(sha256: str) -> str:

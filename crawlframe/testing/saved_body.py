@@ -14,12 +14,18 @@ from crawlframe.files.store import path_of
 from crawlframe.response import Response
 
 
-class _Body:
-    def __init__(self, body: bytes) -> None:
-        self._body = body
+class Memory:
+    """Files by their hash."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
 
     def open(self, sha256: str) -> BinaryIO:
-        return BytesIO(self._body)
+        return BytesIO(self._files[sha256])
+
+    def keep(self, data: bytes, sha256: str) -> str:
+        self._files[sha256] = data
+        return path_of(sha256)
 
 
 def saved(response: Response, wanted: Literal[True] | Collection[str]) -> SavedFile:
@@ -31,5 +37,5 @@ def saved(response: Response, wanted: Literal[True] | Collection[str]) -> SavedF
             f"{response.url}: the file is {kind}; the request saves {', '.join(wanted)}"
         )
     sha256 = hashlib.sha256(body).hexdigest()
-    file = SavedFile(response.url, path_of(sha256), sha256, len(body), kind)
-    return file.within(_Body(body))
+    room = Memory()
+    return SavedFile(response.url, room.keep(body, sha256), sha256, len(body), kind).within(room)

@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError, StoreError
 from crawlframe.program import command
@@ -56,7 +56,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
     return TemplateResponse(request, "admin/crawlservice/request.html", context)
 
 
-@require_GET
+@require_safe
 def saved_file(request: HttpRequest, pk: int, sha256: str) -> HttpResponseBase:
     """The download of a file that the request has saved."""
     if not request.user.has_perm("crawlservice.view_page"):

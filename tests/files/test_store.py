@@ -10,7 +10,7 @@ import pytest
 
 from crawlframe.errors import StoreError
 from crawlframe.files.saved_file import SavedFile
-from crawlframe.files.store import DirectoryStore, path_of
+from crawlframe.files.store import DirectoryStore, StoreRoom, path_of
 
 BODY = b"content"
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -76,6 +76,6 @@ def test_a_file_can_be_opened_only_where_it_was_saved(store: DirectoryStore) -> 
     file = SavedFile("http://a/", store.put(local(store), SHA256), SHA256, 7, "text/plain")
     with pytest.raises(StoreError, match=r"only response\.file can"):
         file.open()
-    with file.within(store).open() as opened:
+    with file.within(StoreRoom(store)).open() as opened:
         assert opened.read() == BODY
     assert path_of(SHA256) == file.path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,6 +30,10 @@ class Shop(Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"file": response.file, "size": response.size}
+
+    def small(self, response: Response) -> Iterator[Any]:
+        assert response.file is not None
+        yield {"file": response.file, "small": response.file.thumbnail(20, 20)}
 
     def fails(self, response: Response) -> None:
         raise ValueError("no")
@@ -65,6 +70,20 @@ def test_a_file_is_an_item_of_its_page(site: Site, tmp_path: Path) -> None:
     assert outcome.size == len(PNG)
     assert [file.sha256 for file in outcome.files] == [item["file"]["sha256"]]
     assert stored(tmp_path) == [PNG]
+
+
+def test_a_thumbnail_belongs_to_the_page(site: Site, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    out = BytesIO()
+    image.new("RGB", (400, 100)).save(out, "PNG")
+    site.answer("/a.png", out.getvalue(), headers={"Content-Type": "image/png"})
+    outcome = outcome_of(tmp_path, Request(f"{site.url}/a.png", "small", save=True))
+    (item,) = items(outcome)
+    assert [file.sha256 for file in outcome.files] == [
+        item["file"]["sha256"],
+        item["small"]["sha256"],
+    ]
+    assert len(stored(tmp_path)) == 2
 
 
 @pytest.mark.parametrize(
