@@ -34,4 +34,4 @@ def watch() -> None:
         return before_sending(self, *addresses)
 
     Handle._journey = None  # type: ignore[attr-defined]
-    Handle.prepare, Handle._before_sending = prepared, sending  # type: ignore[method-assign]
+    Handle.prepare, Handle._before_sending = prepared, sending  # type: ignore[method-assign, assignment]
