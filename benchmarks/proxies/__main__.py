@@ -46,8 +46,9 @@ COLUMNS = [
 CAPTION = (
     "Violations: gaps between two requests of a proxy at a host, when they leave the worker, that "
     f"are shorter than the delay by more than {TOLERANCE * 1000:g} ms. Least gap: in delays; at "
-    "the origin, after the way through the proxies. Of allowed: of living proxies x hosts / delay, in "
-    "the middle 80 % of the requests. Dead uses: the most of one dead proxy, without checks."
+    "the origin, after the way through the proxies. Of allowed: of living proxies x hosts / "
+    "delay, in the middle 80 % of the requests. Dead uses: the most of one dead proxy, without "
+    "checks."
 )
 
 

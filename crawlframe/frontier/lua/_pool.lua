@@ -171,7 +171,10 @@ local function examine(pool, id, concurrency)
   local limit = state[5] and 1 or pool.each and concurrency or math.huge
   local beside, until_then = 0, 0
   if state[7] then beside, until_then = count_permits(name, HOST(name)) end
-  if active + beside >= limit then return wait_for(pool, id, active > 0 and FOREVER or until_then) end
+  if active + beside >= limit then
+    if beside > 0 then pool.unknown = true end  -- the fetch beside the queue may be over earlier
+    return wait_for(pool, id, active > 0 and FOREVER or until_then)
+  end
   return {id = id, name = name, next_time = next_time, at = pool.each and math.max(now, next_time) or now,
     gap = tonumber(state[6]) or 1000 / pace_rules().FIRST_RATE, trial = state[5], unsent = state[3],
     full = active + beside + 1 >= limit}

@@ -42,6 +42,16 @@ function via.settle_pair(place, proxy)
   if from < FOREVER then show_place(place, from) end
 end
 
+-- The same for the pairs of a place as hasten_host does for a host; for some of them, if there are many.
+function via.hasten_pairs(place, delay)
+  local host = via.host_in(place)
+  for _, proxy in ipairs(call('ZRANGE', BUSY(host), 0, 999)) do
+    local pair = host .. '|' .. proxy
+    hasten_host(pair, math.max(delay, tonumber(call('HGET', HOST(pair), 'g')) or 0))
+    via.settle_pair(place, proxy)
+  end
+end
+
 -- A place that found all its proxies at their limits over all hosts is asked when one has a free slot.
 local function wake_stalled(n)
   for _, place in ipairs(call('ZRANGE', STALLED, 0, n - 1)) do
