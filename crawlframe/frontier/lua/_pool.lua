@@ -129,6 +129,7 @@ function via.open_pool(place)
   end
   pool.sticky = session ~= ''
   pool.size = #pool.ids
+  call('ZREMRANGEBYSCORE', BUSY(pool.host), '-inf', integer(now))
   if #pool.ids > 0 then pool.scores = call('ZMSCORE', BUSY(pool.host), unpack(pool.ids)) end
   return pool
 end
@@ -278,6 +279,7 @@ function via.dry_until(pool)
 end
 
 function via.close_pool(pool)
+  if pool.last > 0 then call('ZREM', STALLED, pool.place) end
   if pool.last > 0 and not pool.sticky then
     call('HSET', HOST(pool.place), 'pc', (pool.start + (pool.last - 1) % pool.size + 1) % pool.count)
   end
