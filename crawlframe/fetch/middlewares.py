@@ -20,7 +20,7 @@ from crawlframe.response import Response
 DEADLINE = 120.0  # seconds that a layer may take itself, not counting its calls of the next one
 # Parts of a request that belong to its callback or to its place in the frontier.
 FIXED = ("callback", "errback", "cb_kwargs", "priority", "dont_filter", "depth")
-FIXED_OPTIONS = ("retries", "handle")
+FIXED_OPTIONS = ("retries", "handle", "proxy")
 
 # A thread is made when none is idle, so at most one per request in a layer that needs one.
 _threads = partial(ThreadPoolExecutor, 100_000, thread_name_prefix="middleware")

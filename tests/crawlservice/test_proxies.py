@@ -16,6 +16,7 @@ from django.test import Client
 from benchmarks.lab.proxies import ProxyServer, running
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
+from crawlframe.proxies.place import pair_of
 from crawlframe.secret import MASK, Secret
 from crawlservice.cli.resealing import reseal_all
 from crawlservice.connections import clock
@@ -244,6 +245,14 @@ def test_the_command(service: Frontier, tmp_path: Path) -> None:
     assert URL in shown
     assert "MARKED" not in shown + out
     assert "0 of 1 work" in run("check", "socks5://127.0.0.1:1")
+    row = Proxy.objects.get(url=URL)
+    pair = service.store.keys[0]("HOST", pair_of("shop.example", row.pk))
+    until = round(1000 * (clock.now().timestamp() + 60))
+    service.store.redis.hset(pair, mapping={"a": 2, "r": until, "why": "blocked"})
+    at_host = run("list", "--host", "shop.example")
+    assert "blocked" in at_host
+    assert URL in at_host
+    assert "socks5" not in at_host
     path.write_text("nothing\n")
     with pytest.raises(CommandError, match="nothing was imported: 1 lines are wrong"):
         run("import", str(path))

@@ -486,3 +486,38 @@ def test_no_request_is_sent_early_by_a_report_of_another_one(bench: Bench) -> No
     bench._claim(NODE, 0, [stranger])
     assert bench.claim_unsent() == []
     done(bench, first)
+
+
+def test_a_shorter_delay_holds_at_once(bench: Bench) -> None:
+    publish(bench, *pool(2))
+    begin(bench, 9, delay=EVER)
+    done(bench, *bench.claim_all())
+    assert bench.claim_all() == []
+    bench.frontier.set_limits(1, TaskLimits(delay=0, concurrency=8))
+    assert len(bench.claim_all()) == 7
+
+
+def test_a_fetch_beside_the_queue_pays_for_its_pair(bench: Bench) -> None:
+    publish(bench, *pool(1))
+    begin(bench, 3, concurrency=1)
+    permits, pair = bench.frontier.permits, pair_of(HOST, 1)
+    assert permits.ask(NODE, 1, pair, b"token", 60_000, 1000).given
+    assert bench.claim_all() == []
+    permits.end(NODE, 1, pair, b"token", Signal(ANSWERED, 5))
+    bench.redis.zadd(bench.key("HOSTS"), {place_of(HOST, "pool"): 0})
+    assert len(bench.claim_all()) == 1
+
+
+def test_what_is_known_of_proxies_outlives_an_era(bench: Bench) -> None:
+    publish(bench, *pool(2))
+    begin(bench, 6, concurrency=1)
+    first, second = bench.claim_all()
+    done(bench, first, signal=Signal(BLOCKED))
+    done(bench, second)
+    bench.frontier.eras.begin(1)
+    bench.frontier.eras.wipe()
+    assert bench.frontier.proxies.versions() == [""]
+    publish(bench, *pool(2))
+    begin(bench, 6, concurrency=1, task=2, prefix="2 ")
+    bench.frontier.eras.open()
+    assert proxies_of(bench.claim_all()) == [second.proxy]

@@ -229,3 +229,17 @@ def test_a_blocked_session_loses_its_cookies() -> None:
     outcome = asyncio.run(main())
     assert outcome.cookies is not None
     assert outcome.cookies["a/h.example|/|a"] == ""
+
+
+def test_a_middleware_does_not_choose_the_proxy() -> None:
+    class Other:
+        async def fetch(self, request: Request, call_next: Any) -> Response:
+            response: Response = await call_next(request.replace(proxy=None))
+            return response
+
+    own = type("Own", (Through,), {"name": "own", "middlewares": [Other]})
+    downloader = Noting()
+    outcome = run(downloader, spider=own)
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "middleware")
+    assert "must not change proxy" in outcome.detail
+    assert downloader.asked == []

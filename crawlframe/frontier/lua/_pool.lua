@@ -5,6 +5,8 @@ local WINDOW = 64  -- proxies that are looked at for one place in one claim
 local NO_POOL, NO_PROXY = 1000, 5000  -- ms until a place is examined again
 local LONG = 30000  -- ms that the proxies of a tier rest, from which the next tier is used
 local MANY = 1000  -- values passed to one call
+local exhausted = {}  -- choice -> places in this claim that found all their proxies full
+local ENOUGH = 5  -- of them, after which others of the choice are not examined
 
 -- Whether an entry {tier, country, tag, ...} has what the terms of a choice ask for.
 local function fits(entry, terms)
@@ -96,6 +98,11 @@ function via.open_pool(place)
     pool.unpublished = true
     return pool
   end
+  pool.choice = choice
+  if (exhausted[choice] or 0) >= ENOUGH then
+    pool.full, pool.passed, pool.sticky, pool.last_tier = true, true, true, true
+    return pool
+  end
   local state = call('HMGET', HOST(place), 'pc', 'l', 'lu', 'lt', 'lk', 'px', 'sx')
   local level, first, used = 1, 0, tonumber(state[2])
   while used and level < #tiers / 2 and tiers[2 * level - 1] < used do level = level + 1 end
@@ -122,6 +129,7 @@ function via.open_pool(place)
   end
   pool.sticky = session ~= ''
   pool.size = #pool.ids
+  call('ZREMRANGEBYSCORE', BUSY(pool.host), '-inf', integer(now))
   if #pool.ids > 0 then pool.scores = call('ZMSCORE', BUSY(pool.host), unpack(pool.ids)) end
   return pool
 end
@@ -139,8 +147,22 @@ local function cap_of(most, failures, proved)
   return math.min(most, via.MAX_FAILURES - (tonumber(failures) or 0))
 end
 
+local rooms_of = {}  -- proxy -> how many more requests it may have; of those that this claim has looked at
+
+local function room_of(id)
+  if not rooms_of[id] then
+    local proxy = call('HMGET', PROXY(id), 'a', 'm', 'f', 'ok')
+    rooms_of[id] = cap_of(proxy[2], proxy[3], proxy[4]) - (tonumber(proxy[1]) or 0)
+  end
+  return rooms_of[id]
+end
+
 -- The pair of a proxy, if it may be used now.
 local function examine(pool, id, concurrency)
+  if room_of(id) <= 0 then
+    pool.full = true
+    return nil
+  end
   local name = pool.host .. '|' .. id
   local state = call('HMGET', HOST(name), 'a', 'n', 'd', 'r', 'p', 'g', 'v')
   local active, next_time = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0
@@ -150,11 +172,9 @@ local function examine(pool, id, concurrency)
   local limit = state[5] and 1 or pool.each and concurrency or math.huge
   local beside, until_then = 0, 0
   if state[7] then beside, until_then = count_permits(name, HOST(name)) end
-  if active + beside >= limit then return wait_for(pool, id, active > 0 and FOREVER or until_then) end
-  local proxy = call('HMGET', PROXY(id), 'a', 'm', 'f', 'ok')
-  if (tonumber(proxy[1]) or 0) >= cap_of(proxy[2], proxy[3], proxy[4]) then
-    pool.full = true
-    return nil
+  if active + beside >= limit then
+    if beside > 0 then pool.unknown = true end  -- the fetch beside the queue may be over earlier
+    return wait_for(pool, id, active > 0 and FOREVER or until_then)
   end
   return {id = id, name = name, next_time = next_time, at = pool.each and math.max(now, next_time) or now,
     gap = tonumber(state[6]) or 1000 / pace_rules().FIRST_RATE, trial = state[5], unsent = state[3],
@@ -182,6 +202,7 @@ local function assign(pool, pair, lane, delay, adaptive, empty)
   routed[#routed + 1], routed[#routed + 2] = rid, pair.id
   add_active(key, 1)
   add_active(PROXY(pair.id), 1)
+  rooms_of[pair.id] = rooms_of[pair.id] - 1
   call('PERSIST', key)
   if pool.each and adaptive then
     local bound = pace_rules().held_up(pair.next_time, pair.at, pair.gap) and not empty
@@ -237,7 +258,10 @@ function via.dry_until(pool)
     return now + 1
   end
   if pool.again then return now end
-  if pool.count == 0 then return now + NO_PROXY end
+  if pool.full and not pool.passed and pool.taken == 0 then
+    exhausted[pool.choice] = (exhausted[pool.choice] or 0) + 1
+  end
+  if pool.count == 0 and not pool.passed then return now + NO_PROXY end
   if pool.full then
     call('ZADD', STALLED, integer(now), pool.place)
     first = math.min(first, now + via.LOOK_AGAIN)
@@ -255,6 +279,7 @@ function via.dry_until(pool)
 end
 
 function via.close_pool(pool)
+  if pool.last > 0 then call('ZREM', STALLED, pool.place) end
   if pool.last > 0 and not pool.sticky then
     call('HSET', HOST(pool.place), 'pc', (pool.start + (pool.last - 1) % pool.size + 1) % pool.count)
   end

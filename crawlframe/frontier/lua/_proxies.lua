@@ -19,6 +19,8 @@ end
 
 function via.proxy_in(hold) return string.match(hold, '~(%d+)$') end
 
+local MARGIN, IN_FLIGHT = 60000, 600000  -- ms for which BUSY is kept; what it loses is found in the pairs
+
 local function show_place(place, from)
   if call('EXISTS', LANES(place)) == 0 then return end
   call('ZADD', HOSTS, 'LT', integer(math.ceil(math.max(from, now_ms()))), place)
@@ -26,7 +28,8 @@ end
 
 function via.mark_busy(host, proxy, from)
   call('ZADD', BUSY(host), integer(math.ceil(from)), proxy)
-  call('PEXPIRE', BUSY(host), REMEMBERED)
+  local keep = from < FOREVER and math.ceil(from - now_ms()) + MARGIN or IN_FLIGHT
+  if keep > call('PTTL', BUSY(host)) then call('PEXPIRE', BUSY(host), integer(keep)) end
 end
 
 -- The state of a pair has changed: claim sees from when on it may be used.
@@ -40,6 +43,16 @@ function via.settle_pair(place, proxy)
   if from <= now_ms() then call('ZREM', BUSY(host), proxy) else via.mark_busy(host, proxy, from) end
   if (tonumber(state[3]) or 0) > now_ms() then from = now_ms() end  -- others may take its turn
   if from < FOREVER then show_place(place, from) end
+end
+
+-- The same for the pairs of a place as hasten_host does for a host; for some of them, if there are many.
+function via.hasten_pairs(place, delay)
+  local host = via.host_in(place)
+  for _, proxy in ipairs(call('ZRANGE', BUSY(host), 0, 999)) do
+    local pair = host .. '|' .. proxy
+    hasten_host(pair, math.max(delay, tonumber(call('HGET', HOST(pair), 'g')) or 0))
+    via.settle_pair(place, proxy)
+  end
 end
 
 -- A place that found all its proxies at their limits over all hosts is asked when one has a free slot.
@@ -60,7 +73,7 @@ function free_pairs()
     delay_if_untold(HOST(pair))
     local active = add_active(HOST(pair), -1)
     via.settle_pair(place, proxy)
-    add_active(PROXY(proxy), -1)
+    if add_active(PROXY(proxy), -1) <= 0 and call('HEXISTS', POOL, proxy) == 0 then call('DEL', PROXY(proxy)) end
     wake_stalled(1)
     if active <= 0 then rest_host(pair) end
   end
@@ -70,12 +83,13 @@ end
 -- The proxy fails: it is out in this partition, until the pool is published with another life of it.
 local function fail_proxy(proxy, host, sure)
   local key = PROXY(proxy)
+  if call('HEXISTS', POOL, proxy) == 0 then return end
   if not sure then
     -- A host that cannot be reached is not the fault of each proxy that tries it.
     if call('HGET', key, 'fh') == host then return end
     call('HSET', key, 'fh', host)
   end
-  if call('HINCRBY', key, 'f', 1) >= via.MAX_FAILURES and call('HEXISTS', POOL, proxy) == 1 then
+  if call('HINCRBY', key, 'f', 1) >= via.MAX_FAILURES then
     call('SADD', OUT, proxy)
     call('DEL', RINGS)  -- they are built again without it
   end
@@ -104,7 +118,7 @@ function hear_proxy(place, proxy, kind, ms)
   local choice, _, session = via.pool_route(place)
   if kind == PROXY_FAILED then fail_proxy(proxy, via.host_in(place), ms == SURE)
   elseif kind == 3 then fail_proxy(proxy, via.host_in(place), false)
-  else
+  elseif call('HEXISTS', POOL, proxy) == 1 then
     local state = call('HMGET', PROXY(proxy), 'f', 'ok')
     if state[1] then call('HDEL', PROXY(proxy), 'f', 'fh') end
     if not state[2] then call('HSET', PROXY(proxy), 'ok', 1) end

@@ -257,6 +257,7 @@ end
 
 -- Host slots: `a` of a host counts the requests in progress whose fetch is not over ----------------
 local REMEMBERED = 86400000  -- ms for which is kept what was learned about a host without requests
+local PAIR_REMEMBERED = 3600000  -- the same for the rate of a host through one proxy: there are many of these
 
 -- No request of the host waits or is in flight: what matters later is kept as long as it does.
 local function rest_host(host)
@@ -264,7 +265,9 @@ local function rest_host(host)
   local keep = math.max(tonumber(state[1]) or 0, tonumber(state[7]) or 0)
   if state[6] then keep = math.max(keep, now_ms() + PLACED_FOR) end
   if state[2] or state[3] or state[4] or state[5] or state[8] or state[9] then
-    keep = math.max(keep, now_ms()) + REMEMBERED
+    local rate_only = not (state[2] or state[3] or state[5] or state[8] or state[9])
+    local pair = rate_only and string.find(host, '|%d+$')
+    keep = math.max(keep, now_ms()) + (pair and PAIR_REMEMBERED or REMEMBERED)
     if state[2] then
       local orders = call('HMGET', HOST(host), 'ou', 'od', 'oc', 'op')
       if not orders[1] and (orders[2] or orders[3] or orders[4]) then return call('PERSIST', HOST(host)) end

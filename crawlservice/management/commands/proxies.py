@@ -15,6 +15,9 @@ from rich.table import Table
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
+from crawlservice.connections import clock
+from crawlservice.connections.frontier import frontier
+from crawlservice.hosts.names import check_name
 from crawlservice.models import Proxy
 from crawlservice.proxies.check import AT_A_TIME, check_all
 from crawlservice.proxies.entry import BadProxy, check_fields, read_lines, store
@@ -37,7 +40,8 @@ class Command(ServiceCommand):
         add.add_argument(
             "--max-concurrency", type=int, default=0, help="requests in flight; 0: no limit"
         )
-        what.add_parser("list", help="list them, without their credentials")
+        show = what.add_parser("list", help="list them, without their credentials")
+        show.add_argument("--host", help="what is known of them at this host, from Redis")
         check = what.add_parser("check", help="check them now")
         check.add_argument("url", nargs="*", help="only these; without, all that are enabled")
         delete = what.add_parser("delete", help="delete those with this URL, or with a tag")
@@ -81,6 +85,8 @@ class Command(ServiceCommand):
         )
 
     def _list(self, options: dict[str, Any]) -> None:
+        if options["host"]:
+            return self._list_at(options["host"])
         names = "url", "login", "tier", "tags", "country", "at most", "state", "problem"
         table = Table(*names, box=None, pad_edge=False)
         for row in Proxy.objects.order_by("url", "pk"):
@@ -93,6 +99,24 @@ class Command(ServiceCommand):
                 str(row.max_concurrency or ""),
                 row.state if row.enabled else "disabled",
                 plain(row.problem),
+            )
+        self.console.print(table)
+
+    def _list_at(self, name: str) -> None:
+        """Those that were used at the host of late, or rest there."""
+        host, now = check_name(name), clock.now().timestamp()
+        urls = dict(Proxy.objects.order_by("url", "pk").values_list("pk", "url"))
+        use = frontier().proxies.use(urls)
+        names = "url", "in flight here", "in all", "rests", "why"
+        table = Table(*names, box=None, pad_edge=False)
+        for pk, state in frontier().proxies.at(host, urls).items():
+            rests = max(0.0, state.resting_until - now)
+            table.add_row(
+                urls[pk],
+                str(state.in_flight),
+                str(use[pk].in_flight),
+                f"{rests:.0f} s" if rests else "",
+                state.why if rests else "",
             )
         self.console.print(table)
 
