@@ -9,6 +9,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Coroutine
+from pathlib import Path
 
 from playwright.async_api import Error
 
@@ -36,9 +37,11 @@ class Pages:
     """At most ``settings.pages`` render at a time; orders get their turn in the order of arrival.
     Above ``settings.memory`` only one does, what is idle is closed, and the browser is renewed."""
 
-    def __init__(self, settings: HostSettings, names: Names) -> None:
+    def __init__(self, settings: HostSettings, names: Names, directory: Path) -> None:
+        """``directory``: for the files of browsers."""
         self._settings = settings
         self._names = names
+        self._directory = directory
         self._guard = AddressGuard(settings.networks)
         self._limit = footprint.allowed(settings.memory << 20)
         self._browser: Chromium | None = None
@@ -144,7 +147,7 @@ class Pages:
             ):
                 self._retire(browser)
             if self._browser is None:
-                self._browser = await Chromium.start(self._settings.find())
+                self._browser = await Chromium.start(self._settings.find(), self._directory)
             return self._browser
 
     def _retire(self, browser: Chromium) -> None:
