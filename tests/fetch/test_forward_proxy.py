@@ -189,7 +189,13 @@ class Upstreams:
         port = int(place.rpartition(":")[2])
         far = await asyncio.open_connection("127.0.0.1", port)  # whatever the name is
         ways = [self._copy(reader, far[1]), self._copy(far[0], writer)]
-        await asyncio.gather(*ways, return_exceptions=True)
+        try:
+            await asyncio.gather(*ways, return_exceptions=True)
+        except asyncio.CancelledError:
+            pass
+        finally:
+            far[1].close()
+            writer.close()
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
