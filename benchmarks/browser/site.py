@@ -72,6 +72,8 @@ class Site:
                 await self._answer(head.split(b" ", 2)[1].decode(), writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
+        except asyncio.CancelledError:  # the site ends
+            pass
         finally:
             writer.close()
 

@@ -6,8 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import shutil
 import socket
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -41,7 +45,12 @@ class Chromium:
     """``lost`` is set when it has ended, for whatever reason. ``born``: time.monotonic()."""
 
     def __init__(
-        self, driver: Playwright, browser: Browser, sink: socket.socket, before: set[int]
+        self,
+        driver: Playwright,
+        browser: Browser,
+        sink: socket.socket,
+        before: set[int],
+        files: Path,
     ) -> None:
         self.born = time.monotonic()
         self.served = 0  # pages
@@ -49,25 +58,31 @@ class Chromium:
         self._driver = driver
         self._browser = browser
         self._sink = sink
+        self._files = files
         self._processes = [one for one in _children() if one.pid not in before]
         browser.on("disconnected", lambda _: self.lost.set())
 
     @classmethod
-    async def start(cls, program: str) -> Chromium:
-        """Raises BrowserLost if it does not start, and NoBrowser if it cannot."""
+    async def start(cls, program: str, directory: Path) -> Chromium:
+        """Its files are below ``directory`` until it is closed. Raises BrowserLost if it does not
+        start, and NoBrowser if it cannot."""
         before = {process.pid for process in _children()}
         # A port of ours that nobody serves: what is outside of a context leads nowhere.
         sink = socket.socket()
         sink.bind(("127.0.0.1", 0))
         driver = None
+        directory.mkdir(exist_ok=True)
+        files = Path(tempfile.mkdtemp(prefix="", dir=directory))
+        os.environ["TMPDIR"] = str(files)  # for driver and browser, which leave their files there
         try:
             async with asyncio.timeout(START):
                 driver = await async_playwright().start()
                 browser = await cls._launch(driver, program, sink.getsockname()[1])
-                return cls(driver, browser, sink, before)
+                return cls(driver, browser, sink, before, files)
         except (Error, TimeoutError, OSError) as error:
             sink.close()
             await _end(driver, [one for one in _children() if one.pid not in before])
+            shutil.rmtree(files, ignore_errors=True)
             why = str(error).strip().split("\n", 1)[0] or "it takes too long"
             kind = NoBrowser if isinstance(error, PermissionError) else BrowserLost
             raise kind(f"{program} does not start: {why}") from None
@@ -127,6 +142,7 @@ class Chromium:
                 await self._browser.close()
         await _end(self._driver, family)
         self._sink.close()
+        await asyncio.to_thread(shutil.rmtree, self._files, ignore_errors=True)
 
 
 async def _end(driver: Playwright | None, family: list[psutil.Process]) -> None:

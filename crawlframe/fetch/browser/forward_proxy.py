@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
 from crawlframe.errors import (
@@ -134,6 +135,7 @@ class ForwardProxy:
             return
         copy = self._copy_from_proxy(far[0], writer, place) if whole else self._copy(far[0], writer)
         back = asyncio.ensure_future(copy)
+        running: list[asyncio.Future[Any]] = [back]
         try:
             while _place_of(target) == place:
                 if await self._pass_on((reader, far[1]), method, target, rest, whole=whole):
@@ -141,17 +143,17 @@ class ForwardProxy:
                     await back
                     return
                 begun = asyncio.ensure_future(reader.readuntil(b"\r\n\r\n"))
-                await asyncio.wait([begun, back], return_when=asyncio.FIRST_COMPLETED)
+                running = [back, begun]
+                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 if not begun.done():  # the server has closed
-                    begun.cancel()
-                    await asyncio.gather(begun, return_exceptions=True)
                     return
                 first, rest = _split(begun.result())
                 method, target, _ = first.split(" ", 2)
         finally:
-            back.cancel()
+            for one in running:
+                one.cancel()
             far[1].close()
-            await asyncio.gather(back, return_exceptions=True)
+            await asyncio.gather(*running, return_exceptions=True)
 
     async def _pass_on(
         self,

@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import uvloop
 
@@ -25,7 +26,7 @@ from crawlframe.fetch.browser.orders import (
     host_end,
 )
 from crawlframe.fetch.browser.pages import Pages
-from crawlframe.fetch.browser.settings import HostSettings
+from crawlframe.fetch.browser.settings import FILES, HostSettings
 from crawlframe.fetch.browser.visit import Visit
 from crawlframe.fetch.names import Names, load_hook
 
@@ -39,16 +40,18 @@ log = logging.getLogger(__name__)
 def run_host(settings: HostSettings, listener: socket.socket, beat: Callable[[], object]) -> None:
     """Serves until SIGTERM, and then until no worker is connected. ``beat`` is called every
     second."""
-    uvloop.run(BrowserHost(settings).serve(listener, beat))
+    files = Path(listener.getsockname()).parent / FILES
+    uvloop.run(BrowserHost(settings, files).serve(listener, beat))
 
 
 class BrowserHost:
     """``serve`` is its life."""
 
-    def __init__(self, settings: HostSettings) -> None:
-        """Raises ConfigError if the resolver of the settings cannot be used."""
+    def __init__(self, settings: HostSettings, files: Path) -> None:
+        """``files``: a directory for those of browsers. Raises ConfigError if the resolver of the
+        settings cannot be used."""
         self._names = Names(load_hook(settings.resolver))
-        self._pages = Pages(settings, self._names)
+        self._pages = Pages(settings, self._names, files)
         self._lines: set[Line[FromWorker]] = set()
         self._ending = False
 

@@ -9,6 +9,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Coroutine
+from pathlib import Path
 
 from playwright.async_api import Error
 
@@ -26,7 +27,8 @@ IDLE = 120.0  # seconds after which a context without one is closed
 MAX_SERVED = 2000  # pages of a browser
 MAX_AGE = 3600.0  # seconds of a browser
 TAB_SERVES = 100  # pages that one tab renders
-LOOK_EVERY = 1.0  # seconds between two looks at the memory
+OPEN = 20.0  # seconds in which a page is opened, before its browser counts as lost
+LOOK_EVERY = 2.0  # seconds between two looks at the memory
 MANY = 0.8  # of the memory, from which idle pages are closed
 
 log = logging.getLogger(__name__)
@@ -36,9 +38,11 @@ class Pages:
     """At most ``settings.pages`` render at a time; orders get their turn in the order of arrival.
     Above ``settings.memory`` only one does, what is idle is closed, and the browser is renewed."""
 
-    def __init__(self, settings: HostSettings, names: Names) -> None:
+    def __init__(self, settings: HostSettings, names: Names, directory: Path) -> None:
+        """``directory``: for the files of browsers."""
         self._settings = settings
         self._names = names
+        self._directory = directory
         self._guard = AddressGuard(settings.networks)
         self._limit = footprint.allowed(settings.memory << 20)
         self._browser: Chromium | None = None
@@ -65,12 +69,17 @@ class Pages:
             self._contexts[key] = context
             context.users += 1
             try:
-                return await context.tab(origin)
-            except BaseException:
+                async with asyncio.timeout(OPEN):
+                    return await context.tab(origin)
+            except BaseException as error:
+                if isinstance(error, TimeoutError):
+                    browser.lost.set()  # those that render in it end, too
                 self._leave(context)
                 raise
         except BaseException as error:
             self._end_turn()
+            if isinstance(error, TimeoutError):
+                raise BrowserLost(f"no page could be opened within {OPEN:g} s") from None
             if isinstance(error, Error):
                 why = str(error).split("\n", 1)[0]
                 raise BrowserLost(f"no page could be opened: {why}") from None
@@ -144,7 +153,7 @@ class Pages:
             ):
                 self._retire(browser)
             if self._browser is None:
-                self._browser = await Chromium.start(self._settings.find())
+                self._browser = await Chromium.start(self._settings.find(), self._directory)
             return self._browser
 
     def _retire(self, browser: Chromium) -> None:

@@ -14,6 +14,7 @@ from crawlframe.conf import Network, Settings
 from crawlframe.errors import NoBrowser
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+FILES = "t"  # the directory of the browsers' files, next to the socket
 INSTALL = "install crawlframe[browser]"
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from crawlframe.conf import Settings
-from crawlframe.fetch.browser.settings import HostSettings, installed
+from crawlframe.fetch.browser.settings import FILES, HostSettings, installed
 from crawlframe.logs import configure
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import Child, adopt_orphans, become_child
@@ -199,6 +199,8 @@ class BrowserKeeper:
             while True:
                 offspring.kill(offspring.of(os.getpid()))
                 os.waitpid(-1, 0)
+        files = Path(self._listener.getsockname()).parent / FILES
+        shutil.rmtree(files, ignore_errors=True)
         self._host, self._next = 0, time.monotonic() + AGAIN
 
 

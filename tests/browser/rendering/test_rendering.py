@@ -12,6 +12,7 @@ import pytest
 from crawlframe.errors import (
     BadRedirect,
     BodyTooLarge,
+    BrowserLost,
     ConnectError,
     ConnectionLost,
     DnsError,
@@ -23,12 +24,13 @@ from crawlframe.errors import (
     TlsError,
     TooManyRedirects,
 )
+from crawlframe.fetch.browser.settings import FILES
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.request import Request
 from tests.fetch.conftest import Exchange
 
-from .conftest import Browser, Site, html, of_task, paths
+from .conftest import LIMIT, Browser, Site, html, of_task, paths
 
 WRITES = "<p id=x>old</p><script>document.getElementById('x').textContent = 'new'</script>"
 
@@ -359,3 +361,22 @@ def test_a_page_that_waits_for_its_next_order_does_nothing(browser: Browser, sit
     time.sleep(1)
     assert len(site.seen) == before
     assert browser.fetch(f"{site.url}/next").css("#x::text").get() == "new"
+
+
+def test_a_browser_that_is_killed_leaves_no_files(browser: Browser, site: Site) -> None:
+    html(site, "/", WRITES)
+    browser.fetch(f"{site.url}/")
+    directory = browser.host.socket.parent / FILES
+    (before,) = directory.iterdir()
+    browser.host.chromium.kill()
+    while True:
+        try:
+            browser.fetch(f"{site.url}/")
+            break
+        except BrowserLost:
+            continue
+    until = time.monotonic() + LIMIT
+    while before.exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    (after,) = directory.iterdir()
+    assert after != before
