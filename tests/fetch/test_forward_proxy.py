@@ -259,7 +259,7 @@ def through(
     return seen
 
 
-@pytest.mark.parametrize("scheme", ["http", "socks5"])
+@pytest.mark.parametrize("scheme", ["http", "socks5h"])
 def test_a_tunnel_through_another_proxy(site: Site, scheme: str) -> None:
     site.answer("/a", b"first")
 
@@ -270,7 +270,7 @@ def test_a_tunnel_through_another_proxy(site: Site, scheme: str) -> None:
     assert through(job, scheme, "secret") == [f"far.test:{port_of(site)}"]
 
 
-@pytest.mark.parametrize("scheme", ["http", "socks5"])
+@pytest.mark.parametrize("scheme", ["http", "socks5h"])
 @pytest.mark.parametrize("host", ["127.0.0.2", "[::1]", "private.test"])
 def test_private_addresses_are_refused_there_too(site: Site, scheme: str, host: str) -> None:
     async def job(proxy: ForwardProxy, streams: Streams) -> None:
@@ -280,7 +280,7 @@ def test_private_addresses_are_refused_there_too(site: Site, scheme: str, host: 
     assert through(job, scheme, "secret") == []
 
 
-@pytest.mark.parametrize("scheme", ["http", "socks5"])
+@pytest.mark.parametrize("scheme", ["http", "socks5h"])
 def test_a_proxy_that_refuses_is_named_without_its_password(site: Site, scheme: str) -> None:
     async def job(proxy: ForwardProxy, streams: Streams) -> None:
         await ask(streams, connect(site))
