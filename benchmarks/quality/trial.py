@@ -10,7 +10,8 @@ from typing import NamedTuple
 from benchmarks.quality.faults import FAULTS, MISSING
 from benchmarks.quality.sites import SimulatedPage, Site, batches
 from crawlframe.expect import Expect
-from crawlservice.quality.judge import Found, judge
+from crawlservice.quality.found import Found
+from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import RUNS, Good, Norms, Totals, norms_of
 from crawlservice.quality.run import Run, decode, encode
 

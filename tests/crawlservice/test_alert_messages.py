@@ -26,6 +26,7 @@ from crawlservice.models import (
     Alert,
     AlertMessage,
     AlertNotice,
+    AlertReport,
     AlertRule,
     AlertTarget,
     Installation,
@@ -236,7 +237,7 @@ def test_a_leader_that_dies_while_it_announces_loses_nothing(
     def die(*args: Any, **kwargs: Any) -> None:
         raise Died
 
-    for model in (AlertMessage, AlertNotice):
+    for model in (AlertMessage, AlertNotice, AlertReport):
         with monkeypatch.context() as patch:
             patch.setattr(model.objects, "bulk_create", die)
             with pytest.raises(Died):
