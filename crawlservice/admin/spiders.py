@@ -26,7 +26,7 @@ from crawlservice.tasks.spider_runs import SpiderRun
 
 SCHEDULES = 50  # shown of a spider
 ERRORS = 10  # groups of errors shown
-TONES = ("bad", "warn", "primary", "good", "muted")  # of the fields of a chart
+TONES = ("primary", "warn", "good", "muted", "bad")  # of the fields of a chart
 
 
 def urls(site: AdminSite) -> list[URLPattern]:

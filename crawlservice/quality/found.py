@@ -41,3 +41,10 @@ def difference(
         low, high = (None if limit is None else math.exp(limit) for limit in limits)
         usual, value = math.exp(usual), math.exp(value)
     return Found("monitor", *key, rule.unit, low, high, usual, value, since)
+
+
+def text_difference(
+    monitor: str, field: str, low: float, usual: float, seen: float, since: float | None = None
+) -> Found:
+    """That the letters or words of a field are too different."""
+    return Found("monitor", monitor, field, low=low, usual=usual, seen=seen, since=since)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import stdev
 
 from crawlframe.expect import Expect
-from crawlservice.quality.found import Found, difference
+from crawlservice.quality.found import Found, difference, text_difference
 from crawlservice.quality.latest import of_latest, with_scatter
 from crawlservice.quality.limits import (
     FEW,
@@ -44,7 +44,9 @@ def judge(
     content = run.content()
     found = [*_expectations(content, expect, totals, ended=ended, pages=expected_pages)]
     if expect.monitors and norms.runs:
-        for one in (*_monitors(run, content, norms, totals, ended), *of_latest(run, norms)):
+        # While it goes on, the latest part dates a fault best; at the end, the whole run counts.
+        parts = [of_latest(run, norms), _monitors(run, content, norms, totals, ended)]
+        for one in chain.from_iterable(reversed(parts) if ended else parts):
             if one.key[1:] not in {known.key[1:] for known in found}:
                 found.append(one)
     return found
@@ -165,25 +167,23 @@ def _texts(run: Run, content: Content, norms: Norms, enough: float) -> Iterator[
         least = 1 - max(LETTERS, 4 * usual.apart)
         same = 1 - distance(shares(field.letters), usual.letters)
         if number and same + LETTERS_N / number < least:
-            yield _text(letters, least, 1 - usual.apart, same)
+            yield text_difference("letters", name, least, 1 - usual.apart, same)
         elif (known := run.ranges.get("\n".join(letters))) and letters in norms.windows:
             least = 1 - max(1.5 * LETTERS, 2 * (1 - norms.windows[letters][0]))
             if known.low + LETTERS_N / known.low_n < least:
-                yield _text(letters, least, 1 - usual.apart, known.low, known.low_at)
+                yield text_difference(
+                    "letters", name, least, 1 - usual.apart, known.low, known.low_at
+                )
         if usual.overlap < WORDS or field.tokens < TOKENS:
             continue
         common = min(1.0, overlap(word_shares(field), usual.words))
         least = usual.overlap / 3
         if highest(common, field.tokens // 2) < least:
-            yield _text(words, least, usual.overlap, common)
+            yield text_difference("words", name, least, usual.overlap, common)
         elif (known := run.ranges.get("\n".join(words))) and words in norms.windows:
             least = norms.windows[words][0] / 2
             if highest(known.low, known.low_n) < least:
-                yield _text(words, least, usual.overlap, known.low, known.low_at)
-
-
-def _text(key: Key, low: float, usual: float, seen: float, since: float | None = None) -> Found:
-    return Found("monitor", key.monitor, key.field, low=low, usual=usual, seen=seen, since=since)
+                yield text_difference("words", name, least, usual.overlap, known.low, known.low_at)
 
 
 def _totals(norms: Norms, totals: Totals) -> Iterator[Found]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from crawlservice.quality.found import Found, difference
+from crawlservice.quality.found import Found, difference, text_difference
 from crawlservice.quality.limits import (
     LETTERS,
     LETTERS_N,
     RULES,
     WORDS,
+    evidence,
     highest,
     is_beyond,
     limits_of,
@@ -29,39 +31,54 @@ from crawlservice.quality.run import TOKENS, Run, absent, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
 
-def of_latest(run: Run, norms: Norms) -> Iterator[Found]:
-    """Each metric once, from the shortest stretch in which it is not as usual."""
+def of_latest(run: Run, norms: Norms) -> list[Found]:
+    """Each metric once, from the stretch that speaks most against what is usual."""
     usual = {
         key: norm._replace(low=min(norm.least, low), high=max(norm.most, high))
         for key, (low, high) in norms.steps.items()
         if (norm := norms.metrics.get(key)) and (norms.alike or not RULES[key.monitor].alike)
     }
-    seen = set[tuple[str, ...]]()
+    best: dict[tuple[str, ...], Seen] = {}
     for latest in (run.latest_items, run.latest_pages):
         for at, content in latest.stretches():
-            for one in _compared(content, usual, norms.scatter, at):
-                if one.key not in seen:
-                    seen.add(one.key)
-                    yield one
-            if norms.alike and content.items:
-                for one in _texts(content, norms, at):
-                    if one.key not in seen:
-                        seen.add(one.key)
-                        yield one
+            since = None if _is_all(run, content) else at
+            seen = [*_compared(content, usual, norms.scatter, since)]
+            if norms.alike:
+                seen += _texts(content, norms, since)
+            for one in seen:
+                if one.evidence >= best.get(one.found.key, one).evidence:
+                    best[one.found.key] = one
+    return [one.found for one in best.values()]
+
+
+class Seen(NamedTuple):
+    """``evidence``: the logarithm of how much likelier it is than what is still usual."""
+
+    found: Found
+    evidence: float
 
 
 def _compared(
-    content: Content, usual: dict[Key, Norm], scatter: float, at: float
-) -> Iterator[Found]:
+    content: Content, usual: dict[Key, Norm], scatter: float, since: float | None
+) -> Iterator[Seen]:
     current = metrics(content)
     for key, norm in usual.items():
         rule = RULES[key.monitor]
         metric = current.get(key) or absent(key, content)
         if metric is None or (metric.n < BLOCK and key.monitor != "yield"):
             continue
+        metric = with_scatter(key, metric, scatter)
         limits = limits_of(rule, norm, whole=False)
-        if is_beyond(with_scatter(key, metric, scatter), limits):
-            yield difference(key, rule, norm, limits, metric.value, at)
+        if is_beyond(metric, limits):
+            found = difference(key, rule, norm, limits, metric.value, since)
+            yield Seen(found, evidence(metric, limits))
+
+
+def _is_all(run: Run, content: Content) -> bool:
+    """Whether it is all that was read of the run: all items, or all pages."""
+    if content.items:
+        return content.items == run.items_read
+    return content.pages == run.pages_read
 
 
 def with_scatter(key: Key, metric: Metric, scatter: float) -> Metric:
@@ -71,7 +88,7 @@ def with_scatter(key: Key, metric: Metric, scatter: float) -> Metric:
     return metric._replace(error=max(0.02, scatter / math.sqrt(metric.n)))
 
 
-def _texts(content: Content, norms: Norms, at: float) -> Iterator[Found]:
+def _texts(content: Content, norms: Norms, since: float | None) -> Iterator[Seen]:
     for name, usual in norms.texts.items():
         field = content.fields.get(name)
         if field is None or field.kinds.get("text", 0) < BLOCK:
@@ -81,13 +98,11 @@ def _texts(content: Content, norms: Norms, at: float) -> Iterator[Found]:
             least = 1 - max(1.5 * LETTERS, 2 * (1 - letters[0]))
             same = 1 - distance(shares(field.letters), usual.letters)
             if same + LETTERS_N / number < least:
-                yield _text(Key("letters", name), least, 1 - usual.apart, same, at)
+                found = text_difference("letters", name, least, 1 - usual.apart, same, since)
+                yield Seen(found, number * (least - same))
         if words and usual.overlap >= WORDS and field.tokens >= TOKENS:
             common = min(1.0, overlap(word_shares(field), usual.words))
             least = min(words[0] / 2, usual.overlap / 3)
             if highest(common, field.tokens // 2) < least:
-                yield _text(Key("words", name), least, usual.overlap, common, at)
-
-
-def _text(key: Key, low: float, usual: float, seen: float, at: float) -> Found:
-    return Found("monitor", key.monitor, key.field, low=low, usual=usual, seen=seen, since=at)
+                found = text_difference("words", name, least, usual.overlap, common, since)
+                yield Seen(found, field.tokens * (least - common))

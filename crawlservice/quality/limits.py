@@ -83,6 +83,22 @@ def is_beyond(metric: Metric, limits: Limits) -> bool:
     )
 
 
+def evidence(metric: Metric, limits: Limits) -> float:
+    """How much likelier a sample is than it would be at the limit it is beyond: the logarithm of
+    the likelihood ratio."""
+    low, high = limits
+    value, n, error = metric
+    limit = low if low is not None and value < low else high
+    assert limit is not None
+    if error is not None:
+        return ((value - limit) / error) ** 2 / 2
+    found = 0.0
+    for seen, expected in ((value, limit), (1 - value, 1 - limit)):
+        if seen > 0:
+            found += seen * math.log(seen / max(expected, 1e-9))
+    return n * found
+
+
 def highest(share: float, n: int) -> float:
     """The greatest share that a sample is in keeping with, by Wilson's interval."""
     return 1 - lowest(1 - share, n)

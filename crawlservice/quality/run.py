@@ -78,6 +78,10 @@ class Run(msgspec.Struct, array_like=True):
         return sum(part.items for part in (self.whole, self.window, *self._unmerged()))
 
     @property
+    def pages_read(self) -> int:
+        return sum(part.pages for part in (self.whole, self.window, *self._unmerged()))
+
+    @property
     def version(self) -> str:
         """The code version of its latest part."""
         for part in (self.latest_items.blocks[-1:], self.latest_pages.blocks[-1:]):

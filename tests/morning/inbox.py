@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from typing import Any, NamedTuple
@@ -50,6 +51,7 @@ class Inbox:
         }
 
     def __enter__(self) -> Inbox:
+        logging.getLogger("mail.log").setLevel(logging.WARNING)
         self._mail.start()
         return self
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,7 +154,8 @@ class Morning:
         while not ready():
             if time.monotonic() > deadline:
                 logs = "".join(path.read_text()[-2000:] for path in self._directory.glob("*.log"))
-                raise RuntimeError(f"{problem}\n{logs}")
+                came = "\n".join(one.text for one in self.inbox.arrivals)
+                raise RuntimeError(f"{problem}\n{logs}\n{came}")
             time.sleep(0.1)
 
     # -- nights -----------------------------------------------------------------------------------
@@ -168,7 +170,7 @@ class Morning:
         submit("reviews", {"site": self.shops.url(REVIEWS)})
         for night in range(self.size.nights):
             tasks = self._all_shops()
-            self._until(lambda tasks=tasks: self._ended(tasks), "a good night does not end")
+            self._until(partial(self._ended, tasks), "a good night does not end")
             bad = Task.objects.filter(pk__in=tasks).exclude(outcome=Task.Outcome.FINISHED)
             assert not bad.exists(), [f"{task}: {task.reason}" for task in bad]
             self.tell(f"good night {night + 1}: {len(tasks)} runs of shop")
@@ -197,7 +199,7 @@ class Morning:
                 for name in CHANGED
             ),
             Trouble("a task is silent", f"feed #{self._feed} has requests", silent, self._feed),
-            Trouble("a host refuses", f"{REVIEWS} has asked for a long wait", bad["reviews"]),
+            Trouble("a host refuses", "has asked for a long wait", bad["reviews"]),
             Trouble("a node is gone", f"Node {DOOMED} died", killed),
             Trouble("a schedule cannot start", f"Schedule {BROKEN} cannot start",
                     due.timestamp()),

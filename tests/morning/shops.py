@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 SHOPS, FEED, REVIEWS = "127.0.7.1", "127.0.7.2", "127.0.7.3"  # an address each
+Answer = tuple[int, str | Iterator[str]]  # status, and the page or its parts
 LONG = 7200  # seconds that a refusal asks to wait
 WORDS = ("Chair", "Lamp", "Table", "Shelf", "Clock", "Mirror", "Carpet", "Stool")
 
@@ -46,7 +48,7 @@ class Shops:
         """Answers what hangs."""
         self._released.set()
 
-    def _shop(self, path: str) -> tuple[int, str]:
+    def _shop(self, path: str) -> Answer:
         name, _, number = path.strip("/").partition("/")
         time.sleep(self._latency)
         if not number:
@@ -58,34 +60,42 @@ class Shops:
         self.bad.setdefault(name, time.time())
         return 200, f'<h1>{title}</h1><p class="amount">{price}</p><p class="stock">yes</p>'
 
-    def _feed(self, path: str) -> tuple[int, str]:
+    def _feed(self, path: str) -> Answer:
         if path == "/":
             return 200, '<a href="/next">next</a>'
         self.bad.setdefault("feed", time.time())
-        self._released.wait()
-        return 200, ""
+        return 200, self._endless()
 
-    def _reviews(self, path: str) -> tuple[int, str]:
+    def _endless(self) -> Iterator[str]:
+        """So many letters that the transfer does not count as dead."""
+        while not self._released.wait(1):
+            yield "." * 100
+
+    def _reviews(self, path: str) -> Answer:
         if not self.strict:
             return 200, "<h1>Review</h1>"
         self.bad.setdefault("reviews", time.time())
         return 429, ""
 
 
-def _server(address: str, page: Any) -> ThreadingHTTPServer:
+def _server(address: str, page: Callable[[str], Answer]) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             status, text = (404, "") if self.path == "/robots.txt" else page(self.path)
-            body = text.encode()
             self.send_response(status)
             self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
+            if isinstance(text, str):
+                self.send_header("Content-Length", str(len(text.encode())))
+            else:
+                self.send_header("Connection", "close")
+                self.close_connection = True
             if status == 429:
                 self.send_header("Retry-After", str(LONG))
             self.end_headers()
-            self.wfile.write(body)
+            for part in [text] if isinstance(text, str) else text:
+                self.wfile.write(part.encode())
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -93,5 +103,8 @@ def _server(address: str, page: Any) -> ThreadingHTTPServer:
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         request_queue_size = 256
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """The node that dies breaks its connections."""
 
     return Server((address, 0), Handler)
