@@ -2,7 +2,7 @@
 
 Messages, and the notices that they were made, are written in one transaction that has locked the
 rule and its targets. So a leader that dies has written both or nothing, and of two leaders only one
-writes. A target is told of an alert once, however many of its rules report it."""
+writes. A target gets an alert once, however many of its rules report it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _write(
 
 
 def _untold(rule: AlertRule, target: AlertTarget, batch: Batch, now: datetime) -> Batch:
-    """What of it no other rule has told this target."""
+    """What of it no other rule has reported to this target."""
     numbers = [*batch.new, *batch.again, *batch.over]
     known = AlertReport.objects.filter(target=target, alert__in=numbers)
     told = {pk: (at, over) for pk, at, over in known.values_list("alert", "reported_at", "over")}

@@ -1,4 +1,4 @@
-"""That a target was told of an alert, so that two rules with one target tell it once."""
+"""That an alert was reported to a target, so that two rules with one target report it once."""
 
 from __future__ import annotations
 

@@ -191,8 +191,8 @@ class AlertNotice(models.Model):
 
 
 class AlertReport(models.Model):
-    """That a target was told of an alert, by whichever rule: further rules with the same target do
-    not repeat it. ``over``: it was also told that the alert is over."""
+    """That an alert was reported to a target, by whichever rule: further rules with the same target
+    do not repeat it. ``over``: that it is over was reported, too."""
 
     # Without constraints: an older process deletes targets and alerts without knowing this table.
     target = models.ForeignKey(AlertTarget, models.CASCADE, db_index=False, db_constraint=False)
@@ -206,7 +206,7 @@ class AlertReport(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.target_id} was told of {self.alert_id}"
+        return f"{self.alert_id} was reported to {self.target_id}"
 
 
 class AlertMessage(models.Model):

@@ -15,7 +15,7 @@ from crawlservice.quality.texts import distance, overlap, shares
 
 RUNS = 10  # good runs that are compared with
 FEWEST = 3  # good runs without which nothing is compared
-SAME = 0.25  # least scatter: that all pages had the same number of items proves little
+SAME = 0.25  # least scatter of pages with one item: that all had one proves little
 SCALE = 1.4826  # from the median absolute deviation to the standard deviation
 ABSENT = (
     *PARTS,
@@ -103,7 +103,7 @@ def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
         metrics=usual,
         windows=ranges,
         steps=_extremes([one.run.steps for one in good], FEWEST),
-        scatter=max(SAME, *map(_scatter, contents)),
+        scatter=max(map(_scatter, contents)),
         texts=_texts(contents),
         totals=[one.totals for one in good],
         alike=alike,
@@ -125,12 +125,13 @@ def _extremes(runs: Sequence[Mapping[str, Range]], fewest: int) -> dict[Key, tup
 
 
 def _scatter(content: Content) -> float:
-    """The coefficient of variation of the items of its pages."""
+    """The coefficient of variation of the items of its pages; at least what counting gives it."""
     done = content.pages - content.errors
     if done <= 0 or not content.yielded:
-        return 0.0
+        return SAME
     mean = content.yielded / done
-    return math.sqrt(max(0.0, content.squares / done - mean * mean)) / mean
+    found = math.sqrt(max(0.0, content.squares / done - mean * mean)) / mean
+    return max(found, SAME / math.sqrt(max(1.0, mean)))
 
 
 def norm_of(values: Sequence[float]) -> Norm:

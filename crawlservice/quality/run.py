@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,13 @@ class Range(msgspec.Struct, array_like=True):
     high: float
     high_n: int
     high_at: float
+
+
+class Before(NamedTuple):
+    """What was read before a window."""
+
+    items: int
+    pages: int
 
 
 class Run(msgspec.Struct, array_like=True):
@@ -101,12 +108,12 @@ class Run(msgspec.Struct, array_like=True):
         at, step = latest.step_at, latest.close()
         if step is None:
             return
-        empty = not _size_of(self.window)
-        self._note_shares(self.steps, step, at, first=empty and not _size_of(self.whole))
-        if empty:
+        whole, window = self.whole, self.window
+        before = Before(whole.items + window.items, whole.pages + window.pages)
+        self._note_shares(self.steps, step, at, before)
+        if not self.window.items and not self.window.pages:
             self.window_at = at
-        self.window.merge(step)
-        window, whole = self.window, self.whole
+        window.merge(step)
         if window.items >= _size(whole.items) or window.pages >= 2 * _size(whole.pages // 2):
             self._close()
 
@@ -129,19 +136,20 @@ class Run(msgspec.Struct, array_like=True):
         return merged(self.whole, self.window, *self._unmerged())
 
     def _close(self) -> None:
-        first = not _size_of(self.whole)
-        self._note_shares(self.ranges, self.window, self.window_at, first=first)
+        before = Before(self.whole.items, self.whole.pages)
+        self._note_shares(self.ranges, self.window, self.window_at, before)
         self.whole.merge(self.window)
         self.window = Content()
 
     def _note_shares(
-        self, ranges: dict[str, Range], window: Content, at: float, *, first: bool
+        self, ranges: dict[str, Range], window: Content, at: float, before: Before
     ) -> None:
         found = metrics(window)
         for key, metric in found.items():
             if key.monitor in OF_WINDOW and metric.n >= ENOUGH:
                 made = _note(ranges, key, metric.value, metric.n, at)
-                if made and not first and key.monitor in PARTS:
+                known = before.pages if key.monitor == "section" else before.items
+                if made and key.monitor in PARTS and known:
                     made.low, made.low_n = 0.0, 0  # in the windows before; how large is unknown
         for key in [*map(key_of, ranges)]:
             n = count_of(key, window)
@@ -177,10 +185,6 @@ def _note(ranges: dict[str, Range], key: Key, value: float, n: int, at: float) -
     if value > known.high:
         known.high, known.high_n, known.high_at = value, n, at
     return None
-
-
-def _size_of(content: Content) -> int:
-    return content.items + content.pages
 
 
 def _size(before: int) -> int:

@@ -283,6 +283,26 @@ def test_pages_with_half_of_their_items_are_seen_after_few_pages() -> None:
     assert names(found) == ["yield"]
 
 
+def test_pages_that_were_read_before_their_items_do_not_hide_a_fault() -> None:
+    """The service reads up to some hundred pages, and then their items."""
+
+    def run(count: int, faulty_from: int = 10**9) -> Run:
+        made = Run()
+        for start in range(0, count, 500):
+            for n in range(start, min(count, start + 500)):
+                made.add_page(f"http://a.example/x/{n}", 200, 1, failed=False, version="", at=n)
+            for n in range(start, min(count, start + 500)):
+                fields = {"price": None} if n >= faulty_from else {}
+                made.add_item(item(n, **fields), "v1", float(n), ())
+        return made
+
+    norms = norms_of([Good(n, run(1000), totals(1000)) for n in range(5)], alike=True)
+    assert {low for key, (low, _) in norms.steps.items() if key.monitor == "filled"} == {1.0}
+    assert {low for key, (low, _) in norms.windows.items() if key.monitor == "filled"} == {1.0}
+    found = judge(run(710, 700), norms, ANYTHING, totals=totals(710), ended=False)
+    assert [(one.monitor, one.field, one.since) for one in found] == [("filled", "price", 700.0)]
+
+
 def test_blocks_of_the_latest_part_grow_with_their_age() -> None:
     run = Run()
     for n in range(3_003):

@@ -54,7 +54,7 @@ class Follower:
         self._remote = remote
         self._branch = branch
         self._tip = f"refs/remotes/{remote}/{branch}"
-        self._left = ""  # the tip from which it was told to go back
+        self._left = ""  # the tip from which it had to go back
 
     @classmethod
     def of(cls, checkout: Checkout, branch: str, *, check: bool = True) -> Follower:
