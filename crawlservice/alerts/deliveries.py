@@ -11,9 +11,8 @@ LONGEST = 300  # characters of a problem
 
 
 def failing(view: View) -> Iterator[Finding]:
-    """All that has failed for long enough, whatever it is delivered by."""
-    for find in (_exports,):
-        yield from find(view)
+    """All that has failed for long enough, whatever delivers it."""
+    yield from _exports(view)
 
 
 def _exports(view: View) -> Iterator[Finding]:

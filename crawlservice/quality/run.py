@@ -156,8 +156,8 @@ class Run(msgspec.Struct, array_like=True):
             if key.monitor in PARTS and key not in found and n >= ENOUGH:
                 _note(ranges, key, 0.0, n, at)
         for name, field in window.fields.items():
-            if (before := self.whole.fields.get(name)) and is_prose(before):
-                self._note_texts(ranges, name, field, before, at)
+            if (earlier := self.whole.fields.get(name)) and is_prose(earlier):
+                self._note_texts(ranges, name, field, earlier, at)
 
     def _note_texts(
         self, ranges: dict[str, Range], name: str, field: FieldContent, before: FieldContent,
