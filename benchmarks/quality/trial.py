@@ -100,7 +100,7 @@ def crawl(pages: list[SimulatedPage], norms: Norms, steps: int) -> tuple[Run, To
     totals = Totals(items, len(pages), None)
     if norms.runs and not first.found:
         first = Seen(judge(run, norms, NOTHING_EXPECTED, totals=totals, ended=True), 1.0)
-    return run, totals, first
+    return run.settled(), totals, first
 
 
 def plan(first: int, count: int) -> list[tuple[int, str]]:

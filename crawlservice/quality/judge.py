@@ -31,7 +31,7 @@ from crawlservice.quality.run import TOKENS, Run, absent, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
 WIDE_TOTAL = 3.5  # standard deviations of the good runs within which a total is usual
-SETTLED = 6  # runs from which their spread is known
+SETTLED = 8  # runs from which their spread is known: a week of them, if there is one each day
 SHORT = 60.0  # seconds by which a run must be longer than usual
 
 

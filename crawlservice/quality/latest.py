@@ -65,7 +65,7 @@ def _compared(
     for key, norm in usual.items():
         rule = RULES[key.monitor]
         metric = current.get(key) or absent(key, content)
-        if metric is None or (metric.n < BLOCK and key.monitor != "yield"):
+        if metric is None or metric.n < BLOCK:
             continue
         metric = with_scatter(key, metric, scatter)
         limits = limits_of(rule, norm, whole=False)

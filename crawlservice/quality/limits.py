@@ -100,7 +100,9 @@ def evidence(metric: Metric, limits: Limits) -> float:
 
 
 def highest(share: float, n: int) -> float:
-    """The greatest share that a sample is in keeping with, by Wilson's interval."""
+    """The greatest share that a sample is in keeping with, by the interval of Wilson (Probable
+    Inference, the Law of Succession, and Statistical Inference, Journal of the American Statistical
+    Association 22, 1927)."""
     return 1 - lowest(1 - share, n)
 
 

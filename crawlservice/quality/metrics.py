@@ -10,7 +10,6 @@ from crawlservice.quality.profile import Content, FieldContent
 from crawlservice.quality.sketch import FREQUENT, LogHistogram
 
 LEAST = 5  # values from which a share says something
-LEAST_PAGES = 3  # from which their yield says something
 LEAST_MEDIAN = 20
 OK_STATUSES = ("2", "n")  # first letters: no answer counts as an error, if it is one
 
@@ -36,11 +35,7 @@ Metrics = dict[Key, Metric]
 
 def metrics(content: Content) -> Metrics:
     """The numbers that can be compared at any time of a run: shares, and what is usual."""
-    return {
-        key: metric
-        for key, metric in _all(content)
-        if metric.n >= (LEAST_PAGES if key.monitor == "yield" else LEAST)
-    }
+    return {key: metric for key, metric in _all(content) if metric.n >= LEAST}
 
 
 def _all(content: Content) -> Iterator[tuple[Key, Metric]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -74,10 +75,7 @@ class Run(msgspec.Struct, array_like=True):
         if not failed:
             self._count_yield(items, at)
         if block.pages >= BLOCK:
-            done = block.pages - block.errors
-            if done >= FEW_DONE:
-                value = math.log(max(block.yielded / done, 1e-3))
-                _note(self.steps, Key("yield"), value, done, at)
+            self._note_yield(block, at)
             self._take(self.latest_pages)
 
     @property
@@ -97,11 +95,20 @@ class Run(msgspec.Struct, array_like=True):
         return self.content().version
 
     def settled(self) -> Run:
-        """The same without what is only needed while it goes on."""
+        """The same without what is only needed while it goes on. Its last pages often have fewer
+        items, and may have them in later runs, too."""
+        for at, last in islice(self.latest_pages.stretches(), 1):
+            self._note_yield(last, at)
         window = merged(self.window, *self._unmerged())
         return msgspec.structs.replace(
             self, window=window, latest_items=Recent(), latest_pages=Recent()
         )
+
+    def _note_yield(self, pages: Content, at: float) -> None:
+        done = pages.pages - pages.errors
+        if done >= FEW_DONE:
+            mean = max(pages.yielded / done, 1e-3)
+            _note(self.steps, Key("yield"), math.log(mean), done, at)
 
     def _take(self, latest: Recent) -> None:
         """A block is full."""
