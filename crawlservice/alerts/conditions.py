@@ -12,7 +12,7 @@ from itertools import islice
 from redis import RedisError
 
 from crawlframe.errors import FrontierError
-from crawlservice.alerts import hosts, nodes, quality, schedules, servers, tasks
+from crawlservice.alerts import deliveries, hosts, nodes, quality, schedules, servers, tasks
 from crawlservice.alerts.finding import MOST, Finding, View
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ CONDITIONS: dict[str, Condition] = {
     "schedule_missed": schedules.missed,
     "redis_memory": servers.redis_memory,
     "quality": quality.failed,
+    "delivery": deliveries.failing,
 }
 
 

@@ -18,14 +18,16 @@ COLUMNS = ("monitor", "field", "subject", "unit", "low", "high", "usual", "seen"
 
 
 def failed(view: View) -> Iterator[Finding]:
-    """Spiders of which a task has findings, until they are accepted or a later run is good."""
+    """Spiders whose latest run with the same arguments has findings, until they are accepted or a
+    later run is good."""
     rows = open_findings().filter(created_at__gt=view.now - KEPT)[:MOST]
-    spiders = set[str]()
+    subjects = set[str]()
     for task, group in groupby(rows, key=attrgetter("task")):
         found = sorted(group, key=attrgetter("source", "pk"))
-        if task.spider in spiders:
+        subject = f"{task.spider}:{task.arguments_hash}" if task.arguments_hash else str(task)
+        if subject in subjects:
             continue
-        spiders.add(task.spider)
+        subjects.add(subject)
         facts = {
             "spider": task.spider,
             "task": task.pk,
@@ -33,7 +35,7 @@ def failed(view: View) -> Iterator[Finding]:
             "more": len(found[TOLD:]),
         }
         since = min(one.since or one.created_at for one in found)
-        yield Finding("quality", task.spider, since, facts, spider=task.spider, task=task.pk)
+        yield Finding("quality", subject, since, facts, spider=task.spider, task=task.pk)
 
 
 def facts_of(finding: QualityFinding) -> dict[str, Any]:

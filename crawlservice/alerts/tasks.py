@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from crawlservice.alerts.finding import MOST, Finding, RunningTask, View
-from crawlservice.models import Task
+from crawlservice.models import HELD, Host, Task
+from crawlservice.quality.verdict import QUALITY
 
 LOOKED_AT = 2_000  # latest tasks of an outcome that are looked at
 KEPT = timedelta(days=7)  # after which a failed task is history
@@ -45,6 +47,8 @@ def _ended(kind: str, outcome: Task.Outcome, now: datetime) -> Iterator[Finding]
     rows = Task.objects.filter(~Exists(later), pk__in=numbers)
     for task in rows.only("spider", "arguments_hash", "finished_at", "reason", "items", "ne",
                           "cancelled", "excluded"):  # fmt: skip
+        if kind == "task_errors" and not task.errors and task.reason.startswith(QUALITY):
+            continue  # its quality failed, which is a condition of its own
         yield Finding(
             kind,
             f"{task.spider}:{task.arguments_hash}" if task.arguments_hash else str(task),
@@ -108,14 +112,30 @@ class Silence:
 
 
 def silent(view: View, since: Mapping[int, datetime]) -> Iterator[Finding]:
-    """``since``: as ``Silence.look`` returns it."""
+    """``since``: as ``Silence.look`` returns it. Raises redis.RedisError."""
+    found = []
     for task in view.tasks:
         began = since.get(task.number)
-        if began is None:
-            continue
-        minutes = (view.now - began).total_seconds() / 60
-        if minutes >= view.least["silent"]:
-            yield _of(task, "silent", began, _facts(task), round(minutes, 1))
+        if began is not None:
+            minutes = (view.now - began).total_seconds() / 60
+            if minutes >= view.least["silent"]:
+                found.append(_of(task, "silent", began, _facts(task), round(minutes, 1)))
+    resting = _resting(view) if found else set()
+    yield from (one for one in found if one.task not in resting)
+
+
+def _resting(view: View) -> set[int]:
+    """Tasks all of whose requests are for hosts that are held or paused, which is known."""
+    waiting: Counter[int] = Counter()
+    for name in Host.objects.filter(HELD | Q(paused=True)).values_list("name", flat=True)[:MOST]:
+        waiting.update(view.frontier.hosts.tasks(name))
+    return {
+        task.number
+        for task in view.tasks
+        if task.counts is not None
+        and task.counts.in_progress == 0
+        and waiting[task.number] >= task.counts.ready
+    }
 
 
 def _facts(task: RunningTask) -> dict[str, str | int]:

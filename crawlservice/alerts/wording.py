@@ -50,8 +50,9 @@ def place(alert: Alert) -> str:
             return _page(name, facts[name])
     if alert.host and facts.get("number"):
         return _page("host", facts["number"])
-    if facts.get("schedule") and facts.get("number"):
-        return _page("schedule", facts["number"])
+    for name in ("schedule", "export"):
+        if facts.get(name) and facts.get("number"):
+            return _page(name, facts["number"])
     if alert.kind == "queue_age":
         return f"{_list('host')}?q={quote(str(facts.get('host', '')))}"
     if alert.kind in ("no_leader", "redis_memory"):
@@ -262,6 +263,11 @@ def _quality(facts: Facts) -> str:
     )
 
 
+def _delivery(facts: Facts) -> str:
+    text = gettext("The target of export {export} fails: {problem}")
+    return text.format(export=facts["export"], problem=facts["problem"] or "–")
+
+
 SENTENCES: dict[str, Callable[[Facts], str]] = {
     "task_failed": _failed,
     "task_errors": _errors,
@@ -278,4 +284,5 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "redis_memory": _memory,
     "no_leader": _no_leader,
     "quality": _quality,
+    "delivery": _delivery,
 }

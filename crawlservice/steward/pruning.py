@@ -23,6 +23,7 @@ from crawlservice.models import (
     Alert,
     AlertMessage,
     AlertNotice,
+    AlertReport,
     Delivery,
     ErrorGroup,
     Event,
@@ -165,16 +166,23 @@ def old_notices() -> Rows:
     return AlertNotice.objects.filter(alert__resolved_at__lt=_before(settings.KEEP_EVENTS))
 
 
+def old_reports() -> Rows:
+    return AlertReport.objects.filter(alert__resolved_at__lt=_before(settings.KEEP_EVENTS))
+
+
 def old_alerts() -> Rows:
     rows = Alert.objects.filter(resolved_at__lt=_before(settings.KEEP_EVENTS))
-    rows = rows.alias(left=_one(AlertNotice.objects.filter(alert=OuterRef("pk"))))
-    return rows.filter(left=None).order_by("resolved_at")
+    rows = rows.alias(
+        left=_one(AlertNotice.objects.filter(alert=OuterRef("pk"))),
+        told=_one(AlertReport.objects.filter(alert=OuterRef("pk"))),
+    )
+    return rows.filter(left=None, told=None).order_by("resolved_at")
 
 
 KINDS: tuple[Kind, ...] = (
     old_samples, old_keys, old_runs, old_deliveries, old_events, old_actions, old_tokens,
     old_groups,
-    old_alert_messages, old_notices, old_alerts,
+    old_alert_messages, old_notices, old_reports, old_alerts,
 )  # fmt: skip
 
 

@@ -16,12 +16,13 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Counts, Frontier, NodeInfo
 from crawlframe.frontier.nodes import CodeState, NodeHealth
-from crawlservice.alerts import leader_watch, state, wording
+from crawlservice.alerts import leader_watch, needs, state, wording
 from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.connections import clock
 from crawlservice.models import (
     Alert,
     AlertRule,
+    Export,
     Finding,
     Generation,
     Host,
@@ -201,6 +202,20 @@ def test_after_a_pause_silence_counts_anew(look: Look) -> None:
     assert look(61 * MINUTE, {task.pk: counts(nf=7)}) == {}
 
 
+def test_a_task_that_waits_for_a_held_host_is_not_silent(look: Look, published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    stuck = {task.pk: published.counts(task.pk)}
+    look(found=stuck)
+    assert {*look(10 * MINUTE, stuck)} == {"silent"}
+    (name,) = published.store.redis.zrange(published.store.keys[0]("HOSTS"), 0, -1)
+    host = Host.objects.create(name=name.decode(), held_why="asked")
+    assert {*look(11 * MINUTE, stuck)} == {"host_held"}
+    Host.objects.filter(pk=host.pk).update(held_why="", paused=True)
+    assert look(12 * MINUTE, stuck) == {}
+    Host.objects.update(paused=False)
+    assert {*look(13 * MINUTE, stuck)} == {"silent"}
+
+
 def test_a_new_leader_keeps_what_was_found(look: Look, service: Frontier) -> None:
     task = add_task()
     stuck: dict[int, Counts | None] = {task.pk: counts(nf=7)}
@@ -338,6 +353,59 @@ def test_items_whose_quality_failed(look: Look) -> None:
     assert "f3" not in text
     assert text.endswith("· and 1 more")
     assert wording.place(alert) == f"/admin/crawlservice/task/{task.pk}/change/"
+
+
+def test_each_run_with_other_arguments_is_an_alert_of_its_own(
+    look: Look, monitor: AlertMonitor
+) -> None:
+    found = {"monitor": "filled", "field": "price", "unit": "share", "seen": 0.0, "low": 0.95}
+    tasks = []
+    for digest in (1, 2, 2):
+        task = add_task(digest=digest, outcome="finished_with_errors", reason="quality: price")
+        Profile.objects.create(task=task, spider=task.spider, arguments_hash=digest, judged=True)
+        Finding.objects.create(task=task, spider=task.spider, source="monitor", **found)
+        tasks.append(task.pk)
+    monitor.look(clock.now(), {})
+    alerts = Alert.objects.filter(resolved_at=None)
+    # That they finished with errors says only that their quality failed.
+    assert {*alerts.values_list("kind", flat=True)} == {"quality"}
+    assert sorted(alert.facts["task"] for alert in alerts) == [tasks[0], tasks[2]]
+
+
+def test_a_task_that_failed_by_its_quality_needs_somebody_once(look: Look) -> None:
+    task = add_task(outcome="failed", reason="quality: price has a value in 0 % of the items")
+    Profile.objects.create(task=task, spider=task.spider, arguments_hash=1, judged=True)
+    Finding.objects.create(
+        task=task, spider=task.spider, source="expectation", monitor="filled", field="price",
+        unit="share", seen=0.0, low=0.98,
+    )  # fmt: skip
+    assert {*look()} == {"quality", "task_failed"}  # rules may want either
+    needs.snapshot.clear()
+    assert [group.kind for group in needs.snapshot().groups] == ["quality"]
+    Alert.objects.filter(kind="quality").update(acknowledged_at=Now())
+    needs.snapshot.clear()
+    assert needs.snapshot().groups == []
+    Alert.objects.filter(kind="quality").update(resolved_at=Now())
+    needs.snapshot.clear()
+    assert [group.kind for group in needs.snapshot().groups] == ["task_failed"]
+
+
+def test_exports_whose_target_fails(look: Look) -> None:
+    since = clock.now() - MINUTE / 2
+    values = {
+        "target": {"kind": "http", "url": "https://a.example"}, "problem": "503\nmore",
+        "problem_since": since,
+    }  # fmt: skip
+    export = Export.objects.create(name="push", spider="shop", **values)
+    Export.objects.create(name="paused", paused=True, **values)
+    Export.objects.create(name="well", target={"kind": "files", "url": "x"})
+    assert look() == {}
+    alert = look(MINUTE)["delivery"]
+    assert wording.sentence(alert) == "The target of export push fails: 503"
+    assert wording.place(alert) == f"/admin/crawlservice/export/{export.pk}/change/"
+    assert (alert.spider, alert.since, alert.severity) == ("shop", since, Severity.SEVERE)
+    Export.objects.update(problem="", problem_since=None)
+    assert look(2 * MINUTE) == {}
 
 
 def test_findings_that_are_accepted_or_followed_by_a_good_run_need_nobody(look: Look) -> None:

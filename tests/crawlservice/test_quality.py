@@ -23,6 +23,7 @@ from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds, read
 from crawlservice.quality.run import decode
 from crawlservice.quality.watch import Watch
+from crawlservice.quality.wording import words_of
 from crawlservice.rollouts.canary import CanaryTrial
 from crawlservice.rollouts.refusal import take_back
 from crawlservice.tasks.submit import submit
@@ -346,6 +347,23 @@ def test_the_page_of_a_task(bad_run: Task) -> None:
 def test_who_may_accept(bad_run: Task) -> None:
     answer = log_in_as("viewer").post(f"/admin/crawlservice/task/{bad_run.pk}/accept/")
     assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("monitor", "seen", "unit", "text"),
+    [
+        ("pages", 1, "count", "The run has 1 page."),
+        ("pages", 12, "count", "The run has 12 pages."),
+        ("items", 1, "count", "The run has 1 item."),
+        ("items", 0, "count", "The run has 0 items."),
+        ("yield", 1.0, "count", "A page has 1 item on average."),
+        ("yield", 1.2, "count", "A page has 1.2 items on average."),
+        ("length", 1.2, "chars", "The median length of a is 1 character."),
+    ],
+)
+def test_counts_in_words(monitor: str, seen: float, unit: str, text: str) -> None:
+    found = Finding(source="monitor", monitor=monitor, field="a", unit=unit, seen=seen)
+    assert words_of(found).what == text
 
 
 def test_the_api(bad_run: Task) -> None:

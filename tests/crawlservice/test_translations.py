@@ -120,8 +120,8 @@ SAME = {
 }  # in both languages
 # No page of the admin has them.
 NOT_SHOWN = {
-    "AlertNotice", "BotKey", "ExportFile", "Installation", "Sample", "StartPart", "Submission",
-    "SetupLink",
+    "AlertNotice", "AlertReport", "BotKey", "ExportFile", "Installation", "Sample", "StartPart",
+    "Submission", "SetupLink",
 }  # fmt: skip
 HIDDEN = {
     "id", "seeds", "follow_ups", "request", "digest",
