@@ -22,11 +22,11 @@ class Limits(NamedTuple):
 
 
 class Batch:
-    """``first`` and ``last`` are the numbers of its rows, ``kinds`` the columns, those of earlier
-    batches first."""
+    """``last`` is the number of its last row, ``kinds`` are the columns, those of earlier batches
+    first."""
 
     def __init__(self, kinds: Kinds) -> None:
-        self.first = self.last = self.rows = self.bytes = 0
+        self.last = self.rows = self.bytes = 0
         self.oldest: datetime | None = None
         self.kinds = dict(kinds)
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
@@ -36,7 +36,6 @@ class Batch:
         line = json.dumps(row.record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         self._file.write(line)
         add(self.kinds, [row.record])
-        self.first = self.first or row.number
         self.last = row.number
         self.oldest = min(self.oldest or row.stored_at, row.stored_at)
         self.rows += 1

@@ -139,7 +139,9 @@ class Exporter:
         assert self._writer is not None
         place = export.last_batch
         if batch.rows:  # otherwise they were deleted meanwhile
-            name = BatchName(export.name, export.run, batch.first, batch.last)
+            # By what is in the database: a retry may have deleted rows since the last attempt.
+            covers = export.position + 1, export.planned
+            name = BatchName(export.name, export.pk, export.run, *covers)
             began = time.monotonic()
             place = self._writer.send(name, batch)
             log.debug("export %s: %s in %.2f s", export, place, time.monotonic() - began)

@@ -44,7 +44,7 @@ class TableWriter:
         faults.at("export.write.before")
         dialect.commit()
         faults.at("export.write.after")
-        return f"{table}: {batch.rows:,} rows, to {batch.last}"
+        return f"{table}: {batch.rows:,} rows, to {name.last}"
 
     def close(self) -> None:
         if self._dialect is not None:
