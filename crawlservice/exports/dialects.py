@@ -29,9 +29,20 @@ class Dialect(ABC):
         self.Failed: type[Exception]
         self._connection: Any
 
-    @abstractmethod
     def upsert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
         """Inserts rows, or replaces those with the same first column, in the transaction."""
+        names = [self.quoted(name).replace("%", "%%") for name in columns]
+        marks = f"({', '.join(['%s'] * len(names))})"
+        statement = (
+            f"INSERT INTO {self.place(table)} ({', '.join(names)}) VALUES "
+            f"{', '.join([marks] * len(rows))} {self.replacing(names)}"
+        )
+        self.execute(statement, [value for row in rows for value in row])
+
+    @abstractmethod
+    def replacing(self, names: Sequence[str]) -> str:
+        """The end of an INSERT that replaces a row whose first column is there already. ``names``
+        are quoted."""
 
     @abstractmethod
     def widen(self, table: str, column: str, kind: Kind) -> None:
@@ -111,19 +122,9 @@ class Postgres(Dialect):
         self.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT}s'; SET lock_timeout = '30s'")
         self.commit()
 
-    def upsert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
-        names = [self.quoted(name).replace("%", "%%") for name in columns]
+    def replacing(self, names: Sequence[str]) -> str:
         news = ", ".join(f"{name} = EXCLUDED.{name}" for name in names[1:])
-        marks = f"({', '.join(['%s'] * len(names))})"
-        statement = (
-            (
-                f"INSERT INTO {self.place(table)} ({', '.join(names)}) VALUES "
-                f"{', '.join([marks] * len(rows))} ON CONFLICT ({names[0]}) DO UPDATE SET {news}"
-            )
-            .replace("%", "%%")
-            .replace("%%s", "%s")
-        )
-        self.execute(statement, [value for row in rows for value in row])
+        return f"ON CONFLICT ({names[0]}) DO UPDATE SET {news}"
 
     def widen(self, table: str, column: str, kind: Kind) -> None:
         name, kind_name = self.quoted(column), self.types[kind]
@@ -211,19 +212,9 @@ class MySQL(Dialect):
     def quoted(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"
 
-    def upsert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
-        names = [self.quoted(name).replace("%", "%%") for name in columns]
+    def replacing(self, names: Sequence[str]) -> str:
         news = ", ".join(f"{name} = VALUES({name})" for name in names[1:])
-        marks = f"({', '.join(['%s'] * len(names))})"
-        statement = (
-            (
-                f"INSERT INTO {self.place(table)} ({', '.join(names)}) VALUES "
-                f"{', '.join([marks] * len(rows))} ON DUPLICATE KEY UPDATE {news}"
-            )
-            .replace("%", "%%")
-            .replace("%%s", "%s")
-        )
-        self.execute(statement, [value for row in rows for value in row])
+        return f"ON DUPLICATE KEY UPDATE {news}"
 
     def widen(self, table: str, column: str, kind: Kind) -> None:
         self.execute(

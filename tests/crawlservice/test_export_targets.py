@@ -128,6 +128,14 @@ def test_a_table_is_made_and_extended(server: tuple[str, Query]) -> None:
     assert len(ask("SELECT none FROM houses WHERE none IS NOT NULL")) == 1
 
 
+def test_fields_may_have_signs_of_sql(server: tuple[str, Query]) -> None:
+    url, ask = server
+    commit(made_task(), "a", [{"share %": 1, "%s": "x%", 'a"b`c': 2, "a.b": 3}])
+    assert drive(add(table(url))).problem == ""
+    (row,) = ask("SELECT * FROM houses")
+    assert {1, 2, 3, "x%"} <= {*row}
+
+
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("nth", [1, 2])
 def test_wherever_it_dies_a_table_has_every_row_once(
@@ -205,7 +213,7 @@ def test_batches_are_signed_and_have_a_key(receiver: Receiver) -> None:
     assert [one["n"] for told in receiver.told for one in rows(told)] == stored()
     assert first.headers["Content-Type"] == "application/x-ndjson"
     assert first.headers["Idempotency-Key"] == first.headers["webhook-id"]
-    assert first.headers["Idempotency-Key"].endswith(f".houses.1.{1:012d}-{4:012d}")
+    assert first.headers["Idempotency-Key"].endswith(f".houses.{row.pk}.1.{1:012d}-{4:012d}")
     assert verify(first, SECRET)
 
 
@@ -302,7 +310,7 @@ def test_what_kafka_has_is_not_sent_again(kafka: str, monkeypatch: pytest.Monkey
         with pytest.raises(Killed):
             drive(export)
     installation = Installation.objects.get().uuid
-    group = f"crawlframe-export.{installation}.houses.1"
+    group = f"crawlframe-export.{installation}.houses.{export.pk}.1"
     with contextlib.closing(Consumer({"bootstrap.servers": kafka, "group.id": group})) as consumer:
         place = TopicPartition("houses", 0, Item.objects.latest("pk").pk)
         consumer.commit(offsets=[place], asynchronous=False)
@@ -310,6 +318,33 @@ def test_what_kafka_has_is_not_sent_again(kafka: str, monkeypatch: pytest.Monkey
     assert (row.rows, row.problem) == (6, "")
     found = read_topic(kafka, "houses", 6)
     assert sorted(json.loads(message.value())["n"] for message in found) == stored()
+
+
+def test_offsets_of_a_deleted_export_of_the_name_are_not_its_own(kafka: str) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    fill(made_task(), 2)
+    target = {"kind": "kafka", "servers": kafka, "topic": "houses"}
+    deleted = add(target)
+    installation = drive(deleted) and Installation.objects.get().uuid
+    group = f"crawlframe-export.{installation}.houses.{deleted.pk}.1"
+    with contextlib.closing(Consumer({"bootstrap.servers": kafka, "group.id": group})) as consumer:
+        place = TopicPartition("houses", 0, Item.objects.latest("pk").pk)
+        consumer.commit(offsets=[place], asynchronous=False)
+    changes.delete(deleted)
+    drive(add(target))
+    assert len(read_topic(kafka, "houses", 12)) == 12
+
+
+def test_an_export_that_is_on_its_way_needs_no_group(kafka: str) -> None:
+    """Its place in the database says where to go on; the group is asked about one batch."""
+    task = made_task()
+    fill(task, 2)
+    export = add({"kind": "kafka", "servers": kafka, "topic": "houses"})
+    Export.objects.update(position=Item.objects.latest("pk").pk, rows=6)
+    fill(task, 1, start=5)
+    assert drive(export).rows == 9
+    assert len(read_topic(kafka, "houses", 3)) == 3
 
 
 def test_the_transaction_commits_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
