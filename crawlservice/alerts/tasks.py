@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from django.db.models import Exists, OuterRef
 
-from crawlservice.alerts.finding import MOST, Finding, RunningTask, View
-from crawlservice.models import Task
+from crawlservice.alerts.finding import Finding, RunningTask, Unknown, View
+from crawlservice.models import OPEN, Alert, Task
 
 LOOKED_AT = 2_000  # latest tasks of an outcome that are looked at
 KEPT = timedelta(days=7)  # after which a failed task is history
@@ -30,12 +30,16 @@ def with_errors(view: View) -> Iterator[Finding]:
 
 def _ended(kind: str, outcome: Task.Outcome, now: datetime) -> Iterator[Finding]:
     columns = ("pk", "spider", "arguments_hash", "finished_at")
-    latest = Task.objects.filter(outcome=outcome).order_by("-pk").values_list(*columns)
-    found: dict[tuple[str, int | None], tuple[int, datetime]] = {}
-    for pk, spider, digest, at in latest[:LOOKED_AT]:
+    ended = Task.objects.filter(outcome=outcome).order_by("-pk").values_list(*columns)
+    # Those that have an alert are looked at however many others came later.
+    facts = Alert.objects.filter(OPEN, kind=kind).values_list("facts", flat=True)
+    known = [one["task"] for one in facts if isinstance(one, dict) and "task" in one]
+    latest = {*ended[:LOOKED_AT], *ended.filter(pk__in=known)}
+    found: dict[tuple[str, int | None], int] = {}
+    for pk, spider, digest, at in sorted(latest, reverse=True):
         if at is not None and at > now - KEPT:
-            found.setdefault((spider, digest), (pk, at))
-    numbers = [pk for pk, _ in found.values()][:MOST]
+            found.setdefault((spider, digest), pk)
+    numbers = [*found.values()]
     later = Task.objects.filter(
         arguments_hash=OuterRef("arguments_hash"),
         spider=OuterRef("spider"),
@@ -58,8 +62,9 @@ def _ended(kind: str, outcome: Task.Outcome, now: datetime) -> Iterator[Finding]
         )  # fmt: skip
 
 
-def error_share(view: View) -> Iterator[Finding]:
+def error_share(view: View) -> Iterator[Finding | Unknown]:
     """Running tasks of whose pages more than a share are errors."""
+    yield from _uncounted(view)
     for task in view.tasks:
         counts = task.counts
         if counts is None:
@@ -71,8 +76,9 @@ def error_share(view: View) -> Iterator[Finding]:
             yield _of(task, "error_share", view.now, facts, float(round(share)))
 
 
-def parked(view: View) -> Iterator[Finding]:
+def parked(view: View) -> Iterator[Finding | Unknown]:
     """Tasks with requests that no running code could take."""
+    yield from _uncounted(view)
     for task in view.tasks:
         if task.counts is not None and task.counts.parked > 0:
             facts = {**_facts(task), "requests": task.counts.parked}
@@ -107,8 +113,9 @@ class Silence:
         return found
 
 
-def silent(view: View, since: Mapping[int, datetime]) -> Iterator[Finding]:
+def silent(view: View, since: Mapping[int, datetime]) -> Iterator[Finding | Unknown]:
     """``since``: as ``Silence.look`` returns it."""
+    yield from _uncounted(view)
     for task in view.tasks:
         began = since.get(task.number)
         if began is None:
@@ -116,6 +123,11 @@ def silent(view: View, since: Mapping[int, datetime]) -> Iterator[Finding]:
         minutes = (view.now - began).total_seconds() / 60
         if minutes >= view.least["silent"]:
             yield _of(task, "silent", began, _facts(task), round(minutes, 1))
+
+
+def _uncounted(view: View) -> Iterator[Unknown]:
+    """The tasks that the frontier does not know, as while it is rebuilt."""
+    return (Unknown(str(task.number)) for task in view.tasks if task.counts is None)
 
 
 def _facts(task: RunningTask) -> dict[str, str | int]:

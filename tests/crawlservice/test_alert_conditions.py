@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -126,6 +127,53 @@ def test_runs_with_different_arguments_are_alerts_of_their_own(look: Look) -> No
     with pytest.raises(AssertionError):  # two of one kind
         look()
     assert Alert.objects.count() == 2
+
+
+def test_many_failures_of_one_spider_hide_no_other(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.alerts.tasks.LOOKED_AT", 3)
+    first = add_task("first", outcome="failed")
+    look()
+    for _ in range(4):
+        add_task("often", outcome="failed")
+    with pytest.raises(AssertionError):  # two of one kind
+        look()
+    assert Alert.objects.filter(resolved_at=None).count() == 2
+    add_task("first", outcome="finished")
+    assert look()["task_failed"].spider == "often"
+    assert Alert.objects.get(facts__task=first.pk).resolved_at is not None
+
+
+def test_what_was_not_looked_at_is_not_over(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = [Host.objects.create(name=f"{n}.example", held_why="blocked") for n in range(3)]
+    Host.objects.filter(pk=hosts[0].pk).update(held_why="")
+    with contextlib.suppress(AssertionError):
+        look()
+    monkeypatch.setattr("crawlservice.alerts.conditions.MOST", 1)
+    Host.objects.update(held_why="blocked")
+    with contextlib.suppress(AssertionError):
+        look()
+    assert Alert.objects.filter(resolved_at=None).count() == 3
+    Host.objects.filter(pk__gt=hosts[0].pk).update(held_why="")
+    assert look()["host_held"].host == "0.example"
+
+
+def test_what_redis_does_not_know_of_a_task_stays(look: Look) -> None:
+    """It forgets its tasks, and learns of them again in the following rounds."""
+    bad = counts(nf=60, ne=40, parked=2)
+    task = add_task()
+    look(found={task.pk: bad})
+    before = {kind: alert.pk for kind, alert in look(10 * MINUTE, {task.pk: bad}).items()}
+    assert {*before} == {"error_share", "parked"}
+    stuck = counts(nf=60, ne=38)
+    look(11 * MINUTE, {task.pk: stuck})
+    before = {kind: alert.pk for kind, alert in look(21 * MINUTE, {task.pk: stuck}).items()}
+    assert {*before} == {"error_share", "silent"}
+    after = look(22 * MINUTE, {task.pk: None})
+    assert {kind: alert.pk for kind, alert in after.items()} == before
+    Task.objects.update(state="finished")
+    assert look(23 * MINUTE) == {}
 
 
 @pytest.mark.parametrize(
@@ -340,6 +388,23 @@ def test_items_whose_quality_failed(look: Look) -> None:
     assert wording.place(alert) == f"/admin/crawlservice/task/{task.pk}/change/"
 
 
+def test_many_findings_of_one_run_hide_no_other_spider(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.alerts.quality.MOST", 2)
+    for spider, count in (("first", 1), ("often", 5)):
+        for _ in range(2):
+            task = add_task(spider, outcome="failed")
+            Profile.objects.create(task=task, spider=spider, arguments_hash=1, judged=True)
+            common = {"task": task, "spider": spider, "source": "monitor", "unit": "share"}
+            for number in range(count):
+                Finding.objects.create(**common, monitor="filled", field=f"f{number}", seen=0)
+    with contextlib.suppress(AssertionError):
+        look()
+    alerts = Alert.objects.filter(kind="quality", resolved_at=None).order_by("spider")
+    assert [(one.spider, one.facts["more"]) for one in alerts] == [("first", 0), ("often", 2)]
+
+
 def test_findings_that_are_accepted_or_followed_by_a_good_run_need_nobody(look: Look) -> None:
     task = add_task(outcome="finished")
     Profile.objects.create(task=task, spider=task.spider, arguments_hash=1, judged=True)
@@ -447,4 +512,4 @@ def test_the_metrics_count_open_alerts(look: Look) -> None:
     page = Client(SERVER_NAME="localhost").get("/metrics").content.decode()
     assert 'crawlframe_alerts{severity="severe"} 1.0' in page
     assert 'crawlframe_alerts{severity="notice"} 0.0' in page
-    assert "crawlframe_alerts_checked_seconds 0." in page
+    assert "\ncrawlframe_alerts_checked_seconds " in page
