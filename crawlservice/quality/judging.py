@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from django.db import InterfaceError, OperationalError, transaction
 
-from crawlservice.models import Event, Finding, Task
+from crawlservice.models import Event, Finding, Profile, Task
 from crawlservice.quality.history import History, forget_old, history_of, totals_of
 from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import Totals
-from crawlservice.quality.reader import Bounds, Reading, expected_of, read
+from crawlservice.quality.reader import Bounds, Reading, expected_of, new_profile, read
 from crawlservice.quality.verdict import record, tell, worse
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,8 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
         raise
     except Exception:
         log.exception("the quality of task %d could not be judged at its end", task.pk)
+        # The leading steward finds it by its profile, which was taken back if it was new.
+        Profile.objects.bulk_create([new_profile(task)], ignore_conflicts=True)
     return Ended(outcome, reason)
 
 
