@@ -7,14 +7,16 @@ import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
-from crawlservice.exports.writer import TargetError, need
+from crawlservice.exports.addresses import options_of
+from crawlservice.exports.writer import need
 from crawlservice.tasks.kinds import Kind
 
 TIMEOUT = 15  # seconds to connect
 STATEMENT_TIMEOUT = 120  # seconds of one statement
 ROWS = 500  # rows of one statement
+NO_FILE = "/dev/null/none"  # a path where no file can be
 
 Rows = Sequence[Sequence[Any]]
 
@@ -114,6 +116,9 @@ class Postgres(Dialect):
         parts = urlsplit(url)
         self._connection = psycopg2.connect(
             parts._replace(scheme="postgresql").geturl(),
+            # Given, so that those of the node's environment and home are not sent to any host.
+            password=unquote(parts.password or ""),
+            passfile=NO_FILE,
             connect_timeout=TIMEOUT,
             application_name="crawlframe export",
             keepalives_idle=30,
@@ -187,10 +192,7 @@ class MySQL(Dialect):
         super().__init__()
         self.Failed = pymysql.MySQLError
         parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query))
-        secured = options.pop("ssl", "") in ("1", "true")
-        if options:
-            raise TargetError(f"target.url: {', '.join(options)}: only ssl=true can be added")
+        secured = options_of(url).get("ssl") in ("1", "true")
         self._connection = pymysql.connect(
             host=parts.hostname,
             port=parts.port or 3306,
@@ -265,7 +267,7 @@ def _parts(table: str) -> tuple[str | None, str]:
 
 
 def connect(url: str) -> Dialect:
-    """Raises TargetError and what the driver raises."""
+    """Raises writer.TargetError and what the driver raises."""
     if urlsplit(url).scheme in ("mysql", "mariadb"):
         return MySQL(url)
     return Postgres(url)

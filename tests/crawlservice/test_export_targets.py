@@ -21,6 +21,8 @@ import pytest
 from crawlframe.conf import Settings
 from crawlservice.exports import changes
 from crawlservice.exports.batch import Limits
+from crawlservice.exports.definition import BadExport
+from crawlservice.exports.dialects import connect
 from crawlservice.exports.table import names
 from crawlservice.models import Export, Installation, Item, Task
 from tests.conftest import NewDatabase
@@ -162,6 +164,32 @@ def test_a_table_of_others_is_refused(postgres: tuple[str, Query]) -> None:
     ask("CREATE TABLE houses (id int primary key)")
     fill(made_task(), 1)
     assert "its primary key is not _key; name another" in drive(add(table(url))).problem
+
+
+@pytest.mark.parametrize(
+    "option", ["password=x", "passfile=/p", "sslpassword=", "host=b", "%70assword=x"]
+)
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+def test_options_that_hold_secrets_or_files_are_refused(scheme: str, option: str) -> None:
+    with pytest.raises(BadExport, match="cannot be used here, only"):
+        add(table(f"{scheme}://ann@db.example/x?ssl=true&{option}"))
+    assert not Export.objects.exists()
+
+
+def test_passwords_of_the_node_are_sent_nowhere(
+    postgres: tuple[str, Query], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passwords = tmp_path / "pgpass"
+    passwords.write_text("*:*:*:*:of the node's home\n")
+    passwords.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    for given in ("of the environment", ""):
+        monkeypatch.setenv("PGPASSWORD", given)
+        with contextlib.closing(connect(f"{postgres[0]}?sslmode=prefer")) as dialect:
+            assert dialect._connection.info.password == ""
+    monkeypatch.delenv("PGPASSWORD")
+    with contextlib.closing(connect(postgres[0])) as dialect:
+        assert dialect._connection.info.password == ""
 
 
 def test_a_password_is_masked_wherever_it_could_appear() -> None:
