@@ -354,7 +354,8 @@ def test_offsets_of_a_deleted_export_of_the_name_are_not_its_own(kafka: str) -> 
     fill(made_task(), 2)
     target = {"kind": "kafka", "servers": kafka, "topic": "houses"}
     deleted = add(target)
-    installation = drive(deleted) and Installation.objects.get().uuid
+    drive(deleted)
+    installation = Installation.objects.get().uuid
     group = f"crawlframe-export.{installation}.houses.{deleted.pk}.1"
     with contextlib.closing(Consumer({"bootstrap.servers": kafka, "group.id": group})) as consumer:
         place = TopicPartition("houses", 0, Item.objects.latest("pk").pk)
