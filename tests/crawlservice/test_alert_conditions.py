@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from msgspec.structs import replace
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier, NodeInfo
 from crawlframe.frontier.nodes import CodeState, NodeHealth
 from crawlservice.alerts import leader_watch, state, wording
@@ -35,6 +36,7 @@ from crawlservice.models import (
     Task,
 )
 from crawlservice.quality.findings import accept
+from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 
@@ -489,6 +491,22 @@ def test_nobody_leads_and_there_is_work(led: datetime, monitor: AlertMonitor) ->
         leader_watch.look(led + 2 * MINUTE)
     assert "Redis does not answer." in wording.sentence(open_alerts()["no_leader"])
     monitor.look(led + 3 * MINUTE, {})
+    assert open_alerts() == {}
+
+
+def test_a_leader_of_an_older_release_leads(
+    led: datetime, service: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "mark_checked", lambda now: None)  # as it does not
+    monkeypatch.setattr("crawlservice.steward.steward.LEADER_FOR", 3600.0)
+    steward = Steward(Settings(), service)
+    steward.tick()
+    add_task()
+    assert not leader_watch.look(led + MINUTE)
+    steward.resign()
+    assert leader_watch.look(led + 2 * MINUTE)
+    assert Steward(Settings(), service)._lead()
+    assert not leader_watch.look(led + 3 * MINUTE)
     assert open_alerts() == {}
 
 
