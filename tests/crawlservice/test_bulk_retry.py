@@ -252,6 +252,7 @@ def test_the_command_counts_asks_and_tells(service: Frontier) -> None:
         (["7", "--reason", "timeout"], "--reason needs --spider"),
         (["--spider", "graph", "--since", "yesterday"], "is no time"),
         (["--spider", "graph", "--since", "999999d"], "is no time"),
+        (["--spider", "graph", "--since", "0001-01-01T00:00"], "is no time"),
         (["--spider", "graph", "--yes"], "no such errors"),
     ],
 )
