@@ -23,6 +23,7 @@ from crawlservice.quality.judging import after_end, while_it_runs
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds, read
 from crawlservice.quality.run import decode
+from crawlservice.quality.version_trial import VersionTrial
 from crawlservice.quality.watch import Watch
 from crawlservice.rollouts.canary import CanaryTrial
 from crawlservice.rollouts.refusal import take_back
@@ -426,6 +427,28 @@ def test_a_canary_whose_items_are_worse_fails(start: Any) -> None:
     Item.objects.filter(pk__gt=last).update(version="3f00")
     found = [trial.check_quality() for _ in range(3)][-1]
     assert found.startswith(f"task {task.pk} of spider shop: price has a value in ")
+
+
+def test_a_task_that_is_removed_meanwhile_ends_no_trial(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_runs(start)
+    trial = CanaryTrial("3f00")
+    gone, kept = start(items(20)), start(items(60, price=None))
+    Item.objects.filter(task__in=(gone, kept)).update(version="3f00")
+    real = VersionTrial._part
+
+    def part(self: VersionTrial, number: int) -> Any:
+        if number == gone.pk:  # its rows have been read
+            for model in (Item, Page):
+                model.objects.filter(task=number).delete()
+            Task.objects.filter(pk=number).delete()
+        return real(self, number)
+
+    monkeypatch.setattr(VersionTrial, "_part", part)
+    found = [trial.check_quality() for _ in range(3)][-1]
+    assert found.startswith(f"task {kept.pk} of spider shop: price has a value in ")
+    assert not Task.objects.filter(pk=gone.pk).exists()
 
 
 def test_old_profiles_are_emptied(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
