@@ -6,6 +6,7 @@ import json
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
@@ -133,6 +134,7 @@ class Postgres(Dialect):
 
     def widen(self, table: str, column: str, kind: Kind) -> None:
         name, kind_name = self.quoted(column), self.types[kind]
+        self.execute("SET LOCAL statement_timeout = 0")  # it may write the whole table anew
         self.execute(
             f"ALTER TABLE {self.place(table)} ALTER COLUMN {name} TYPE {kind_name} "
             f"USING {name}::{kind_name}"
@@ -191,9 +193,20 @@ class MySQL(Dialect):
 
         super().__init__()
         self.Failed = pymysql.MySQLError
+        self._url = url
+        self._connection = self._connect(STATEMENT_TIMEOUT)
+        # New columns are seen at once, in the same transaction.
+        self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        self.commit()
+
+    def _connect(self, timeout: int | None) -> Any:
+        """``timeout``: seconds to wait for the answer to a statement."""
+        import pymysql
+
+        url = self._url
         parts = urlsplit(url)
         secured = options_of(url).get("ssl") in ("1", "true")
-        self._connection = pymysql.connect(
+        return pymysql.connect(
             host=parts.hostname,
             port=parts.port or 3306,
             user=unquote(parts.username or "") or None,
@@ -202,14 +215,11 @@ class MySQL(Dialect):
             ssl=ssl.create_default_context() if secured else None,
             charset="utf8mb4",
             connect_timeout=TIMEOUT,
-            read_timeout=STATEMENT_TIMEOUT,
+            read_timeout=timeout,
             write_timeout=STATEMENT_TIMEOUT,
             sql_mode="TRADITIONAL",  # what does not fit is an error, and is not cut
             autocommit=False,
         )
-        # New columns are seen at once, in the same transaction.
-        self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        self.commit()
 
     def quoted(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"
@@ -219,10 +229,13 @@ class MySQL(Dialect):
         return f"ON DUPLICATE KEY UPDATE {news}"
 
     def widen(self, table: str, column: str, kind: Kind) -> None:
-        self.execute(
-            f"ALTER TABLE {self.place(table)} MODIFY COLUMN "
-            f"{self.quoted(column)} {self.types[kind]}"
-        )
+        self.commit()
+        # It may write the whole table anew, so it is waited for.
+        with closing(self._connect(None)) as patient, patient.cursor() as cursor:
+            cursor.execute(
+                f"ALTER TABLE {self.place(table)} MODIFY COLUMN "
+                f"{self.quoted(column)} {self.types[kind]}"
+            )
 
     def value(self, value: Any, kind: Kind) -> Any:
         if isinstance(value, dict | list):
