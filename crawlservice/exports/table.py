@@ -19,7 +19,7 @@ VALUES = 20_000  # most values of one statement
 
 
 class TableWriter:
-    limits = Limits(rows=1000, bytes=8 << 20)
+    limits = Limits(rows=1000, bytes=8 << 20, columns=COLUMNS)
 
     def __init__(self, target: TableTarget) -> None:
         self._target = target

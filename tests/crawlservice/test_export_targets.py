@@ -22,7 +22,7 @@ from crawlframe.conf import Settings
 from crawlservice.exports import changes
 from crawlservice.exports.batch import Limits
 from crawlservice.exports.definition import BadExport
-from crawlservice.exports.dialects import connect
+from crawlservice.exports.dialects import MySQL, connect
 from crawlservice.exports.table import names
 from crawlservice.models import Export, Installation, Item, Task
 from tests.conftest import NewDatabase
@@ -130,6 +130,33 @@ def test_a_table_is_made_and_extended(server: tuple[str, Query]) -> None:
     assert len(ask("SELECT none FROM houses WHERE none IS NOT NULL")) == 1
 
 
+def test_a_column_is_changed_however_long_that_takes(
+    server: tuple[str, Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The usual limit applies again to what follows."""
+    url, ask = server
+    commit(made_task(), "a", [{"n": 1}])
+    assert drive(add(table(url))).problem == ""
+    with contextlib.closing(connect(url)) as dialect:
+        waited: list[Any] = []
+        if isinstance(dialect, MySQL):
+            real = dialect._connect
+
+            def patient(timeout: int | None) -> Any:
+                waited.append(timeout)
+                return real(timeout)
+
+            monkeypatch.setattr(dialect, "_connect", patient)
+        limit = "SHOW statement_timeout"
+        dialect.widen("houses", "n", "text")
+        waited += [] if waited else [None if dialect.execute(limit) == [("0",)] else 1]
+        dialect.commit()
+        assert waited == [None]
+        assert isinstance(dialect, MySQL) or dialect.execute(limit) == [("2min",)]
+        assert dialect.columns("houses")["n"] == "text"
+    assert ask("SELECT n FROM houses") == [("1",)]
+
+
 def test_fields_may_have_signs_of_sql(server: tuple[str, Query]) -> None:
     url, ask = server
     commit(made_task(), "a", [{"share %": 1, "%s": "x%", 'a"b`c': 2, "a.b": 3}])
@@ -146,7 +173,7 @@ def test_wherever_it_dies_a_table_has_every_row_once(
     url, ask = server
     monkeypatch.setattr(
         "crawlservice.exports.table.TableWriter.limits",
-        Limits(4, 1 << 20),
+        Limits(4, 1 << 20, columns=500),
     )
     fill(made_task(), 4)
     export = add(table(url))

@@ -159,6 +159,24 @@ def test_csv_has_the_columns_of_all_files_so_far(place: Path) -> None:
     assert found[1]["z"] == "[1]"
 
 
+def test_columns_are_collected_where_there_are_some(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.exports.files.COLUMNS", 12)
+    task = made_task()
+    commit(task, "a", [{f"key {n}": n for n in range(40)}])
+    row = drive(add(files()))
+    assert (row.rows, row.columns, row.problem) == (1, [], "")
+    row.delete()
+    row = drive(add(files(format="csv", url="csv")))
+    assert "have more than 12 fields" in row.problem
+    assert "choose fields of the export" in row.problem
+    assert (row.rows, row.columns, row.planned) == (0, [], None)
+    row.delete()
+    row = drive(add(files(format="csv", url="csv"), fields=["key 7"]))
+    assert (row.rows, len(row.columns)) == (1, 9)
+
+
 def test_parquet(place: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     fill(made_task(), 2)
