@@ -54,11 +54,10 @@ class ExportsFile:
         if seen == self._seen:
             return
         problems = apply(path) if path is not None else _without(self._node.spiders)
-        where = str(path or "")
-        if problems or ExportFile.objects.exists():
-            ExportFile.objects.update_or_create(
-                pk=1, defaults={"node": self._node.node, "path": where, "problems": problems}
-            )
+        told = {"node": self._node.node, "path": str(path or ""), "problems": problems}
+        known = ExportFile.objects.values(*told).first()
+        if known != told and (problems or known):
+            ExportFile.objects.update_or_create(pk=1, defaults=told)
         # What a node without the file says is true until its exports are deleted, for one.
         self._seen = seen if path is not None or not problems else None
 

@@ -15,7 +15,7 @@ from crawlservice.models import Export, Item, Page
 from crawlservice.tasks.row_times import all_before
 
 FORM = "write beginning, now, a date such as 2026-11-01 or 2026-11-01T06:00Z, or a row number"
-PATIENCE = 2.0  # seconds to wait for transactions that write rows
+PATIENCE = 1.0  # seconds to wait for transactions that write rows
 
 
 class Start(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -221,6 +221,16 @@ def test_what_a_page_read_before_the_file_was_applied_undoes_nothing() -> None:
         changes.edit(old, Definition.model_validate(changes.definition_of(old)))
     changes.change(old, Definition.model_validate(changes.definition_of(old) | {"spider": "x"}))
     assert Export.objects.get().active
+
+
+def test_an_older_process_deletes_a_user_with_exports(orm: str) -> None:
+    """It does not know the table."""
+    user = User.objects.create_user("ann")
+    Export.objects.filter(pk=add({"kind": "files", "url": "out"}).pk).update(user=user)
+    with transaction.atomic():
+        User.objects.filter(pk=user.pk)._raw_delete("default")
+        connection.check_constraints()
+    assert Export.objects.get().user_id == user.pk
 
 
 def test_the_list_counts_no_rows_of_exports(as_role: AsRole) -> None:
