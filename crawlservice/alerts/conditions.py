@@ -1,5 +1,5 @@
 """Conditions: finds all that are there now. A condition is one function of the table, which gets a
-View and yields a Finding for each thing that has it, and Unknown for what cannot be told."""
+View and yields a Finding for each thing that has it, and Unknown where that cannot be found out."""
 
 from __future__ import annotations
 

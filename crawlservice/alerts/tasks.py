@@ -34,9 +34,10 @@ def _ended(kind: str, outcome: Task.Outcome, now: datetime) -> Iterator[Finding]
     # Those that have an alert are looked at however many others came later.
     facts = Alert.objects.filter(OPEN, kind=kind).values_list("facts", flat=True)
     known = [one["task"] for one in facts if isinstance(one, dict) and "task" in one]
-    latest = {*ended[:LOOKED_AT], *ended.filter(pk__in=known)}
+    looked_at = {row[0]: row for row in (*ended[:LOOKED_AT], *ended.filter(pk__in=known))}
     found: dict[tuple[str, int | None], int] = {}
-    for pk, spider, digest, at in sorted(latest, reverse=True):
+    for pk in sorted(looked_at, reverse=True):
+        _, spider, digest, at = looked_at[pk]
         if at is not None and at > now - KEPT:
             found.setdefault((spider, digest), pk)
     numbers = [*found.values()]
@@ -64,7 +65,6 @@ def _ended(kind: str, outcome: Task.Outcome, now: datetime) -> Iterator[Finding]
 
 def error_share(view: View) -> Iterator[Finding | Unknown]:
     """Running tasks of whose pages more than a share are errors."""
-    yield from _uncounted(view)
     for task in view.tasks:
         counts = task.counts
         if counts is None:
@@ -74,15 +74,16 @@ def error_share(view: View) -> Iterator[Finding | Unknown]:
         if pages >= FEW and share >= view.floor("error_share"):
             facts = {**_facts(task), "percent": round(share), "pages": pages}
             yield _of(task, "error_share", view.now, facts, float(round(share)))
+    yield from _uncounted(view)
 
 
 def parked(view: View) -> Iterator[Finding | Unknown]:
     """Tasks with requests that no running code could take."""
-    yield from _uncounted(view)
     for task in view.tasks:
         if task.counts is not None and task.counts.parked > 0:
             facts = {**_facts(task), "requests": task.counts.parked}
             yield _of(task, "parked", view.now, facts, None)
+    yield from _uncounted(view)
 
 
 class Silence:
@@ -115,7 +116,6 @@ class Silence:
 
 def silent(view: View, since: Mapping[int, datetime]) -> Iterator[Finding | Unknown]:
     """``since``: as ``Silence.look`` returns it."""
-    yield from _uncounted(view)
     for task in view.tasks:
         began = since.get(task.number)
         if began is None:
@@ -123,6 +123,7 @@ def silent(view: View, since: Mapping[int, datetime]) -> Iterator[Finding | Unkn
         minutes = (view.now - began).total_seconds() / 60
         if minutes >= view.least["silent"]:
             yield _of(task, "silent", began, _facts(task), round(minutes, 1))
+    yield from _uncounted(view)
 
 
 def _uncounted(view: View) -> Iterator[Unknown]:

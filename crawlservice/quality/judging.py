@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 
 from crawlservice.models import Event, Finding, Profile, Task
 from crawlservice.quality.history import History, forget_old, history_of, totals_of
@@ -42,9 +42,20 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
         raise
     except Exception:
         log.exception("the quality of task %d could not be judged at its end", task.pk)
-        # The leading steward finds it by its profile, which was taken back if it was new.
-        Profile.objects.bulk_create([new_profile(task)], ignore_conflicts=True)
+        _leave(task)
     return Ended(outcome, reason)
+
+
+def _leave(task: Task) -> None:
+    """Leaves a task to the leading steward, who finds it by its profile. A new one was taken back
+    with the judgement."""
+    try:
+        with transaction.atomic():
+            Profile.objects.bulk_create([new_profile(task)], ignore_conflicts=True)
+    except (OperationalError, InterfaceError):
+        raise
+    except DatabaseError as error:
+        log.warning("the quality of task %d is not judged later either: %s", task.pk, error)
 
 
 def while_it_runs(

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 def take_back(task: Task, bad: str, good: str) -> None:
     """Announces the version ``good`` of the last good run to the nodes that follow a branch and run
     the version ``bad``; to their whole branch, unless other nodes of it run a third version, such
-    as one that mends it. Versions that differ by changes that are in no commit cannot be
+    as one that fixes it. Versions that differ by changes that are in no commit cannot be
     announced; then nodes keep their code, and a warning says so. Raises FrontierError."""
     revision, _, changed = good.partition("+")
     if changed or revision in ("", bad.partition("+")[0]):
