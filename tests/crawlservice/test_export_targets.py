@@ -375,18 +375,28 @@ def test_what_kafka_has_is_not_sent_again(kafka: str, monkeypatch: pytest.Monkey
     assert sorted(json.loads(message.value())["n"] for message in found) == stored()
 
 
-def test_offsets_of_a_deleted_export_of_the_name_are_not_its_own(kafka: str) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+def test_offsets_of_a_deleted_export_of_the_name_are_not_its_own(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import confluent_kafka
+
+    groups: list[str] = []
+    real = confluent_kafka.Consumer
+
+    def consumer(options: dict[str, Any]) -> Any:
+        groups.append(options["group.id"])
+        return real(options)
 
     fill(made_task(), 2)
     target = {"kind": "kafka", "servers": kafka, "topic": "houses"}
     deleted = add(target)
-    drive(deleted)
-    installation = Installation.objects.get().uuid
-    group = f"crawlframe-export.{installation}.houses.{deleted.pk}.1"
-    with contextlib.closing(Consumer({"bootstrap.servers": kafka, "group.id": group})) as consumer:
-        place = TopicPartition("houses", 0, Item.objects.latest("pk").pk)
-        consumer.commit(offsets=[place], asynchronous=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(confluent_kafka, "Consumer", consumer)
+        drive(deleted)
+    options = {"bootstrap.servers": kafka, "group.id": groups[-1]}
+    with contextlib.closing(real(options)) as reader:  # as its transaction would have done
+        place = confluent_kafka.TopicPartition("houses", 0, Item.objects.latest("pk").pk)
+        reader.commit(offsets=[place], asynchronous=False)
     changes.delete(deleted)
     drive(add(target))
     assert len(read_topic(kafka, "houses", 12)) == 12
