@@ -8,6 +8,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from django.db.models import Max
+
 from crawlservice.alerts.finding import MOST, Finding, View
 from crawlservice.models import Finding as QualityFinding
 from crawlservice.quality.findings import open_findings
@@ -20,14 +22,13 @@ COLUMNS = ("monitor", "field", "subject", "unit", "low", "high", "usual", "seen"
 def failed(view: View) -> Iterator[Finding]:
     """Spiders whose latest run with the same arguments has findings, until they are accepted or a
     later run is good."""
-    rows = open_findings().filter(created_at__gt=view.now - KEPT)[:MOST]
-    subjects = set[str]()
+    rows = open_findings().filter(created_at__gt=view.now - KEPT)
+    runs = rows.order_by().values("spider", "task__arguments_hash").annotate(latest=Max("task"))
+    latest = runs.order_by("-latest").values_list("latest", flat=True)[: MOST + 1]
+    rows = rows.filter(task__in=[*latest]).order_by("-task", "source", "pk").defer("examples")
     for task, group in groupby(rows, key=attrgetter("task")):
-        found = sorted(group, key=attrgetter("source", "pk"))
+        found = [*group]
         subject = f"{task.spider}:{task.arguments_hash}" if task.arguments_hash else str(task)
-        if subject in subjects:
-            continue
-        subjects.add(subject)
         facts = {
             "spider": task.spider,
             "task": task.pk,

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import record as journal
-from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.finding import Finding, Unknown
 from crawlservice.alerts.kinds import KINDS
 from crawlservice.models import HOST, OPEN, SPIDER, Alert, Installation, Label
 from crawlservice.models.alert import SUBJECT
@@ -30,7 +30,7 @@ class AlertResolved(CrawlframeError):
 
 
 def record(
-    found: Mapping[str, Iterable[Finding]], least: Mapping[str, float], now: datetime
+    found: Mapping[str, Iterable[Finding | Unknown]], least: Mapping[str, float], now: datetime
 ) -> None:
     """Opens alerts for what is new, renews those that last, and resolves those of the conditions in
     ``found`` that are over. A value opens an alert only from ``least`` on. In any process; two at
@@ -39,8 +39,12 @@ def record(
     new: list[Finding] = []
     changed: list[Alert] = []
     there: set[tuple[str, str]] = set()
+    unknown: set[tuple[str, str | None]] = set()
     for kind, findings in found.items():
         for finding in findings:
+            if isinstance(finding, Unknown):
+                unknown.add((kind, finding.subject))
+                continue
             key = kind, finding.subject[:SUBJECT]
             alert = open_.get(key)
             if key in there:
@@ -53,7 +57,11 @@ def record(
                 new.append(finding)
     if changed:
         Alert.objects.bulk_update(changed, ["facts", "value", "severity"])
-    gone = [alert.pk for key, alert in open_.items() if key not in there]
+    gone = [
+        alert.pk
+        for key, alert in open_.items()
+        if key not in there and unknown.isdisjoint({key, (alert.kind, None)})
+    ]
     if gone:
         Alert.objects.filter(OPEN, pk__in=gone).update(resolved_at=now)
     if new:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 
-from crawlservice.models import Event, Finding, Task
+from crawlservice.models import Event, Finding, Profile, Task
 from crawlservice.quality.history import History, forget_old, history_of, totals_of
 from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import Totals
-from crawlservice.quality.reader import Bounds, Reading, expected_of, read
+from crawlservice.quality.reader import Bounds, Reading, expected_of, new_profile, read
 from crawlservice.quality.verdict import record, tell, worse
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,20 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
         raise
     except Exception:
         log.exception("the quality of task %d could not be judged at its end", task.pk)
+        _leave(task)
     return Ended(outcome, reason)
+
+
+def _leave(task: Task) -> None:
+    """Leaves a task to the leading steward, who finds it by its profile. A new one was taken back
+    with the judgement."""
+    try:
+        with transaction.atomic():
+            Profile.objects.bulk_create([new_profile(task)], ignore_conflicts=True)
+    except (OperationalError, InterfaceError):
+        raise
+    except DatabaseError as error:
+        log.warning("the quality of task %d is not judged later either: %s", task.pk, error)
 
 
 def while_it_runs(

@@ -77,14 +77,17 @@ def expected_of(task: Task) -> Expect:
         return Expect()
 
 
+def new_profile(task: Task) -> Profile:
+    """The profile of a task of which nothing has been read, unsaved."""
+    return Profile(task=task, spider=task.spider, arguments_hash=task.arguments_hash, content=b"")
+
+
 def read(task: Task, bounds: Bounds | None, until: float, most: int, total: int) -> Reading:
     """Reads further rows of a task, without storing anything. ``bounds``: None if the task has
     ended, so that all its rows are there. ``until``: time.monotonic() at which no further step
     begins. ``most``: rows of each kind. ``total``: items that there are, about; if far more are
     left than can be read, only some of them are. Raises django.db.Error."""
-    profile = Profile.objects.filter(task=task).first() or Profile(
-        task=task, spider=task.spider, arguments_hash=task.arguments_hash, content=b""
-    )
+    profile = Profile.objects.filter(task=task).first() or new_profile(task)
     run = decode(profile.content)
     seen = run.stride * run.items_read
     if total - seen > BACKLOG * run.stride and run.stride < MOST_STRIDE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from msgspec.structs import replace
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier, NodeInfo
 from crawlframe.frontier.nodes import CodeState, NodeHealth
 from crawlservice.alerts import leader_watch, needs, state, wording
@@ -35,6 +37,7 @@ from crawlservice.models import (
     Task,
 )
 from crawlservice.quality.findings import accept
+from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 
@@ -127,6 +130,53 @@ def test_runs_with_different_arguments_are_alerts_of_their_own(look: Look) -> No
     with pytest.raises(AssertionError):  # two of one kind
         look()
     assert Alert.objects.count() == 2
+
+
+def test_many_failures_of_one_spider_hide_no_other(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.alerts.tasks.LOOKED_AT", 3)
+    first = add_task("first", outcome="failed")
+    look()
+    for _ in range(4):
+        add_task("often", outcome="failed")
+    with pytest.raises(AssertionError):  # two of one kind
+        look()
+    assert Alert.objects.filter(resolved_at=None).count() == 2
+    add_task("first", outcome="finished")
+    assert look()["task_failed"].spider == "often"
+    assert Alert.objects.get(facts__task=first.pk).resolved_at is not None
+
+
+def test_what_was_not_looked_at_is_not_over(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = [Host.objects.create(name=f"{n}.example", held_why="blocked") for n in range(3)]
+    Host.objects.filter(pk=hosts[0].pk).update(held_why="")
+    with contextlib.suppress(AssertionError):
+        look()
+    monkeypatch.setattr("crawlservice.alerts.conditions.MOST", 1)
+    Host.objects.update(held_why="blocked")
+    with contextlib.suppress(AssertionError):
+        look()
+    assert Alert.objects.filter(resolved_at=None).count() == 3
+    Host.objects.filter(pk__gt=hosts[0].pk).update(held_why="")
+    assert look()["host_held"].host == "0.example"
+
+
+def test_what_redis_does_not_know_of_a_task_stays(look: Look) -> None:
+    """It forgets its tasks, and learns of them again in the following rounds."""
+    bad = counts(nf=60, ne=40, parked=2)
+    task = add_task()
+    look(found={task.pk: bad})
+    before = {kind: alert.pk for kind, alert in look(10 * MINUTE, {task.pk: bad}).items()}
+    assert {*before} == {"error_share", "parked"}
+    stuck = counts(nf=60, ne=38)
+    look(11 * MINUTE, {task.pk: stuck})
+    before = {kind: alert.pk for kind, alert in look(21 * MINUTE, {task.pk: stuck}).items()}
+    assert {*before} == {"error_share", "silent"}
+    after = look(22 * MINUTE, {task.pk: None})
+    assert {kind: alert.pk for kind, alert in after.items()} == before
+    Task.objects.update(state="finished")
+    assert look(23 * MINUTE) == {}
 
 
 @pytest.mark.parametrize(
@@ -408,6 +458,23 @@ def test_exports_whose_target_fails(look: Look) -> None:
     assert look(2 * MINUTE) == {}
 
 
+def test_many_findings_of_one_run_hide_no_other_spider(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.alerts.quality.MOST", 2)
+    for spider, count in (("first", 1), ("often", 5)):
+        for _ in range(2):
+            task = add_task(spider, outcome="failed")
+            Profile.objects.create(task=task, spider=spider, arguments_hash=1, judged=True)
+            common = {"task": task, "spider": spider, "source": "monitor", "unit": "share"}
+            for number in range(count):
+                Finding.objects.create(**common, monitor="filled", field=f"f{number}", seen=0)
+    with contextlib.suppress(AssertionError):
+        look()
+    alerts = Alert.objects.filter(kind="quality", resolved_at=None).order_by("spider")
+    assert [(one.spider, one.facts["more"]) for one in alerts] == [("first", 0), ("often", 2)]
+
+
 def test_findings_that_are_accepted_or_followed_by_a_good_run_need_nobody(look: Look) -> None:
     task = add_task(outcome="finished")
     Profile.objects.create(task=task, spider=task.spider, arguments_hash=1, judged=True)
@@ -495,6 +562,22 @@ def test_nobody_leads_and_there_is_work(led: datetime, monitor: AlertMonitor) ->
     assert open_alerts() == {}
 
 
+def test_a_leader_of_an_older_release_leads(
+    led: datetime, service: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "mark_checked", lambda now: None)  # as it does not
+    monkeypatch.setattr("crawlservice.steward.steward.LEADER_FOR", 3600.0)
+    steward = Steward(Settings(), service)
+    steward.tick()
+    add_task()
+    assert not leader_watch.look(led + MINUTE)
+    steward.resign()
+    assert leader_watch.look(led + 2 * MINUTE)
+    assert Steward(Settings(), service)._lead()
+    assert not leader_watch.look(led + 3 * MINUTE)
+    assert open_alerts() == {}
+
+
 def test_without_work_nobody_must_lead(led: datetime) -> None:
     Schedule.objects.create(name="off", spider="shop", every=60, enabled=False)
     assert not leader_watch.look(led + 60 * MINUTE)
@@ -515,4 +598,4 @@ def test_the_metrics_count_open_alerts(look: Look) -> None:
     page = Client(SERVER_NAME="localhost").get("/metrics").content.decode()
     assert 'crawlframe_alerts{severity="severe"} 1.0' in page
     assert 'crawlframe_alerts{severity="notice"} 0.0' in page
-    assert "crawlframe_alerts_checked_seconds 0." in page
+    assert "\ncrawlframe_alerts_checked_seconds " in page
