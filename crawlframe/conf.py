@@ -25,7 +25,7 @@ PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
     "transfer_memory", "max_deliveries", "commit_batch", "backlog", "start_ahead", "quiet",
-    "load_timeout", "database_timeout", "browser_pages", "browser_memory",
+    "load_timeout", "database_timeout", "browser_memory",
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ class Settings:
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
     browser: str = ""  # program of the browser downloader; "" = any Chromium that is found
-    browser_pages: int = 8  # pages that a node renders at a time
+    browser_pages: int = 8  # pages that a node renders at a time; 0 = it has no browser
     browser_memory: int = 2048  # MiB that the browser's processes may have together
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
@@ -121,6 +121,8 @@ class Settings:
         for name in ("grace", "max_crawl_delay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more seconds")
+        if self.browser_pages < 0:
+            raise ConfigError(f"browser_pages is {self.browser_pages}; it must be 0 or more")
         if self.resolver and not _FUNCTION.fullmatch(self.resolver):
             raise ConfigError(
                 f"resolver is {self.resolver!r}; it must be module:function, such as "

@@ -29,7 +29,8 @@ ABOVE = {
 
 
 @pytest.fixture(autouse=True)
-def _browser() -> None:
+def _browser(odd_env: dict[str, str]) -> None:
+    odd_env["CRAWLFRAME_BROWSER_PAGES"] = "8"
     pytest.importorskip("playwright.async_api", reason="no playwright here")
     if not any(map(shutil.which, PROGRAMS)):
         pytest.skip("no Chromium here")

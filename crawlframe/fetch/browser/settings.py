@@ -44,6 +44,8 @@ class HostSettings(msgspec.Struct, frozen=True):
 
     def find(self) -> str:
         """The path of the browser. Raises NoBrowser."""
+        if not self.pages:
+            raise NoBrowser("CRAWLFRAME_BROWSER_PAGES is 0: this node has no browser")
         if not installed():
             raise NoBrowser(f'downloader = "browser" needs Playwright: {INSTALL}')
         if self.program:

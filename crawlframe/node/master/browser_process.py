@@ -45,9 +45,9 @@ class BrowserSocket:
         self.listener = listen(self.path)
 
     @classmethod
-    def open(cls) -> BrowserSocket | None:
-        """None where no browser can be used, because Playwright is not installed."""
-        return cls() if installed() else None
+    def open(cls, settings: Settings) -> BrowserSocket | None:
+        """None where no browser can be used: by the settings, or without Playwright."""
+        return cls() if settings.browser_pages and installed() else None
 
     def spawn(self, settings: Settings) -> Child:
         """Forks a keeper. Its memory is not counted: the host limits that of the browser."""
