@@ -14,14 +14,13 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import msgspec
 
 from crawlframe.conf import Settings
-from crawlframe.fetch.browser.settings import FILES, HostSettings, installed
+from crawlframe.fetch.browser.settings import FILES, HostSettings, installed, new_directory
 from crawlframe.logs import configure
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import Child, adopt_orphans, become_child
@@ -41,7 +40,7 @@ class BrowserSocket:
     anybody."""
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="crawlframe-browser-")) / "host.sock"
+        self.path = new_directory() / "host.sock"
         self.listener = listen(self.path)
 
     @classmethod
