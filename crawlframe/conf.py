@@ -26,7 +26,7 @@ PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
     "transfer_memory", "max_deliveries", "commit_batch", "backlog", "start_ahead", "quiet",
-    "load_timeout", "database_timeout", "browser_pages", "browser_memory",
+    "load_timeout", "database_timeout", "browser_memory",
 )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ class Settings:
     resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
     proxy_echo: str = ""  # page by which proxies are checked; "": only whether they can be reached
     browser: str = ""  # program of the browser downloader; "" = any Chromium that is found
-    browser_pages: int = 8  # pages that a node renders at a time
+    browser_pages: int = 8  # pages that a node renders at a time; 0 = it has no browser
     browser_memory: int = 2048  # MiB that the browser's processes may have together
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
     files: str = ""  # directory of saved files, or s3://bucket/path; "" = files in var_dir
@@ -125,6 +125,8 @@ class Settings:
         for name in ("grace", "max_crawl_delay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more seconds")
+        if self.browser_pages < 0:
+            raise ConfigError(f"browser_pages is {self.browser_pages}; it must be 0 or more")
         if self.resolver and not _FUNCTION.fullmatch(self.resolver):
             raise ConfigError(
                 f"resolver is {self.resolver!r}; it must be module:function, such as "

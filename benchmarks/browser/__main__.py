@@ -18,7 +18,8 @@ JOBS = ("speed", "hostile")
 SPEED, QUICK_SPEED = 1_000, 200
 HOSTILE, QUICK_HOSTILE = 5_000, 300
 GOAL = 10.0  # pages/s and core
-GROWTH = 1.3  # of the memory, from a tenth of the pages to the end
+EARLY = 500  # pages after which the memory is compared with that at the end
+GROWTH = 1.3  # of the memory
 LIMIT = 4 * 3600.0  # seconds
 
 
@@ -122,10 +123,11 @@ def _show_speed(done: Crawl) -> None:
 
 
 def _show_hostile(done: Crawl) -> None:
-    early, late = memory_at(done, 0.1), memory_at(done, 0.95)
+    first = min(EARLY, done.pages // 3)
+    early, late = memory_at(done, first / done.pages), memory_at(done, 0.95)
     show(
         f"{done.pages:,} pages, {', '.join(EVILS)}: 5 % each",
-        ["pages/s", "rows", "URLs", "complete", "MiB at 10 %", "at the end", "growth", "left"],
+        ["pages/s", "rows", "URLs", "complete", f"MiB at {first}", "at the end", "growth", "left"],
         [
             [
                 f"Crawlframe (goal {GROWTH:g})",

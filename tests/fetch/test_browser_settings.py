@@ -12,6 +12,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import (
     BadUrl,
     BrowserLost,
+    ConfigError,
     ConnectError,
     ConnectionLost,
     DownloadRefused,
@@ -55,6 +56,27 @@ def test_without_playwright_there_is_none(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(settings, "installed", lambda: False)
     with pytest.raises(NoBrowser, match=r"crawlframe\[browser\]"):
         HostSettings().find()
+
+
+def test_a_node_may_have_none() -> None:
+    with pytest.raises(NoBrowser, match="CRAWLFRAME_BROWSER_PAGES is 0"):
+        HostSettings.of(Settings(browser_pages=0)).find()
+    with pytest.raises(ConfigError, match="browser_pages is -1"):
+        Settings.from_env({"CRAWLFRAME_BROWSER_PAGES": "-1"})
+
+
+def test_the_names_of_its_sockets_are_short(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    made = settings.new_directory()
+    try:
+        assert made.parent == Path("/tmp")
+        assert made.stat().st_mode & 0o777 == 0o700
+    finally:
+        made.rmdir()
 
 
 def test_they_are_those_of_the_node() -> None:

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from crawlframe.fetch.browser.settings import PROGRAMS
 from tests.conftest import Running
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit, on
+from tests.process.reload_project import NodeStarter, Project, shop
 
 pytestmark = pytest.mark.process
 
@@ -27,7 +29,8 @@ ABOVE = {
 
 
 @pytest.fixture(autouse=True)
-def _browser() -> None:
+def _browser(odd_env: dict[str, str]) -> None:
+    odd_env["CRAWLFRAME_BROWSER_PAGES"] = "8"
     pytest.importorskip("playwright.async_api", reason="no playwright here")
     if not any(map(shutil.which, PROGRAMS)):
         pytest.skip("no Chromium here")
@@ -132,3 +135,35 @@ def test_nothing_outlives_a_master_that_is_killed(
     task = look.wait(pk)
     assert (task.state, task.nf, task.ne) == ("finished", 22, 0)
     assert len(look.items(pk)) == 21
+
+
+@on("sqlite")
+def test_a_hot_reload_keeps_the_browser_and_loses_no_page(
+    odd_env: dict[str, str], look: Look, web: OddWeb, tmp_path: Path
+) -> None:
+    project = Project.make(tmp_path / "project", git=False)
+
+    def rendered(code: str) -> str:
+        source = shop(code).replace('"delay": 0', '"delay": 0, "downloader": "browser"')
+        return source.replace('"concurrency": 32', '"concurrency": 4')
+
+    project.write("shops/shop.py", rendered("first"))
+    web.pages["/"] = [f"/page/{n}" for n in range(40)]
+    web.latency = 0.3
+    starter = NodeStarter(look, tmp_path)
+    try:
+        node = starter.node(project.env(odd_env, CRAWLFRAME_GRACE="20", CRAWLFRAME_CONCURRENCY="4"))
+        node.ready()
+        pk = node.start(web.url)
+        look.wait(pk, lambda task: look.counts(pk).nf > 5)
+        master = psutil.Process(node.running.process.pid)
+        before = rendering(master)["chromium"]
+        project.write("shops/shop.py", rendered("second"))
+        task = look.wait(pk)
+        assert (task.state, task.nf, task.ne) == ("finished", 42, 0)
+        codes = [item["code"] for item in look.items(pk)]
+        assert {*codes} == {"first", "second"}
+        assert len(codes) == 41
+        assert rendering(master)["chromium"] == before
+    finally:
+        starter.end()

@@ -8,7 +8,6 @@ import itertools
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from http.cookiejar import Cookie
 from pathlib import Path
@@ -35,7 +34,7 @@ from crawlframe.fetch.browser.orders import (
     Upstream,
     worker_end,
 )
-from crawlframe.fetch.browser.settings import HostSettings
+from crawlframe.fetch.browser.settings import HostSettings, new_directory
 from crawlframe.fetch.proxied import check_answer
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.links import host_of
@@ -239,7 +238,7 @@ class _OwnHost:
     """A browser host for this process only, which is no node."""
 
     def __init__(self, settings: HostSettings) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="crawlframe-browser-"))
+        self._directory = new_directory()
         self.path = self._directory / "host.sock"
         given = msgspec.json.encode(settings).decode()
         self._process = subprocess.Popen(

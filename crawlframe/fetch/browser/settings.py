@@ -7,6 +7,8 @@ import importlib.util
 import ipaddress
 import os
 import shutil
+import tempfile
+from pathlib import Path
 
 import msgspec
 
@@ -15,6 +17,7 @@ from crawlframe.errors import NoBrowser
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 FILES = "t"  # the directory of the browsers' files, next to the socket
+LONGEST = 30  # bytes of the name of a directory for temporary files
 INSTALL = "install crawlframe[browser]"
 
 
@@ -44,6 +47,8 @@ class HostSettings(msgspec.Struct, frozen=True):
 
     def find(self) -> str:
         """The path of the browser. Raises NoBrowser."""
+        if not self.pages:
+            raise NoBrowser("CRAWLFRAME_BROWSER_PAGES is 0: this node has no browser")
         if not installed():
             raise NoBrowser(f'downloader = "browser" needs Playwright: {INSTALL}')
         if self.program:
@@ -58,6 +63,14 @@ class HostSettings(msgspec.Struct, frozen=True):
             "no Chromium was found; install one (on Debian: apt install chromium), or name it in "
             "CRAWLFRAME_BROWSER"
         )
+
+
+def new_directory() -> Path:
+    """A directory for a host's socket and the files of its browsers, which only this user can
+    enter. Where that for temporary files has a long name, it is in /tmp: sockets allow 107
+    bytes, and Chromium makes one three levels below."""
+    short = len(os.fsencode(tempfile.gettempdir())) <= LONGEST
+    return Path(tempfile.mkdtemp(prefix="crawlframe-browser-", dir=None if short else "/tmp"))
 
 
 def installed() -> bool:

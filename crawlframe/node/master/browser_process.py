@@ -14,14 +14,13 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import msgspec
 
 from crawlframe.conf import Settings
-from crawlframe.fetch.browser.settings import FILES, HostSettings, installed
+from crawlframe.fetch.browser.settings import FILES, HostSettings, installed, new_directory
 from crawlframe.logs import configure
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import Child, adopt_orphans, become_child
@@ -41,13 +40,13 @@ class BrowserSocket:
     anybody."""
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="crawlframe-browser-")) / "host.sock"
+        self.path = new_directory() / "host.sock"
         self.listener = listen(self.path)
 
     @classmethod
-    def open(cls) -> BrowserSocket | None:
-        """None where no browser can be used, because Playwright is not installed."""
-        return cls() if installed() else None
+    def open(cls, settings: Settings) -> BrowserSocket | None:
+        """None where no browser can be used: by the settings, or without Playwright."""
+        return cls() if settings.browser_pages and installed() else None
 
     def spawn(self, settings: Settings) -> Child:
         """Forks a keeper. Its memory is not counted: the host limits that of the browser."""

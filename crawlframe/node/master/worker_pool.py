@@ -60,7 +60,7 @@ class WorkerPool:
         self.hurried = False  # nobody gets the grace time
         self.cpu_wanted = False  # one additional worker, for callbacks that compute
         self.isolated_wanted = False  # one additional worker, for requests that must run alone
-        self._browser = BrowserSocket.open()
+        self._browser = BrowserSocket.open(settings)
         self._shortage = Shortage()
         self._failed_boots = 0
         self._next_spawn = 0.0

@@ -79,14 +79,14 @@ class Host:
         """The host, the driver of Playwright, and the browser with all its processes."""
         return offspring.of(self._process.pid)
 
-    def find(self, *words: str) -> psutil.Process:
-        """The first process whose command line has all these words."""
+    def named(self, word: str) -> list[psutil.Process]:
+        """Those with this word in their command line."""
+        found = []
         for process in self.family:
             with contextlib.suppress(psutil.Error):
-                line = " ".join(process.cmdline())
-                if all(word in line for word in words):
-                    return process
-        raise AssertionError(f"none of {self.family} is {words}")
+                if word in process.cmdline():
+                    found.append(process)
+        return found
 
     @property
     def chromium(self) -> psutil.Process:

@@ -341,7 +341,7 @@ def test_evil_pages_end_with_the_timeout(browser: Browser, site: Site, evil: str
 def test_windows_that_a_page_opens_are_closed(browser: Browser, site: Site) -> None:
     html(site, "/", "<script>for (let i = 0; i < 50; i++) open('/popup' + i)</script>" + WRITES)
     assert browser.fetch(f"{site.url}/").css("#x::text").get() == "new"
-    renderers = [one for one in browser.host.family if "--type=renderer" in one.cmdline()]
+    renderers = browser.host.named("--type=renderer")
     assert len(renderers) < 20
 
 
