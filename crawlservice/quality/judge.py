@@ -31,7 +31,8 @@ from crawlservice.quality.run import TOKENS, Run, absent, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
 WIDE_TOTAL = 3.5  # standard deviations of the good runs within which a total is usual
-SETTLED = 8  # runs from which their spread is known: a week of them, if there is one each day
+SETTLED = 6  # runs from which their spread is known
+WEEK, UNSURE = 8, 1.5  # runs from which their seasons are known; factor of the spread until then
 SHORT = 60.0  # seconds by which a run must be longer than usual
 
 
@@ -218,7 +219,7 @@ def _least(before: list[int], fall: float) -> float | None:
     norm = norm_of(logs)
     noise = 1 / math.sqrt(before[0])  # of counting
     # A few totals may lie close together by chance, so that their deviation is used, too.
-    spread = max(norm.spread, 0.8 * stdev(logs))
+    spread = max(norm.spread, 0.8 * stdev(logs)) * (UNSURE if len(before) < WEEK else 1)
     low = min(norm.median - max(-math.log(fall), WIDE_TOTAL * spread), norm.least - 0.1) - noise / 2
     steps = [abs(one - other) for one, other in pairwise(logs)]
     step = max(-math.log(fall), 1.4 * max(steps, default=0.0)) + noise

@@ -30,6 +30,8 @@ from crawlservice.quality.recent import BLOCK
 from crawlservice.quality.run import TOKENS, Run, absent, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
+UNSURE = 6  # good runs with which the least difference in items per page is twice as large
+
 
 def of_latest(run: Run, norms: Norms) -> list[Found]:
     """Each metric once, from the stretch that speaks most against what is usual."""
@@ -42,7 +44,7 @@ def of_latest(run: Run, norms: Norms) -> list[Found]:
     for latest in (run.latest_items, run.latest_pages):
         for at, content in latest.stretches():
             since = None if _is_all(run, content) else at
-            seen = [*_compared(content, usual, norms.scatter, since)]
+            seen = [*_compared(content, usual, norms, since)]
             if norms.alike:
                 seen += _texts(content, norms, since)
             for one in seen:
@@ -59,7 +61,7 @@ class Seen(NamedTuple):
 
 
 def _compared(
-    content: Content, usual: dict[Key, Norm], scatter: float, since: float | None
+    content: Content, usual: dict[Key, Norm], norms: Norms, since: float | None
 ) -> Iterator[Seen]:
     current = metrics(content)
     for key, norm in usual.items():
@@ -67,7 +69,9 @@ def _compared(
         metric = current.get(key) or absent(key, content)
         if metric is None or metric.n < BLOCK:
             continue
-        metric = with_scatter(key, metric, scatter)
+        if key.monitor == "yield":  # of few runs, few last pages are known
+            rule = rule._replace(floor=rule.floor * (1 + UNSURE / norms.runs))
+        metric = with_scatter(key, metric, norms.scatter)
         limits = limits_of(rule, norm, whole=False)
         if is_beyond(metric, limits):
             found = difference(key, rule, norm, limits, metric.value, since)
