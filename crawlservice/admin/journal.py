@@ -51,7 +51,7 @@ VERBS = {
     "order": _("set limits of"),
     "pause": _("pause"),
     "prune": _("prune"),
-    "prune_files": _("prune files"),
+    "prune files": _("prune files"),
     "reconcile": _("reconcile"),
     "renew installation": _("renew installation"),
     "renew webhook secret": _("renew webhook secret"),

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("name", models.CharField(max_length=100, unique=True, verbose_name="name")),
-                ("sealed_place", models.TextField(editable=False)),
+                ("sealed_place", models.TextField(editable=False, verbose_name="URL or path")),
                 (
                     "every",
                     models.IntegerField(
@@ -74,7 +74,10 @@ class Migration(migrations.Migration):
                         verbose_name="URL",
                     ),
                 ),
-                ("sealed_login", models.TextField(default="", editable=False)),
+                (
+                    "sealed_login",
+                    models.TextField(default="", editable=False, verbose_name="login"),
+                ),
                 ("key", models.CharField(editable=False, max_length=64, unique=True)),
                 (
                     "tier",
@@ -126,7 +129,7 @@ class Migration(migrations.Migration):
                         verbose_name="state",
                     ),
                 ),
-                ("life", models.IntegerField(default=0, editable=False)),
+                ("life", models.IntegerField(default=0, editable=False, verbose_name="lives")),
                 (
                     "failures",
                     models.IntegerField(default=0, editable=False, verbose_name="failed checks"),

@@ -14,7 +14,7 @@ class ProxySource(models.Model):
 
     name = models.CharField(_("name"), max_length=100, unique=True)
     # It may have a key in its query.
-    sealed_place = models.TextField(editable=False)
+    sealed_place = models.TextField(_("URL or path"), editable=False)
     every = models.IntegerField(_("every"), default=3600, help_text=_("seconds between two reads"))
     tier = models.SmallIntegerField(_("tier"), default=0)
     tags = models.CharField(_("tags"), max_length=TAGS, blank=True, default="")
@@ -48,7 +48,7 @@ class Proxy(models.Model):
         max_length=300,
         help_text=_("scheme, host and port, such as http://proxy.example:3128"),
     )
-    sealed_login = models.TextField(editable=False, default="")  # user:password, or ""
+    sealed_login = models.TextField(_("login"), editable=False, default="")  # user:password, or ""
     # Of URL and user name: two users of one server are two proxies.
     key = models.CharField(max_length=64, unique=True, editable=False)
     tier = models.SmallIntegerField(
@@ -74,7 +74,7 @@ class Proxy(models.Model):
         verbose_name=_("list"),
     )
     state = models.CharField(_("state"), max_length=7, choices=State, default=State.NEW)
-    life = models.IntegerField(default=0, editable=False)  # grows when it comes back
+    life = models.IntegerField(_("lives"), default=0, editable=False)  # grows when it comes back
     failures = models.IntegerField(_("failed checks"), default=0, editable=False)  # in a row
     check_at = models.DateTimeField(_("next check"), null=True, blank=True, editable=False)
     checked_at = models.DateTimeField(_("last check"), null=True, blank=True, editable=False)

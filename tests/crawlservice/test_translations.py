@@ -110,6 +110,7 @@ def test_who_is_logged_in_may_choose(as_role) -> None:
 
 SAME = {
     "JSON",
+    "SHA-256",
     "URL",
     "Webhook",
     "basic",
