@@ -78,7 +78,12 @@ class Migration(migrations.Migration):
                     "sealed_login",
                     models.TextField(default="", editable=False, verbose_name="login"),
                 ),
-                ("key", models.CharField(editable=False, max_length=64, unique=True)),
+                (
+                    "key",
+                    models.CharField(
+                        editable=False, max_length=64, unique=True, verbose_name="key"
+                    ),
+                ),
                 (
                     "tier",
                     models.SmallIntegerField(

@@ -50,7 +50,7 @@ class Proxy(models.Model):
     )
     sealed_login = models.TextField(_("login"), editable=False, default="")  # user:password, or ""
     # Of URL and user name: two users of one server are two proxies.
-    key = models.CharField(max_length=64, unique=True, editable=False)
+    key = models.CharField(_("key"), max_length=64, unique=True, editable=False)
     tier = models.SmallIntegerField(
         _("tier"), default=0, help_text=_("the lowest one that works for a host is used")
     )
