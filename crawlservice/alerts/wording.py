@@ -53,6 +53,10 @@ def place(alert: Alert) -> str:
     for name in ("schedule", "export"):
         if facts.get(name) and facts.get("number"):
             return _page(name, facts["number"])
+    if facts.get("refused"):
+        return _page("rowdelivery", facts["refused"])
+    if facts.get("database"):
+        return f"{_list('rowdelivery')}?database={quote(str(facts['database']))}"
     if alert.kind == "queue_age":
         return f"{_list('host')}?q={quote(str(facts.get('host', '')))}"
     if alert.kind in ("no_leader", "redis_memory"):
@@ -264,6 +268,12 @@ def _quality(facts: Facts) -> str:
 
 
 def _delivery(facts: Facts) -> str:
+    if facts.get("refused"):
+        text = gettext("The database {database} refuses rows of a page: {problem}")
+        return text.format(database=facts["database"], problem=facts["problem"])
+    if facts.get("database"):
+        text = gettext("Rows for the database {database} wait: {problem}")
+        return text.format(database=facts["database"], problem=facts["problem"])
     text = gettext("The target of export {export} fails: {problem}")
     return text.format(export=facts["export"], problem=facts["problem"] or "–")
 

@@ -4,6 +4,7 @@ ends it."""
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from typing import NamedTuple
 
 from django.db import DatabaseError, InterfaceError, OperationalError, transaction
@@ -91,6 +92,13 @@ def while_it_runs(
             event.save()
 
 
+def seconds_of(task: Task, until: datetime | None) -> float | None:
+    """How long it has worked; None if nobody knows, as of one that was retried."""
+    if until is None or task.retries:
+        return None
+    return (until - task.created_at).total_seconds()
+
+
 def after_end(task: Task, until: float, most: int) -> None:
     """Reads more of a task whose end was not judged, and judges it when all is read. Raises
     django.db.Error."""
@@ -99,10 +107,7 @@ def after_end(task: Task, until: float, most: int) -> None:
         task = Task.objects.select_for_update(no_key=True).defer("seeds").get(pk=task.pk)
         if task.state in Task.ACTIVE or not reading.save() or not reading.is_complete:
             return
-        seconds = None
-        if task.finished_at is not None:
-            seconds = (task.finished_at - task.created_at).total_seconds()
-        totals = totals_of(task, seconds)
+        totals = totals_of(task, seconds_of(task, task.finished_at))
         ended = _finish(task, reading, history_of(task), task.outcome, task.reason, totals)
         if (ended.outcome, ended.reason) != (task.outcome, task.reason):
             Task.objects.filter(pk=task.pk).update(outcome=ended.outcome, reason=ended.reason)

@@ -16,7 +16,7 @@ from crawlframe.frontier import Counts
 from crawlservice.connections import clock
 from crawlservice.models import Profile, Task
 from crawlservice.quality.history import History, history_of
-from crawlservice.quality.judging import after_end, while_it_runs
+from crawlservice.quality.judging import after_end, seconds_of, while_it_runs
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds
 from crawlservice.tasks import submit
@@ -63,7 +63,7 @@ class Watch:
             if task is None or counts is None:
                 continue
             pages = max(0, counts.nf + counts.errors - 1)
-            totals = Totals(counts.items, pages, (now - task.created_at).total_seconds())
+            totals = Totals(counts.items, pages, seconds_of(task, now))
             history = self._history(task)
             step = partial(while_it_runs, task, history, totals, bounds, until, MOST)
             self._attempt(pk, partial(step, admitted=max(0, counts.na - 1)))

@@ -31,6 +31,7 @@ from crawlservice.models import (
     Installation,
     Label,
     Profile,
+    RowDelivery,
     Run,
     Schedule,
     Severity,
@@ -405,6 +406,18 @@ def test_items_whose_quality_failed(look: Look) -> None:
     assert wording.place(alert) == f"/admin/crawlservice/task/{task.pk}/change/"
 
 
+def test_an_alert_that_goes_on_has_the_labels_of_its_latest_task(look: Look) -> None:
+    found = {"monitor": "filled", "field": "price", "unit": "share", "seen": 0.0, "low": 0.95}
+    for team in ("red", "blue", ""):
+        task = add_task(outcome="failed")
+        Profile.objects.create(task=task, spider=task.spider, arguments_hash=1, judged=True)
+        Finding.objects.create(task=task, spider=task.spider, source="monitor", **found)
+        if team:
+            Label.objects.create(task=task, name="team", value=team)
+        assert look()["quality"].labels == ({"team": team} if team else {})
+    assert Alert.objects.filter(kind="quality").count() == 1
+
+
 def test_each_run_with_other_arguments_is_an_alert_of_its_own(
     look: Look, monitor: AlertMonitor
 ) -> None:
@@ -438,6 +451,25 @@ def test_a_task_that_failed_by_its_quality_needs_somebody_once(look: Look) -> No
     Alert.objects.filter(kind="quality").update(resolved_at=Now())
     needs.snapshot.clear()
     assert [group.kind for group in needs.snapshot().groups] == ["task_failed"]
+
+
+def test_rows_that_another_database_refuses_or_that_wait_for_it(look: Look) -> None:
+    values = {"database": "warehouse", "rows": [], "size": 1, "page": "0" * 32, "version": "v"}
+    task = add_task()
+    waiting = RowDelivery.objects.create(task=task.pk, **values)
+    assert look() == {}
+    RowDelivery.objects.update(problem="no route", created_at=clock.now() - 2 * MINUTE)
+    alert = look(MINUTE)["delivery"]
+    assert wording.sentence(alert) == "Rows for the database warehouse wait: no route"
+    assert wording.place(alert) == "/admin/crawlservice/rowdelivery/?database=warehouse"
+    RowDelivery.objects.update(refused=True, problem="stock.Part.name: duplicate")
+    alert = look(2 * MINUTE)["delivery"]
+    assert wording.sentence(alert) == (
+        "The database warehouse refuses rows of a page: stock.Part.name: duplicate"
+    )
+    assert wording.place(alert) == f"/admin/crawlservice/rowdelivery/{waiting.pk}/change/"
+    waiting.delete()
+    assert look(3 * MINUTE) == {}
 
 
 def test_exports_whose_target_fails(look: Look) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -89,6 +90,15 @@ def good_runs(start: Any, count: int = 3) -> None:
 
 def found_in(task: Task) -> list[tuple[str, str, str]]:
     return [(f.source, f.monitor, f.field) for f in findings.of_task(task.pk)]
+
+
+def test_how_long_a_task_that_was_retried_has_worked_is_unknown() -> None:
+    task = Task(created_at=timezone.now())
+    later = task.created_at + timedelta(seconds=90)
+    assert judging.seconds_of(task, later) == 90
+    assert judging.seconds_of(task, None) is None
+    task.retries = 1
+    assert judging.seconds_of(task, later) is None
 
 
 def test_a_good_run_is_told_of_by_nobody(start: Any) -> None:
