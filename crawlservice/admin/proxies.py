@@ -98,9 +98,9 @@ class ProxyAdmin(Journaled, DeclaredLookups):
         "url", "has_login", "tier", "tags", "country", "max_concurrency", "enabled", "state",
         "latency_ms", "checked_at", "problem",
     )  # fmt: skip
-    list_filter = ("state", "enabled", "tier", "country", "source")
+    list_filter = ("state", "enabled", "tier", "country")
     list_per_page = 100
-    search_fields = ("url", "tags")
+    search_fields = ("url", "tags", "source__name")
     fields = (
         "url", "login", "tier", "tags", "country", "max_concurrency", "enabled", "source", "state",
         "latency_ms", "failures", "checked_at", "check_at", "problem", "changed_at",
