@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from crawlframe.errors import BadRequest
-
 
 def misfit(function: Callable[..., Any], *arguments: Any, keywords: Iterable[Any] = ()) -> str:
     """Returns why a call with these arguments fails; "" if it does not, or if only the call itself
@@ -40,16 +38,3 @@ def parameters(function: Callable[..., Any]) -> list[str]:
         return [*inspect.signature(function).parameters]
     except ValueError:
         return []
-
-
-def callback_name(callback: Callable[..., Any] | str | None, field: str = "callback") -> str | None:
-    """Return the name of a spider's method. Raises BadRequest for any other function."""
-    if callback is None or isinstance(callback, str):
-        return callback or None
-    name = getattr(callback, "__name__", "")
-    if not name or name == "<lambda>" or getattr(callback, "__self__", None) is None:
-        raise BadRequest(
-            f"{field} must be a method of the spider or its name, not {callback!r}: the request "
-            "may run in another process"
-        )
-    return name
