@@ -125,3 +125,8 @@ __all__ = (
     "UsageDenied",
     "did_you_mean",
 )  # fmt: skip
+
+# Where users import them from, in messages too.
+for _name in __all__:
+    if isinstance(globals()[_name], type):
+        globals()[_name].__module__ = __name__

@@ -188,9 +188,7 @@ def test_a_plug_in_is_used_by_its_name(site: Site, install: Install, place: str)
 
 def test_unknown_names_are_refused_with_the_known_ones(install: Install) -> None:
     install("simple", f"{__name__}:Simple")
-    known = (
-        "downloader must be one of curl, requests, simple, not 'simpel' (did you mean 'simple'?)"
-    )
+    known = "downloader must be one of curl, requests, browser, simple, not 'simpel' (did you mean"
     assert misfit("simpel").startswith(known)
 
     class Shop(Spider):
@@ -202,7 +200,7 @@ def test_unknown_names_are_refused_with_the_known_ones(install: Install) -> None
         (lambda: read_settings(Shop), SpiderError),
         (lambda: overridden(SpiderSettings(), {"downloader": "simpel"}), ArgumentError),
     ):
-        with pytest.raises(kind, match="one of curl, requests, simple"):
+        with pytest.raises(kind, match="one of curl, requests, browser, simple"):
             refuses()
     assert overridden(SpiderSettings(), {"downloader": "simple"}).downloader == "simple"
 
@@ -213,7 +211,7 @@ def test_a_node_without_the_plug_in_leaves_its_requests_to_others(
     install("simple", f"{__name__}:Simple")
     record = Request("http://a/", downloader="simple").encode()
     monkeypatch.setattr(downloaders, "plug_ins", dict)
-    with pytest.raises(MissingCode, match="one of curl, requests, not 'simple'"):
+    with pytest.raises(MissingCode, match="one of curl, requests, browser, not 'simple'"):
         Request.decode(record)
 
 
@@ -222,7 +220,7 @@ def test_a_package_cannot_take_the_name_of_a_built_in_one(monkeypatch: pytest.Mo
     monkeypatch.setattr(downloaders, "entry_points", lambda group: entries)
     downloaders.plug_ins.cache_clear()
     try:
-        assert downloaders.known() == ["curl", "requests", "mine"]
+        assert downloaders.known() == ["curl", "requests", "browser", "mine"]
     finally:
         downloaders.plug_ins.cache_clear()
 

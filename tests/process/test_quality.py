@@ -73,7 +73,7 @@ def test_a_version_whose_items_are_worse_is_refused_and_the_old_one_goes_on(
     finding = Finding.objects.get(task=task, monitor="filled", field="price")
     assert (finding.version, finding.good_version) == (new[:12], old[:12])
     assert Event.objects.filter(task=task, kind="quality_failed").count() == 1
-    assert f"nodes of main go back to {old[:12]}" in node.output
+    assert f"alpha of main go back to {old[:12]}" in node.output
 
     with redis_at(odd_env["REDIS_URL"]):
         resume(task)

@@ -22,7 +22,7 @@ def test_files_are_stored_once_and_checked(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the default directory of files is below it
-    (source,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    source, *_ = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     source = source.replace("https://files.example", site.url).replace("files.example", "127.0.0.1")
     module: dict[str, Any] = {"__name__": "howto_downloads"}
     exec(compile(source, str(PAGE), "exec", dont_inherit=True), module)

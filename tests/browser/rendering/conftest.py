@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -121,10 +122,12 @@ class Host:
 
 
 @pytest.fixture(scope="module")
-def host(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    host = Host(tmp_path_factory.mktemp("browser"), program=program)
-    yield host
-    assert not host.close()
+def host(program: str) -> Iterator[Host]:
+    # The names of sockets must be short, and pytest's directories are not.
+    with tempfile.TemporaryDirectory() as directory:
+        host = Host(Path(directory), program=program)
+        yield host
+        assert not host.close()
 
 
 class Browser:

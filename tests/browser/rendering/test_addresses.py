@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 
@@ -74,15 +76,16 @@ def forbidden() -> Iterator[Forbidden]:
 
 
 @pytest.fixture(scope="module")
-def hosts(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Host]]:
+def hosts(program: str) -> Iterator[list[Host]]:
     """One that allows the site only, and one that allows all of loopback."""
-    hosts = [
-        Host(tmp_path_factory.mktemp("b"), program=program, allow_private=allow, resolver=RESOLVER)
-        for allow in ((f"{HERE}/32",), ("127.0.0.0/8", "::1/128"))
-    ]
-    yield hosts
-    for host in hosts:
-        assert not host.close()
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as all_:
+        hosts = [
+            Host(Path(place), program=program, allow_private=allow, resolver=RESOLVER)
+            for place, allow in ((one, (f"{HERE}/32",)), (all_, ("127.0.0.0/8", "::1/128")))
+        ]
+        yield hosts
+        for host in hosts:
+            assert not host.close()
 
 
 # Each sends a request to {} when the page is loaded.
