@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +14,6 @@ LUA = Path(__file__).parent / "lua"
 READING = {"audit", "hosts", "known", "leases"}
 UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
-INCLUDE = re.compile(r"^--@ (\w+\.lua)$", re.MULTILINE)  # a line in place of another file
 # They receive signals of fetches.
 HEARING = {"claim", "complete", "permit", "redirect", "release", "retry"}
 
@@ -34,7 +32,7 @@ def source(verb: str) -> str:
     if verb not in UNGUARDED | UNCOUNTED:
         parts.append("keep_pulse()")
     parts.append((LUA / f"{verb}.lua").read_text())
-    text = INCLUDE.sub(lambda name: (LUA / name[1]).read_text(), "\n".join(parts))
+    text = "\n".join(parts)
     return f"{lua_prelude(text)}\n{text}"
 
 

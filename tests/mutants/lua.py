@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Container, Iterator
 from itertools import chain
 
-from crawlframe.frontier.scripts import LUA
 from tests.mutants.mutant import Change, Mutant, mutants
 
 # Of these lines only the head of what follows is left.
@@ -40,7 +39,6 @@ TRUTH = re.compile(r"\b(true|false)\b")
 EXPIRY = re.compile(r", '(?:EX|PX)', \w+")
 CONDITION = re.compile(r"\b(?:if|elseif)\b(.*?)\bthen\b", re.DOTALL)
 LOOP = re.compile(r"\bfor\b.*\bdo\b")
-INCLUDE = re.compile(r"--@ (\w+\.lua)$", re.MULTILINE)
 NAMED = re.compile(r"^local function (\w+)", re.MULTILINE)
 FUNCTION = re.compile(r"function\([\w, .]*\)$", re.MULTILINE)
 
@@ -82,11 +80,6 @@ def marked(file: str, source: str, compiles: Callable[[str], bool]) -> tuple[str
         for number, line in enumerate(lines, 1)
     )
     return head + text, numbers
-
-
-def expanded(text: str) -> str:
-    """A script with the files that it includes, also where that line is marked."""
-    return INCLUDE.sub(lambda name: (LUA / name[1]).read_text(), text)
 
 
 def statement(source: str, numbers: set[int], number: int) -> int:

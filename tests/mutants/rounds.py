@@ -26,7 +26,6 @@ from redis import Redis
 from redis.commands.core import Script
 from redis.exceptions import RedisError, ResponseError
 
-from tests.mutants.lua import expanded
 from tests.mutants.python import PROTOCOL, module_of
 from tests.mutants.swap import put_in
 
@@ -250,8 +249,7 @@ def _put_in_scripts(files: dict[str, str]) -> None:
     from crawlframe.frontier import scripts
 
     sound = scripts.source
-    pairs = [(expanded(SOUND[file]), expanded(text)) for file, text in files.items()]
-    pairs.sort(key=lambda pair: -len(pair[0]))  # what includes others comes before them
+    pairs = [(SOUND[file], text) for file, text in files.items()]
 
     @cache
     def source(verb: str) -> str:
