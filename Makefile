@@ -35,7 +35,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test quick soak worlds faults mutants bench check format messages docs links lock wheel clean
+.PHONY: help crawl up test quick soak worlds faults morning mutants bench check format messages docs links lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -65,6 +65,9 @@ worlds: .venv/dev ## the tests as a background job, in other time zones and loca
 
 faults: .venv/dev ## 1250 random faults in crawls by 3 nodes, some 15 minutes; SEED=2 ARGS="--faults 200"
 	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) $(ARGS)
+
+morning: .venv/dev ## a night goes wrong: how soon it is alerted, how many clicks solve it; ARGS="--pictures DIR"
+	$(BIN)/python -m tests.morning $(ARGS)
 
 mutants: .venv/dev ## break the protocol line by line and see which test notices; ARGS="--only claim.lua"
 	$(BIN)/python -m tests.mutants $(ARGS)

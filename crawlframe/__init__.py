@@ -16,8 +16,10 @@ from crawlframe.upsert import Upsert
 if TYPE_CHECKING:
     from crawlframe.href import Link
     from crawlframe.link_extractor import LinkExtractor
+    from crawlframe.proxies.choice import ProxyPool
     from crawlframe.spiders.crawl import CrawlSpider, Rule
     from crawlframe.spiders.feeds import CSVFeedSpider, XMLFeedSpider
+    from crawlframe.spiders.graphql import GraphQLSpider
     from crawlframe.spiders.json_api import JSONSpider
     from crawlframe.spiders.next_page import Cursor, LinkHeader, NextURL, Offset, PageNumber
     from crawlframe.spiders.sitemap import SitemapSpider
@@ -31,6 +33,7 @@ __all__ = [
     "DropItem",
     "Expect",
     "FetchError",
+    "GraphQLSpider",
     "JSONSpider",
     "Link",
     "LinkExtractor",
@@ -39,6 +42,7 @@ __all__ = [
     "NextURL",
     "Offset",
     "PageNumber",
+    "ProxyPool",
     "Request",
     "Response",
     "Retry",
@@ -60,6 +64,7 @@ _LATER = {
     "CSVFeedSpider": "crawlframe.spiders.feeds",
     "CrawlSpider": "crawlframe.spiders.crawl",
     "Cursor": "crawlframe.spiders.next_page",
+    "GraphQLSpider": "crawlframe.spiders.graphql",
     "JSONSpider": "crawlframe.spiders.json_api",
     "Link": "crawlframe.href",
     "LinkExtractor": "crawlframe.link_extractor",
@@ -67,6 +72,7 @@ _LATER = {
     "NextURL": "crawlframe.spiders.next_page",
     "Offset": "crawlframe.spiders.next_page",
     "PageNumber": "crawlframe.spiders.next_page",
+    "ProxyPool": "crawlframe.proxies.choice",
     "Rule": "crawlframe.spiders.crawl",
     "SitemapSpider": "crawlframe.spiders.sitemap",
     "XMLFeedSpider": "crawlframe.spiders.feeds",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlframe.errors import ConfigError
+from crawlframe.file_place import check_files
 from crawlframe.identity.contact import check_contact, default_user_agent
 from crawlframe.identity.signing import AGENTS, agent_of, check_origin
 
@@ -25,7 +26,7 @@ PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
     "transfer_memory", "max_deliveries", "commit_batch", "backlog", "start_ahead", "quiet",
-    "load_timeout", "database_timeout",
+    "load_timeout", "database_timeout", "browser_memory",
 )  # fmt: skip
 
 
@@ -74,7 +75,12 @@ class Settings:
     allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
+    proxy_echo: str = ""  # page by which proxies are checked; "": only whether they can be reached
+    browser: str = ""  # program of the browser downloader; "" = any Chromium that is found
+    browser_pages: int = 8  # pages that a node renders at a time; 0 = it has no browser
+    browser_memory: int = 2048  # MiB that the browser's processes may have together
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
+    files: str = ""  # directory of saved files, or s3://bucket/path; "" = files in var_dir
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: str = "INFO"
 
@@ -112,17 +118,22 @@ class Settings:
             )
         if self.cache not in CACHES:
             raise ConfigError(f"CRAWLFRAME_CACHE={self.cache!r} must be on, refresh or empty")
+        check_files(self.files)
         for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")
         for name in ("grace", "max_crawl_delay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more seconds")
+        if self.browser_pages < 0:
+            raise ConfigError(f"browser_pages is {self.browser_pages}; it must be 0 or more")
         if self.resolver and not _FUNCTION.fullmatch(self.resolver):
             raise ConfigError(
                 f"resolver is {self.resolver!r}; it must be module:function, such as "
                 "spiders.names:resolve"
             )
+        if self.proxy_echo and not self.proxy_echo.startswith(("http://", "https://")):
+            raise ConfigError(f"proxy_echo is {self.proxy_echo!r}; it must be an http(s) URL")
         if self.beat * 2 > self.lease:
             raise ConfigError(
                 f"beat ({self.beat} s) must be at most half the lease ({self.lease} s)"

@@ -11,6 +11,7 @@ import msgspec
 from crawlframe.errors import did_you_mean
 
 Action = Literal["alert", "pause", "cancel", "refuse"]
+MOST_ITEMS = 10**15
 ACTIONS: tuple[str, ...] = get_args(Action)
 
 
@@ -62,22 +63,21 @@ def _known() -> str:
 
 
 def _problem(expect: Any) -> str:
-    if not _is_number(expect.items) or expect.items != int(expect.items) or expect.items < 0:
-        return f"items is {expect.items!r}; give the least number of items, such as 100"
+    items = expect.items
+    if not _is_number(items) or not 0 <= items <= MOST_ITEMS or items != int(items):
+        return f"items is {items!r:.50}; give the least number of items, such as 100"
     if not isinstance(expect.fields, Mapping):
         return (
             f'fields is {expect.fields!r}; give a share for each field, such as {{"price": 0.98}}'
         )
     for name, share in expect.fields.items():
-        if not isinstance(name, str) or not name:
-            return f"fields: {name!r} is not the name of a field"
+        if not _is_name(name):
+            return f"fields: {name!r:.100} is not the name of a field"
         if not _is_share(share):
             return f"fields: {name} is {share!r}; give a share from 0 to 1, such as 0.98"
     if expect.errors is not None and not _is_share(expect.errors):
         return f"errors is {expect.errors!r}; give a share of the pages from 0 to 1, such as 0.05"
-    if not isinstance(expect.unique, tuple) or not all(
-        isinstance(name, str) and name for name in expect.unique
-    ):
+    if not isinstance(expect.unique, tuple) or not all(map(_is_name, expect.unique)):
         return f'unique is {expect.unique!r}; give names of fields, such as "sku"'
     if not _is_number(expect.within) or expect.within < 0:
         return f"within is {expect.within!r}; give seconds, such as 3600"
@@ -91,6 +91,13 @@ def _problem(expect: Any) -> str:
 def _is_number(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and abs(value) < float("inf")
+
+
+def _is_name(value: Any) -> bool:
+    """Whether the database can have it: no U+0000, no half of a character."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        return False
+    return value == value.encode("utf-8", "replace").decode()
 
 
 def _is_share(value: Any) -> bool:

@@ -13,9 +13,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from form2request import form2request
 from lxml import html
 
+from crawlframe.callback import Callback
 from crawlframe.charsets.labels import encode
 from crawlframe.errors import BadRequest
-from crawlframe.request import Callback, Request
+from crawlframe.request import Request
 from crawlframe.secret import Secret
 
 Pairs = list[tuple[bytes, bytes]]

@@ -12,6 +12,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.outcome import Outcome
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Admission
 from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
@@ -31,11 +32,25 @@ class TablesChanged(CrawlframeError):
     """The table of a model item has other columns than the model: it is migrated for other code."""
 
 
+class FilesGone(CrawlframeError):
+    """A file that these pages have saved was pruned before they could name it: they must be fetched
+    again."""
+
+
 class StoredRecipe(NamedTuple):
     """A recipe of the database, in the version that is current. ``text`` is JSON."""
 
     number: int
     text: str
+
+
+class StoredProxy(NamedTuple):
+    """A proxy of the pool, and what choices of it go by."""
+
+    proxy: Proxy
+    tier: int = 0
+    country: str = ""
+    tags: tuple[str, ...] = ()
 
 
 class TaskSpec(NamedTuple):
@@ -142,6 +157,10 @@ class Ledger(Protocol):
         """The keys and credentials of this installation. Raises ConfigError when this node cannot
         read them."""
 
+    def proxies(self) -> list[StoredProxy]:
+        """The proxies of the pool that may be used. Raises ConfigError when this node cannot read
+        their credentials."""
+
     def summary(self, task: int, counts: Counts) -> Summary | None:
         """How a task ends that has nothing left but its last request; None when there is no such
         task. ``counts`` are those of the frontier."""
@@ -149,7 +168,7 @@ class Ledger(Protocol):
     def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         """Writes ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
         Returns the row that the ledger now has for each outcome. Repeating it changes nothing.
-        Raises TablesChanged."""
+        Raises TablesChanged and FilesGone."""
 
     def last_start_part(self, task: int) -> StartPart | None:
         """The last part that was recorded of what the task's ``start`` yields."""

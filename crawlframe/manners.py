@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from crawlframe.spider import BLOCKS, SpiderSettings
+from crawlframe.spider import BLOCKS
+from crawlframe.spider_settings import SpiderSettings
 
 AUTO_DELAY = 1.0  # seconds: where "auto" begins, and what a delay in its place must not be below
 
@@ -93,4 +94,7 @@ _RULES: dict[str, Callable[[Any], Bound | None]] = {
     "obey_nofollow": _stays_on,
     "obey_noindex": _stays_on,
     "traps": lambda value: Bound("stays", value) if value == "stop" else None,
+    # More proxies are more requests to a host.
+    "proxy": lambda value: Bound("stays", value),
+    "proxy_limits": lambda value: Bound("stays", value),
 }

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
+
+from crawlframe.actions import Action, check_actions
 from crawlframe.errors import BadRequest, MissingCode
+from crawlframe.files.media_type import PATTERN
+from crawlframe.proxies.choice import check_choice
 
 MAX_TIMEOUT = 86_400  # seconds
 
@@ -18,7 +23,9 @@ class Options(NamedTuple):
     each redirect too; ``retries`` are further attempts. ``redirects`` is how many are followed;
     with 0 the redirecting response goes to the callback. ``handle`` are the statuses besides 2xx
     for which the callback is called. ``session`` is the name of the cookie jar within the task.
-    ``max_body`` is in bytes, also after decompression."""
+    ``max_body`` is in bytes, also after decompression. ``save``: the body goes into the file store;
+    True, or the media types that do. ``proxy`` is as ``check_choice`` has it. ``actions`` are done
+    in a browser."""
 
     timeout: float | None = None
     retries: int | None = None
@@ -26,6 +33,9 @@ class Options(NamedTuple):
     handle: tuple[range, ...] | None = None
     session: str | None = None
     max_body: int | None = None
+    save: Literal[True] | tuple[str, ...] | None = None
+    proxy: str | None = None
+    actions: tuple[Action, ...] | None = None
 
     def handles(self, status: int) -> bool | None:
         """Whether the callback is called for this status; None: the settings decide."""
@@ -38,6 +48,8 @@ class Options(NamedTuple):
         given = {name: value for name, value in self._asdict().items() if value is not None}
         if self.handle is not None:
             given["handle"] = [[part.start, part.stop] for part in self.handle]
+        if self.actions is not None:
+            given["actions"] = [msgspec.to_builtins(action) for action in self.actions]
         return given
 
 
@@ -52,6 +64,9 @@ def check_options(
     handle: Any,
     session: Any,
     max_body: Any,
+    save: Any = None,
+    proxy: Any = None,
+    actions: Any = None,
 ) -> Options:
     """The options of the request for ``url``. Raises BadRequest."""
     if timeout is not None and not (_is_number(timeout) and 0 < timeout <= MAX_TIMEOUT):
@@ -65,7 +80,14 @@ def check_options(
         words = "a name of up to 100 letters, digits, '_', '.' and '-'"
         raise _wrong(url, "session", words, session)
     parts = None if handle is None else _ranges(url, handle)
-    return Options(timeout, retries, redirects, parts, session, max_body)
+    types = None if save is None or save is False else _types(url, save)
+    if proxy is not None:
+        try:
+            proxy = check_choice(proxy)
+        except ValueError as error:
+            raise BadRequest(f"request {url}: proxy {error}") from None
+    todo = None if actions is None else check_actions(url, actions)
+    return Options(timeout, retries, redirects, parts, session, max_body, types, proxy, todo)
 
 
 def read_options(url: str, given: Mapping[str, Any]) -> Options:
@@ -104,6 +126,20 @@ def _ranges(url: str, handle: Any) -> tuple[range, ...]:
         else:
             parts.append(range(status, status + 1))
     return tuple(parts)
+
+
+def _types(url: str, save: Any) -> Literal[True] | tuple[str, ...]:
+    if save is True:
+        return True
+    types = [save] if isinstance(save, str) else save
+    if not isinstance(types, list | tuple) or not types or not all(map(_is_media_type, types)):
+        words = 'True, or the media types that are saved, such as ["image/*", "application/pdf"]'
+        raise _wrong(url, "save", words, save)
+    return tuple(kind.lower() for kind in types)
+
+
+def _is_media_type(kind: Any) -> bool:
+    return isinstance(kind, str) and PATTERN.fullmatch(kind.lower()) is not None
 
 
 def _is_integer(value: Any) -> bool:

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from crawlframe.budgets import DEPTH_LIMIT, NOFOLLOW, UNFOLLOWED, ByteBudget, TrapSighting
 from crawlframe.errors import BadRequest, DropItem, SpiderError
+from crawlframe.files.saved_file import SavedFile
 from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.model_items import ModelItem, is_model, model_item
+from crawlframe.proxies.place import limited_at, place_of
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand, Hop
 from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import DROPPED, PageStats
@@ -73,6 +76,7 @@ class Outcome:
     left: bytes = b""  # the record as it was claimed, if the new one may not be longer
     usage: dict[str, Any] | None = None  # what the page says about its use, as it is recorded
     items: list[bytes] = field(default_factory=list)  # JSON
+    files: list[SavedFile] = field(default_factory=list)  # in the file store already
     models: dict[int, ModelItem] | None = None  # those of the items that are model instances
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)
@@ -87,6 +91,9 @@ class Outcome:
     beside: dict[str, int] = field(default_factory=dict)  # host -> bytes of its inline fetches
     slot: bool = True  # whether it has a slot of its host: until its fetch is over
     lent: bool = False  # an inline fetch has used that slot
+    route: str = ""  # of its place, if it goes through proxies
+    via: Proxy | None = None  # the proxy that it goes through
+    detour: bool = False  # it goes back to try another proxy
     trap: TrapSighting | None = None
     # Of an error: the headers that were sent and received, as they are recorded.
     exchange: dict[str, Any] | None = None
@@ -97,7 +104,7 @@ class Outcome:
         self.verdict, self.reason, self.detail, self.delay = verdict, reason, detail, delay
         if verdict is not Verdict.DONE:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
-            self.stats, self.closing, self.models = None, "", None
+            self.stats, self.closing, self.models, self.files = None, "", None, []
         return self
 
     def refuse_link(self, reason: str) -> None:
@@ -112,9 +119,18 @@ class Outcome:
             self.stats = PageStats()
         self.stats.inc(counter, 1)
 
-    def lends(self, host: str) -> bool:
-        """Whether it has a slot of this host, which its inline fetches use."""
-        return self.slot and self.host == host
+    def lends(self, host: str, route: str = "") -> bool:
+        """Whether it has a slot of this host, which its inline fetches of the same route use."""
+        return self.slot and self.host == host and self.route == route
+
+    @property
+    def limited_at(self) -> str:
+        """The name under which the frontier keeps the limits of its host."""
+        return limited_at(self.host, self.route, self.via.id if self.via else 0)
+
+    def place_of(self, host: str) -> str:
+        """Where it waits at another host."""
+        return place_of(host, self.route)
 
     @property
     def cancelled(self) -> bool:
@@ -158,13 +174,16 @@ class Collector:
         limits: LinkCheck | None = None,
         nofollow: bool = False,
         noindex: bool = False,
+        route: Callable[[Request], str] | None = None,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
         ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
         ``ends`` is true, the task takes no more requests. ``limits`` are asked about new
-        links. ``nofollow``: no request is taken; ``noindex``: no item is; both are counted."""
+        links. ``nofollow``: no request is taken; ``noindex``: no item is; both are counted.
+        ``route`` returns through which proxies a request goes."""
         self._outcome = outcome
+        self._route = route
         self._priority = priority
         self._depth = depth
         too_deep = bool(depth_limit) and depth > depth_limit
@@ -315,9 +334,14 @@ class Collector:
             Admission(
                 make_rid(outcome.task, fingerprint),
                 request.rank(self._priority),
-                request.host,
+                self._place(request),
                 max(0, round(request.delay * 1000)),
                 request.encode(),
             )
         )
         outcome.fingerprints.append(fingerprint)
+
+    def _place(self, request: Request) -> str:
+        if self._route is None:
+            return request.host
+        return place_of(request.host, self._route(request))

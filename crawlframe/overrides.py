@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 
 from crawlframe import porting
-from crawlframe.budgets import Budgets, without_none
+from crawlframe.budgets import without_none
+from crawlframe.downloaders import misfit
 from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.head import check_head
-from crawlframe.spider import SpiderSettings
+from crawlframe.proxies.settings import ProxySettings
+from crawlframe.spider_settings import SpiderSettings
 
 # Headers often carry secrets, which must not be in the row of a task.
 FIXED = {
@@ -21,12 +23,14 @@ FIXED = {
 }
 OVERRIDABLE = tuple(
     name
-    for name in sorted(SpiderSettings.__struct_fields__, key=Budgets.__struct_fields__.__contains__)
+    for name in sorted(
+        SpiderSettings.__struct_fields__, key=ProxySettings.__struct_fields__.__contains__
+    )
     if name not in FIXED
 )
 MOST = 10**12  # of any number
 MOST_SECONDS = 10**9
-SECONDS = ("delay", "min_delay", "ip_delay", "timeout", "time_limit")
+SECONDS = ("delay", "min_delay", "ip_delay", "timeout", "file_timeout", "time_limit")
 
 
 def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> SpiderSettings:
@@ -42,6 +46,9 @@ def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> Spider
         raise ArgumentError(f"settings of the task: {problem}")
     values = without_none(overrides)
     for problem in impossible(values).values():
+        raise ArgumentError(f"settings of the task: {problem}")
+    chosen = values.get("downloader", settings.downloader)
+    if chosen != settings.downloader and (problem := misfit(chosen)):
         raise ArgumentError(f"settings of the task: {problem}")
     own = msgspec.to_builtins(settings)
     if values.get("delay", "auto") != "auto":

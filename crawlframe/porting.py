@@ -15,7 +15,13 @@ def _setting(example: str) -> str:
     return f"write settings = {{{example}}} in the spider; it holds for all of its requests"
 
 
-_NO_PROXY = "proxies are not supported yet: the request would show the address of this machine"
+_PROXY = (
+    "write proxy='pool', or the URL of a proxy, in the request or in the settings of the spider"
+)
+NO_PROXY = (
+    "proxies are not supported yet in spiders of Scrapy: the request would show the address of "
+    "this machine"
+)
 _SESSION = "write session='...' in the request, the name of a cookie jar of its own"
 _NO_BROWSER = "pages are not rendered in a browser yet; fetch the API that the page uses"
 _NO_IMPERSONATION = "imitating a browser is not supported yet; set headers and user_agent"
@@ -33,7 +39,7 @@ _NO_RULES = "inherit from CrawlSpider, or yield from response.follow_all(...) in
 _NO_SITEMAP = "inherit from SitemapSpider"
 
 META = {
-    "proxy": _NO_PROXY,
+    "proxy": _PROXY,
     "dont_redirect": _REDIRECTS,
     "redirect_times": _OUTPUT,
     "redirect_ttl": _OUTPUT,
@@ -91,8 +97,7 @@ KEYWORDS = {
     "flags": "write meta={'flags': [...]}; nothing else reads them",
     "encoding": "URLs and text bodies are sent as UTF-8; encode the body yourself, as bytes",
     "cookiejar": _SESSION,
-    "proxy": _NO_PROXY,
-    "proxies": _NO_PROXY,
+    "proxies": _PROXY,
     "download_timeout": "write timeout=30",
     "max_retry_times": "write retries=2",
     "handle_httpstatus_list": "write handle=[404, ...]",

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Never
 
 import msgpack
+import msgspec
 
 from crawlframe import record
+from crawlframe.callback import Callback
+from crawlframe.callback import callback_name as callback_name
+from crawlframe.downloaders import BROWSER, check_downloader, installed
 from crawlframe.errors import BadRequest
 from crawlframe.head import check_head, check_method, cookies_of
 from crawlframe.links import canonical, host_of, normalise
 from crawlframe.options import NO_OPTIONS, Options, check_options, read_options
 from crawlframe.payload import first_unfit
 from crawlframe.porting import check_meta, refuse_keywords
+from crawlframe.proxies.choice import DIRECT, ProxyPool
 
 MAX_RECORD = 1 << 20  # bytes; one request must not block Redis or a pipe
 MAX_DEPTH_RANK = 4095
@@ -30,8 +35,6 @@ END_URL = "end:"
 END_CALLBACK = "closed"
 # Milliseconds for which it is delayed: until the frontier lets it go, when nothing else is left.
 HELD = 1 << 42
-
-Callback = Callable[..., Any] | str
 
 
 class Admission(NamedTuple):
@@ -54,9 +57,11 @@ class Request:
     enums, lists, tuples, dicts, sets, and dataclasses, attrs and pydantic objects whose classes are
     defined at the top level of modules. Higher ``priority`` (-1000..1000) is fetched earlier.
     ``dont_filter`` fetches a URL again that the task has seen. ``delay`` is the minimum number of
-    seconds to wait before it is fetched. ``downloader`` is "curl" or "requests"; None means the
-    spider's setting, as it does for ``timeout``, ``retries``, ``redirects``, ``handle``,
-    ``session`` and ``max_body``: see Options, as which they are kept in ``options``.
+    seconds to wait before it is fetched. ``downloader`` is "curl", "requests", "browser" or a
+    plug-in; None means the spider's setting, as it does for ``timeout``, ``retries``,
+    ``redirects``, ``handle``, ``session`` and ``max_body``, which are kept in ``options``, with
+    ``save``. ``proxy`` is "pool", "pool:<tags>", a ProxyPool or the URL of a proxy; None: no proxy,
+    whatever the spider's. ``actions`` are what a browser does on the page: see crawlframe.actions.
 
     Requests are equal if they send the same and run the same, with the same data; they cannot be
     members of sets or keys of dicts.
@@ -107,6 +112,9 @@ class Request:
         handle: Iterable[int | range] | None = None,
         session: str | None = None,
         max_body: int | None = None,
+        save: bool | str | Iterable[str] | None = None,
+        proxy: ProxyPool | str | None = "",
+        actions: Iterable[Any] | None = None,
         depth: int = 0,
         **unknown: Never,
     ) -> None:
@@ -128,8 +136,12 @@ class Request:
         self.delay = delay
         self.downloader = downloader
         self.depth = depth
-        options = (timeout, retries, redirects, handle, session, max_body)
-        self.options = NO_OPTIONS if options == NO_OPTIONS else check_options(self.url, *options)
+        via = None if proxy == "" else proxy or DIRECT
+        options = (timeout, retries, redirects, handle, session, max_body, save, via, actions)
+        none = options.count(None) == len(options)
+        self.options = NO_OPTIONS if none else check_options(self.url, *options)
+        if self.options.actions and downloader is None:
+            self.downloader = BROWSER
         if json is not None or form is not None:
             self._set_payload(json, form)
         self.check()
@@ -170,16 +182,11 @@ class Request:
             self.method = "POST"
 
     def check(self) -> None:
-        """Raises BadRequest when a field that is sent is wrong, also one changed since it
-        was made."""
+        """Raises BadRequest when a field that is sent is wrong, or was changed to be."""
         check_method(self.url, self.method)
         if not isinstance(self.priority, int):
             raise BadRequest(f"request {self.url}: priority must be an int, not {self.priority!r}")
-        if self.downloader not in (None, "curl", "requests"):
-            raise BadRequest(
-                f"request {self.url}: downloader must be 'curl' or 'requests', "
-                f"not {self.downloader!r}"
-            )
+        check_downloader(self.url, self.method, self.downloader, self.options)
         check_head(self.url, self.headers, self.cookies)
 
     @property
@@ -190,6 +197,8 @@ class Request:
     def fingerprint(self) -> bytes:
         """Return the identity of the request: method, canonical URL and body."""
         url = canonical(self.url).encode("utf-8", "surrogatepass")
+        if self.options.actions:  # another page
+            url += b"\0" + msgspec.msgpack.encode(self.options.actions)
         if self.method == "GET" and self.body is None:
             return url
         body = hashlib.blake2b(self.body or b"", digest_size=16).digest()
@@ -213,8 +222,10 @@ class Request:
             value = getattr(self, name)
             if value:
                 extra[name] = value
-        if self.options != NO_OPTIONS:
+        if self.options != NO_OPTIONS or self.downloader == BROWSER:
             extra["options"] = self.options.encode()
+            if self.downloader == BROWSER:  # older workers would not know it, and use curl
+                extra["options"][BROWSER] = extra.pop("downloader") == BROWSER
         if self.meta:
             check_meta(self.url, self.meta)  # also what came into it after __init__
         try:
@@ -247,8 +258,10 @@ class Request:
         request.cb_kwargs = extra.get("cb_kwargs") or {}
         request.meta = extra.get("meta") or {}
         request.errback = extra.get("errback")
-        request.downloader = extra.get("downloader")
+        request.downloader = installed(extra.get("downloader"))
         options = extra.get("options")
+        if isinstance(options, dict) and options.pop(BROWSER, False):
+            request.downloader = BROWSER
         request.options = NO_OPTIONS if options is None else read_options(request.url, options)
         request.delay = 0
         return request
@@ -256,7 +269,7 @@ class Request:
     def replace(self, **changes: Any) -> Request:
         """Return a copy with some fields changed."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "options"}
-        fields |= self.options._asdict() | changes
+        fields |= self.options._asdict() | {"proxy": self.options.proxy or ""} | changes
         return Request(**fields)
 
     def _given(self) -> dict[str, Any]:
@@ -335,16 +348,3 @@ def pack_admissions(admissions: Iterable[Admission]) -> bytes:
 def unpack_admissions(packed: bytes | memoryview) -> list[Admission]:
     """Return the admissions packed by ``pack_admissions``."""
     return [Admission(*fields) for fields in msgpack.unpackb(packed)]
-
-
-def callback_name(callback: Callback | None, field: str = "callback") -> str | None:
-    """Return the name of a spider's method. Raises BadRequest for any other function."""
-    if callback is None or isinstance(callback, str):
-        return callback or None
-    name = getattr(callback, "__name__", "")
-    if not name or name == "<lambda>" or getattr(callback, "__self__", None) is None:
-        raise BadRequest(
-            f"{field} must be a method of the spider or its name, not {callback!r}: the request "
-            "may run in another process"
-        )
-    return name

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from crawlframe.callback import Callback, callback_name
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode_query
 from crawlframe.errors import BadRequest, TooDeep
@@ -19,7 +20,7 @@ from crawlframe.kinds import kind_of
 from crawlframe.links import join, join_all
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
-from crawlframe.request import Callback, Request, callback_name
+from crawlframe.request import Request
 from crawlframe.robots.rules import ALLOW_ALL, Rules
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+    from crawlframe.files.saved_file import SavedFile
     from crawlframe.page_data import PageData
     from crawlframe.robots.tdmrep import Reservation
     from crawlframe.robots.usage import Usage
@@ -53,6 +55,7 @@ class Response:
     usage: Usage | None = None
     reservation: Reservation | None = None  # what the tdmrep.json says that was asked
     nofollow: Nofollow | None = None  # set if the spider obeys it
+    file: SavedFile | None = None  # the body, if it went into the file store
     # Method, URL and headers of the transfer; None: a middleware or the cache made the response.
     sent: tuple[str, str, list[tuple[str, str]]] | None = None
 
@@ -86,6 +89,11 @@ class Response:
         return self.request.cb_kwargs
 
     @property
+    def size(self) -> int:
+        """Bytes of the body, or of the file."""
+        return self.file.size if self.file is not None else len(self.body)
+
+    @property
     def ok(self) -> bool:
         """True if the status is 2xx."""
         return 200 <= self.status < 300
@@ -100,8 +108,6 @@ class Response:
         """The kind of body, from its Content-Type or else from its first bytes: "html", "xml",
         "json", "text" or "binary"."""
         return kind_of(self._essence, self.body)
-
-    # -- text and data ----------------------------------------------------------------------------
 
     @cached_property
     def encoding(self) -> str:
@@ -131,10 +137,7 @@ class Response:
         or TooDeep."""
         return self._json
 
-    # -- parsers ----------------------------------------------------------------------------------
-
-    # None begins a page that would take it too long: TooDeep or TooComplex is raised instead.
-
+    # No parser begins a page that would take it too long: TooDeep or TooComplex is raised instead.
     @cached_property
     def _html(self) -> bytes:
         """The text that HTML parsers read."""
@@ -144,8 +147,7 @@ class Response:
 
     @property
     def _html_text(self) -> str:
-        same = self._html is self._utf8
-        return self.text if same else self._html.decode("utf-8", "replace")
+        return self.text if self._html is self._utf8 else self._html.decode("utf-8", "replace")
 
     @cached_property
     def _markup(self) -> Markup:
@@ -220,8 +222,6 @@ class Response:
         from crawlframe.page_data import PageData
 
         return PageData(self)
-
-    # -- links ------------------------------------------------------------------------------------
 
     @cached_property
     def base_url(self) -> str:

@@ -1,4 +1,4 @@
-"""Spider: the class that authors subclass, its settings and its arguments."""
+"""Spider: the class that authors subclass, and its arguments."""
 
 from __future__ import annotations
 
@@ -7,86 +7,29 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
 from crawlframe import porting
-from crawlframe.budgets import Budgets, without_none
+from crawlframe.budgets import without_none
+from crawlframe.downloaders import misfit
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.expect import Expect, expectation
+from crawlframe.inline import Inline
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.misuse import misuse_of
+from crawlframe.proxies.choice import ProxyPool
 from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
 from crawlframe.secret import Secret, convert, default_of, schema_of
 from crawlframe.spider_log import SpiderLog
+from crawlframe.spider_settings import SpiderSettings
 from crawlframe.stats import Stats
-
-
-class Inline(Protocol):
-    """Fetches for a callback that awaits the response."""
-
-    async def fetch(self, request: Request) -> Response:
-        """Returns the response, whatever its status. Raises FetchError."""
-
-    def keep_cookies(self, request: Request, cookies: Mapping[str, str]) -> None:
-        """Puts cookies into the jar of ``request``, as if its host had set them."""
-
 
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
 BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
-
-
-class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
-    refuse what they do not know."""
-
-    delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
-    min_delay: float = 0.0  # seconds: the least that "auto" chooses
-    concurrency: int = 8  # requests in flight per host, over all nodes
-    ip_concurrency: int = 0  # requests in flight per IP address, over all nodes; 0 = no limit
-    ip_delay: float = 0.0  # seconds between two requests to one IP address, over all nodes
-    depth_limit: int = 0  # links followed from a start page; 0 = no limit
-    page_limit: int = 0  # requests admitted per task; 0 = no limit
-    timeout: float = 30.0  # seconds for one fetch; a redirect is another one
-    retries: int = 2  # further attempts after a failed one
-    retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
-    handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
-    headers: dict[str, str] = {}
-    user_agent: str | None = None
-    downloader: str = "curl"  # or "requests"
-    max_body: int = 32 << 20  # bytes, also after decompression
-    max_redirects: int = 10
-    cookies: bool = True
-    robots: bool = True  # obey the robots.txt of each host
-    # What the pages are for: those that deny it end before the callback.
-    purpose: Literal["search", "ai-input", "ai-train"] | None = None
-    obey_nofollow: bool = False  # do not follow what a page marks as nofollow
-    obey_noindex: bool = False  # do not store items of pages that say noindex
-    # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
-    failed_share: float | msgspec.UnsetType = msgspec.UNSET
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("min_delay", "ip_concurrency", "ip_delay", "retries", "max_redirects"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative")
-        if self.delay != "auto":
-            if self.delay < 0:
-                raise ValueError("delay must not be negative")
-            if self.min_delay:
-                raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
-        for name in ("concurrency", "timeout", "max_body"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be more than 0")
-        if self.purpose and not self.robots:
-            raise ValueError("purpose needs robots, because robots.txt says what pages are for")
-        if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
-            raise ValueError("failed_share must be from 0 to 1")
-        if self.downloader not in ("curl", "requests"):
-            raise ValueError(f"downloader must be 'curl' or 'requests', not {self.downloader!r}")
 
 
 class Spider:
@@ -116,8 +59,7 @@ class Spider:
     that keep state on ``self``. When that worker dies, ends or is replaced by a reload, the next
     one takes over, and ``self`` begins anew there.
 
-    ``expect`` is an Expect: what the author expects of each run.
-    """
+    ``expect`` is an Expect: what the author expects of each run."""
 
     name: ClassVar[str] = ""
     start_urls: ClassVar[Iterable[str]] = ()
@@ -208,9 +150,14 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
     if problem := porting.misuse_in_settings(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
-        return msgspec.convert(without_none(given), SpiderSettings, strict=False)
-    except msgspec.ValidationError as error:
+        given |= {key: str(value) for key, value in given.items() if isinstance(value, ProxyPool)}
+        settings = msgspec.convert(without_none(given), SpiderSettings, strict=False)
+    except ValueError as error:  # msgspec's, or that of a ProxyPool
         raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
+    # Not where they are read that another node has published, which may have more plug-ins.
+    if problem := misfit(settings.downloader):
+        raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
+    return settings
 
 
 def argument_type(

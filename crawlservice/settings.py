@@ -19,6 +19,7 @@ from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
 from crawlframe import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
+from crawlframe.file_place import in_s3
 from crawlservice import project
 from crawlservice.connections.database_url import database_config, other_database_config
 from crawlservice.outside_settings import ENGINE_APPS
@@ -128,7 +129,10 @@ project.load_environment(BASE_DIR)
 
 CRAWLFRAME = Settings.from_env()
 VAR_DIR = BASE_DIR / CRAWLFRAME.var_dir
-CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR)
+FILES = CRAWLFRAME.files
+if FILES and not in_s3(FILES):
+    FILES = str(BASE_DIR / FILES)
+CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR, files=FILES)
 REDIS_URL = _text("REDIS_URL")  # "" = the embedded server
 
 private_directory(VAR_DIR)
@@ -191,6 +195,7 @@ KEEP_RUNS = _number("CRAWLFRAME_KEEP_RUNS", 90, least=0, most=36_500)
 KEEP_EVENTS = _number("CRAWLFRAME_KEEP_EVENTS", 30, least=0, most=36_500)
 KEEP_NODES = _number("CRAWLFRAME_KEEP_NODES", 7, least=0, most=36_500)
 KEEP_JOURNAL = _number("CRAWLFRAME_KEEP_JOURNAL", 365, least=0, most=36_500)
+KEEP_FILES = _number("CRAWLFRAME_KEEP_FILES", 1, least=0, most=36_500)
 KEEP_HOSTS = _number("CRAWLFRAME_KEEP_HOSTS", 90, least=0, most=36_500)
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body

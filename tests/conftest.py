@@ -234,6 +234,7 @@ def manage_env(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]
     env["CRAWLFRAME_ALLOW_PRIVATE"] = "127.0.0.0/8"
     env["REDIS_URL"] = request.getfixturevalue("redis_url")
     env["PYTHONUNBUFFERED"] = "1"
+    env["CRAWLFRAME_BROWSER_PAGES"] = "0"  # no process besides steward, template and workers
     if "database" in request.fixturenames:
         env["DATABASE_URL"] = request.getfixturevalue("database")
     return env

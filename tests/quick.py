@@ -15,7 +15,7 @@ SLOW_FIXTURES = {
     "redis_url", "start_manage",
 }  # fmt: skip
 SLOW_MARKS = ("forks", "long", "postgres", "process")
-SLOW_FOLDERS = {"benchmarks", "browser", "faults", "mutants", "process", "worlds"}
+SLOW_FOLDERS = {"benchmarks", "browser", "faults", "morning", "mutants", "process", "worlds"}
 STARTS = {"os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"}
 
 

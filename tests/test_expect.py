@@ -135,6 +135,15 @@ def test_a_scrapy_project(written: str) -> None:
     assert describe(ported(Prices, settings)).expect == Expect(items=7)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"items": 10**400}, {"fields": {"pri\0ce": 0.5}}, {"unique": "s\0ku"}, {"unique": "\ud800"}],
+)
+def test_what_cannot_be_stored_is_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match="expect: "):
+        Expect(**given)
+
+
 def test_whole_floats_are_numbers_of_items() -> None:
     expect = Expect(items=100.0)  # type: ignore[arg-type]
     assert msgspec.json.decode(msgspec.json.encode(expect), type=Expect) == Expect(items=100)

@@ -9,13 +9,14 @@ import pytest
 
 from crawlframe.manners import Bound, bounds, rougher
 from crawlframe.overrides import OVERRIDABLE, overridden
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 # Settings that say how much a task fetches or what it keeps, not how it treats a host.
 OTHERS = {
-    "byte_limit", "cookies", "depth_limit", "downloader", "failed_share", "links_per_page",
-    "max_body", "max_redirects", "page_limit", "query_permutations", "repeated_segments",
-    "time_limit", "timeout", "url_length",
+    "browser_block", "browser_settle",
+    "byte_limit", "cookies", "depth_limit", "downloader", "failed_share", "file_timeout",
+    "links_per_page", "max_body", "max_file", "max_redirects", "page_limit", "query_permutations",
+    "repeated_segments", "time_limit", "timeout", "url_length",
 }  # fmt: skip
 STRICT = SpiderSettings(
     delay=2,

@@ -9,7 +9,7 @@ import pytest
 
 from crawlframe.errors import ArgumentError
 from crawlframe.overrides import overridden
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 
 def changed(own: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from crawlframe import porting
 from crawlframe.code.registry import Registry
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.request import Request
-from crawlframe.spider import Spider, SpiderSettings, describe
+from crawlframe.spider import Spider, describe
+from crawlframe.spider_settings import SpiderSettings
 
 URL = "http://example.com/"
 
@@ -28,7 +29,7 @@ def test_every_meta_key_of_scrapy_is_refused(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("proxy", "not supported yet"),
+        ("proxy", "proxy='pool'"),
         ("dont_redirect", "redirects=0"),
         ("download_timeout", "timeout=30"),
         ("download_maxsize", "max_body=33554432"),
@@ -70,7 +71,7 @@ def test_meta_of_the_authors_own_passes() -> None:
         ("download_timeout", "write timeout=30"),
         ("allow_redirects", "redirects=0"),
         ("cookiejar", "session='...'"),
-        ("proxy", "not supported yet"),
+        ("proxies", "proxy='pool'"),
         ("headres", "did you mean 'headers'?"),
     ],
 )

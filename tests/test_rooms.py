@@ -49,6 +49,7 @@ RULES = (
     Rule(
         "crawlframe.fetch", ("crawlframe.frontier", "crawlframe.node", "crawlframe.code.registry")
     ),
+    Rule("crawlframe.proxies", ("crawlframe.frontier", "crawlframe.fetch", "crawlframe.node")),
     # The master imports no user code, so that a fork always loads it afresh.
     Rule("crawlframe.node.master.master", ("crawlframe.code.registry",)),
     Rule(
@@ -70,6 +71,9 @@ RULES = (
     Rule(
         "crawlservice.exports",
         ("crawlframe.frontier", "crawlservice.admin", "crawlservice.api", "crawlservice.steward"),
+    ),
+    Rule(
+        "crawlservice.proxies", ("crawlservice.admin", "crawlservice.api", "crawlservice.steward")
     ),
     Rule("crawlservice.admin", ("crawlframe.frontier", "crawlservice.connections.frontier")),
     # A spider needs the names of the package, and what knows URLs and errors: no running parts.

@@ -18,7 +18,8 @@ from crawlframe import (
     SyncMiddleware,
 )
 from crawlframe.errors import ArgumentError, SpiderError
-from crawlframe.spider import Spider, SpiderSettings, argument_type, build, describe, read_settings
+from crawlframe.spider import Spider, argument_type, build, describe, read_settings
+from crawlframe.spider_settings import SpiderSettings
 
 
 class Kind(Enum):

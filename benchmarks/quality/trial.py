@@ -10,7 +10,8 @@ from typing import NamedTuple
 from benchmarks.quality.faults import FAULTS, MISSING
 from benchmarks.quality.sites import SimulatedPage, Site, batches
 from crawlframe.expect import Expect
-from crawlservice.quality.judge import Found, judge
+from crawlservice.quality.found import Found
+from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import RUNS, Good, Norms, Totals, norms_of
 from crawlservice.quality.run import Run, decode, encode
 
@@ -99,7 +100,7 @@ def crawl(pages: list[SimulatedPage], norms: Norms, steps: int) -> tuple[Run, To
     totals = Totals(items, len(pages), None)
     if norms.runs and not first.found:
         first = Seen(judge(run, norms, NOTHING_EXPECTED, totals=totals, ended=True), 1.0)
-    return run, totals, first
+    return run.settled(), totals, first
 
 
 def plan(first: int, count: int) -> list[tuple[int, str]]:

@@ -73,6 +73,23 @@ class TaskCookies:
                 changed |= self._delete(cookie) if cookie.is_expired() else self._put(cookie)
         return changed
 
+    def forget(self, session: str) -> None:
+        """Deletes the cookies of a session, in other processes too."""
+        for domain in [one for one in self._domains if one.startswith(f"{session}/")]:
+            for cookie in [*self._domains[domain].values()]:
+                self._delete(cookie)
+
+    def related(self, url: str, session: str = "") -> list[Cookie]:
+        """Those of the host of ``url``, of the domains that it is in, and of the hosts below it."""
+        host = _domain_in(session, hostname_of(url))
+        return [
+            cookie
+            for domain, cookies in self._domains.items()
+            if _related(domain, host)
+            for cookie in cookies.values()
+            if not cookie.is_expired()
+        ]
+
     def changes(self) -> dict[str, str]:
         """The entries that changed here since the last call, to be shared with other processes."""
         if not self._changed:

@@ -34,6 +34,7 @@ from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names
 from crawlframe.fetch.pins import Pin, Pins
+from crawlframe.fetch.proxied import check_answer, check_target, failure_of, pin_of
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -136,14 +137,20 @@ class CurlDownloader:
             return await self._send(journey, own_connection=True)
 
     async def _send(self, journey: Journey, own_connection: bool = False) -> Answer:
-        pins = self._pins
-        pin = None if pins is None else pins.get(journey.url) or await self._find(pins, journey)
+        pins, proxy, gate = self._pins, journey.proxy, None
+        if proxy is not None:
+            assert pins is not None
+            await check_target(journey.url, journey.where, pins.names, self._guard)
+            gate = await pin_of(proxy, pins, min(journey.limits.connect, journey.remaining()))
+        pin = None
+        if pins is not None and (proxy is None or not proxy.resolves):
+            pin = pins.get(journey.url) or await self._find(pins, journey)
         await journey.wait_to_send()
         seconds = journey.remaining()
         multi = self._multi or self._open()
         handle = self._idle.pop() if self._idle else self._new_handle()
         try:
-            handle.prepare(journey, seconds, own_connection, pin)
+            handle.prepare(journey, seconds, own_connection, pin, gate)
             done = multi.add_handle(handle.curl)
             # A bug between libcurl, pycurl and the loop must not hold a request for ever.
             watch = _Watch(journey, done, seconds)
@@ -163,6 +170,9 @@ class CurlDownloader:
         if handle.pinned and pin is not None:
             pin.told = time.monotonic()
         self._put_back(handle)
+        if proxy is not None:
+            check_answer(answer, journey)
+            return answer._replace(address="")  # that of the proxy
         return answer
 
     async def _find(self, pins: Pins, journey: Journey) -> Pin:
@@ -182,12 +192,21 @@ class CurlDownloader:
 
     def _failed(self, handle: Handle, journey: Journey, error: pycurl.error) -> Answer:
         code, detail = error.args[0], str(error.args[1])
-        if code == pycurl.E_FILESIZE_EXCEEDED:
+        if failure := handle.failure:
+            self._put_back(handle)
+            raise failure
+        # A body of an error in place of a file may be as large as a page.
+        if code in (pycurl.E_FILESIZE_EXCEEDED, pycurl.E_WRITE_ERROR):
             answer = handle.answer()
             self._put_back(handle)
             return answer._replace(body=None)
         refused, unopened, pooled = handle.refused, handle.unopened, not handle.own_connection
+        blamed = None
+        if journey.proxy is not None and not refused and not unopened:
+            blamed = failure_of(handle.curl, code, detail, journey)
         self._put_back(handle)
+        if blamed is not None:
+            raise blamed from None
         if code == pycurl.E_COULDNT_CONNECT and refused:
             raise PrivateAddress(
                 f"{journey.where}: {refused} is not a public address; to crawl it, allow its "

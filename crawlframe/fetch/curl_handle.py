@@ -16,17 +16,21 @@ import certifi
 import pycurl
 from multidict import CIMultiDict
 
+from crawlframe.errors import FetchError
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, waker
 from crawlframe.fetch.pins import FORGET, Pin
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
+from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import target_of
+from crawlframe.proxies.proxy import Proxy
 
 BUFFER = 1 << 17  # bytes libcurl reads at a time
 _BLANK = (b"\r\n", b"\n")
 _LOWER_ESCAPE = re.compile("%(?:[a-f]|[0-9A-F][a-f])")  # which libcurl would write in upper case
+SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
 STALLED = 10  # bytes a second that do not count as progress
 
 
@@ -37,14 +41,16 @@ class Handle:
         """``resolves``: libcurl resolves host names that it was given no pin for."""
         self._resolves = resolves
         self.pinned = False  # libcurl receives the addresses for the current transfer
-        self._pin: Pin
+        self._own = False  # nothing in the current transfer needs a resolver
+        self._trusted = False  # its proxy may be at any address
         self.curl = pycurl.Curl()
         self.refused = ""
         self.unopened = ""
+        self.failure: FetchError | None = None  # why the body of a saved file was not taken
         self.own_connection = False
         self._guard = guard
         self._plain = True
-        self._caps: tuple[int, FetchLimits] | None = None
+        self._caps: tuple[int, FetchLimits, int] | None = None
         self._lines: list[bytes] = []
         self._head: list[bytes] = []
         self._body = BytesIO()
@@ -53,6 +59,7 @@ class Handle:
         self._paused = False
         self._loop: asyncio.AbstractEventLoop
         self._account: Account
+        self._saving: Saving | None = None
         self._send_time: SendTime
         self._set_fixed()
 
@@ -79,12 +86,18 @@ class Handle:
             setopt(pycurl.RESOLVER_START_FUNCTION, self._before_resolving)
 
     def prepare(
-        self, journey: Journey, seconds: float, own_connection: bool, pin: Pin | None = None
+        self,
+        journey: Journey,
+        seconds: float,
+        own_connection: bool,
+        pin: Pin | None = None,
+        gate: Pin | None = None,
     ) -> None:
-        """Prepares the next transfer, which has ``seconds``."""
+        """Prepares the next transfer, which has ``seconds``. ``gate``: where its proxy is."""
         setopt = self.curl.setopt
         self._loop = asyncio.get_running_loop()
-        self._account = journey.account
+        self._account, self._saving = journey.account, journey.saving
+        self._saves: bool | None = None
         self._send_time = journey.send_time
         self.own_connection = own_connection
         if own_connection:
@@ -96,19 +109,24 @@ class Handle:
         setopt(pycurl.URL, journey.url)
         if "%" in journey.url and _LOWER_ESCAPE.search(journey.url):
             self._plain = False
-            setopt(pycurl.REQUEST_TARGET, target_of(journey.url))
-        if pin is not None:
-            self._pin = pin
+            setopt(pycurl.REQUEST_TARGET, _request_target(journey))
+        if journey.proxy is not None and gate is not None:
+            self._set_proxy(journey.proxy, gate, pin)
+        elif pin is not None:
+            self._own = pin.own
             self.pinned = pin.due(own_connection)
             if self.pinned:
                 setopt(pycurl.RESOLVE, [pin.line])
-        caps = (math.ceil(seconds * 1000), journey.limits)
+        limits, saving = journey.limits, journey.saving
+        self._most_in_memory = limits.max_body
+        most = limits.max_body if saving is None else max(limits.max_body, saving.limit)
+        caps = (math.ceil(seconds * 1000), limits, most)
         if caps != self._caps:  # setting only what changed saves time
             self._caps = caps
             setopt(pycurl.TIMEOUT_MS, caps[0])
             setopt(pycurl.CONNECTTIMEOUT_MS, math.ceil(journey.limits.connect * 1000))
             setopt(pycurl.LOW_SPEED_TIME, math.ceil(journey.limits.stall))
-            setopt(pycurl.MAXFILESIZE_LARGE, journey.limits.max_body)
+            setopt(pycurl.MAXFILESIZE_LARGE, caps[2])
         lines = [_line(name, value) for name, value in journey.headers_to_send()]
         if journey.method != "GET" or journey.body is not None:
             self._set_method(journey, lines)
@@ -118,6 +136,23 @@ class Handle:
                 setopt(pycurl.HTTPHEADER, lines)
             else:
                 self.curl.unsetopt(pycurl.HTTPHEADER)  # setting an empty list would change nothing
+
+    def _set_proxy(self, proxy: Proxy, gate: Pin, pin: Pin | None) -> None:
+        setopt = self.curl.setopt
+        self._plain = False
+        self._trusted = proxy.of_pool
+        setopt(pycurl.PROXY, proxy.url)
+        setopt(pycurl.NOPROXY, "")  # not that of the environment
+        setopt(SUPPRESS_CONNECT_HEADERS, 1)
+        if proxy.username:
+            setopt(pycurl.PROXYUSERNAME, proxy.username)
+            setopt(pycurl.PROXYPASSWORD, proxy.password.reveal())
+        if proxy.scheme == "https":
+            setopt(pycurl.PROXY_CAINFO, os.environ.get("SSL_CERT_FILE") or certifi.where())
+        pins = [one for one in (gate, pin) if one is not None and not one.own]
+        self._own = not pins
+        if pins:
+            setopt(pycurl.RESOLVE, [one.line for one in pins])
 
     def _set_method(self, journey: Journey, lines: list[bytes]) -> None:
         setopt = self.curl.setopt
@@ -134,23 +169,24 @@ class Handle:
         setopt(pycurl.CUSTOMREQUEST, journey.method)
 
     def answer(self) -> Answer:
+        # The value of a BytesIO shares its buffer and is not a copy.
+        body = self._body.getvalue()
+        status = self.curl.getinfo(pycurl.RESPONSE_CODE)
+        return Answer(status, self._headers()[1], body, self.curl.getinfo(pycurl.PRIMARY_IP))
+
+    def _headers(self) -> tuple[bytes, CIMultiDict[str]]:
+        """The status line and the headers."""
         headers: list[tuple[str, str]] = []
+        first = b""
         in_head = False  # 1xx responses may come before the head, trailers after it
         for line in self._head:
             if line[:5] == b"HTTP/" and not in_head:
-                headers, in_head = [], True
+                headers, in_head, first = [], True, line
             elif line in _BLANK:
                 in_head = False
             elif in_head and (header := _header(line)):
                 headers.append(header)
-        status = self.curl.getinfo(pycurl.RESPONSE_CODE)
-        # The value of a BytesIO shares its buffer and is not a copy.
-        return Answer(
-            status,
-            CIMultiDict(headers),
-            self._body.getvalue(),
-            self.curl.getinfo(pycurl.PRIMARY_IP),
-        )
+        return first, CIMultiDict(headers)
 
     def clear(self) -> None:
         self._turn += 1
@@ -159,9 +195,11 @@ class Handle:
         self._head.clear()
         self._body = BytesIO()
         self.refused = self.unopened = ""
+        self.failure = self._saving = None
         if not self._plain:
             self.curl.reset()
             self._caps, self._lines = None, []
+            self._trusted = False
             self._set_fixed()
             self._plain = True
 
@@ -180,16 +218,33 @@ class Handle:
     def _before_resolving(self, *nothing: Any) -> int:
         """Called by libcurl before it resolves a name: it must not do so around the resolver. If it
         has dropped a pin, the transfer is made again with one (`CurlDownloader.transfer`)."""
-        return 0 if self._pin.own else 1
+        return 0 if self._own else 1
 
     def _take(self, chunk: bytes) -> int | None:
         """Called by libcurl for each part of the body, again with the same when it was paused."""
+        if self._saving is not None and (taken := self._save(self._saving, chunk)) is not None:
+            return taken
         if self._account.take(len(chunk), self._wake):
             self._body.write(chunk)
             return None
         self._paused = True
         self._loop.call_soon(self._lift_timeout, self._turn)
         return pycurl.WRITEFUNC_PAUSE  # type: ignore[no-any-return]
+
+    def _save(self, saving: Saving, chunk: bytes) -> int | None:
+        """The number of bytes taken, 0 if the transfer must end. None: the response is not one that
+        is saved, and they belong into memory."""
+        try:
+            if self._saves is None:
+                line, headers = self._headers()  # libcurl tells the status only in the end
+                self._saves = saving.begin(int(line.split(None, 2)[1]), headers)
+            if not self._saves:
+                return None if self._body.tell() + len(chunk) <= self._most_in_memory else 0
+            saving.write(chunk)
+        except FetchError as error:
+            self.failure = error
+            return 0
+        return len(chunk)
 
     def _wake(self) -> None:
         """Called, in any thread, when there is memory for the rest."""
@@ -211,7 +266,7 @@ class Handle:
     def _open_socket(self, purpose: int, address: Any) -> socket.socket | int:
         """Called by libcurl for each new connection, with the resolved address."""
         family, kind, protocol, place = address
-        if not self._guard.allows(place[0]):
+        if not self._trusted and not self._guard.allows(place[0]):
             self.refused = place[0]
             return pycurl.SOCKET_BAD  # type: ignore[no-any-return]
         try:
@@ -219,6 +274,14 @@ class Handle:
         except OSError as error:
             self.unopened = f"no socket: {error.strerror}"
             return pycurl.SOCKET_BAD  # type: ignore[no-any-return]
+
+
+def _request_target(journey: Journey) -> str:
+    """As the URL is written; for a proxy that gets the request itself, with the scheme and host."""
+    target, url, proxy = target_of(journey.url), journey.url, journey.proxy
+    if proxy is None or not proxy.scheme.startswith("http") or url.startswith("https:"):
+        return target
+    return "/".join(url.split("/", 3)[:3]) + target
 
 
 class _Socket(socket.socket):

@@ -6,11 +6,13 @@ it may become large."""
 from __future__ import annotations
 
 import math
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO, overload
 
 import brotli
 
@@ -22,6 +24,7 @@ else:
     from backports import zstd
 
 ACCEPTED = "gzip, deflate, br, zstd"
+INVALID = (zlib.error, brotli.error, zstd.ZstdError, EOFError, MemoryError)  # of decompressors
 MAX_CODINGS = 4  # nested in each other; a server that sends more means harm
 ZSTD_WINDOW = 23  # log2 of the memory a frame may require: RFC 9659 allows 8 MiB on the web
 MAX_STREAMS = 10_000  # gzip members or zstd frames in one body
@@ -47,12 +50,7 @@ class Decoding:
 
     def __init__(self, body: bytes, content_encoding: str, limit: int, url: str) -> None:
         """Raises BadEncoding when there are too many codings."""
-        names = [name.strip().lower() for name in content_encoding.split(",")]
-        self._codings = [name for name in names if name in _DECODERS]
-        if len(self._codings) > MAX_CODINGS:
-            raise BadEncoding(
-                f"{url}: {len(self._codings)} content codings: {content_encoding[:100]}"
-            )
+        self._codings = codings_of(content_encoding, url)
         self.body = body
         self.size = 0
         self._limit = limit
@@ -83,21 +81,78 @@ class Decoding:
                     return True
                 self._take(part, name)
             return False
-        except (zlib.error, brotli.error, zstd.ZstdError, EOFError, MemoryError) as error:
+        except INVALID as error:
             raise BadEncoding(f"{self._url}: the body is not valid {name}: {error}") from None
 
     def _take(self, part: bytes, name: str) -> None:
-        if self._out.tell() + len(part) > self._limit:
-            raise BodyTooLarge(
-                f"{self._url}: more than {self._limit} bytes after decompression ({name}), "
-                "which is the limit"
-            )
+        check_size(self._out.tell() + len(part), self._limit, name, self._url)
         self._out.write(part)
         self.size += len(part)
 
 
+class FileBody:
+    """The content of a file in place of a body in memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._descriptor = file.fileno()
+        self._size = os.fstat(self._descriptor).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, part: int) -> int: ...
+
+    @overload
+    def __getitem__(self, part: slice) -> bytes: ...
+
+    def __getitem__(self, part: int | slice) -> int | bytes:
+        if isinstance(part, int):
+            return os.pread(self._descriptor, 1, part)[0]
+        first = part.start or 0
+        return os.pread(self._descriptor, part.stop - first, first)
+
+
+Body = bytes | FileBody
+
+
+def decode_file(
+    source: Path, coding: str, take: Callable[[bytes], object], limit: int, url: str
+) -> None:
+    """Passes a file without one of its content codings to ``take``. Raises as ``decode``, and
+    OSError."""
+    size = 0
+    with source.open("rb") as file:
+        body = FileBody(file)
+        try:
+            for part in _DECODERS[coding](body) if len(body) else ():
+                size += len(part)
+                check_size(size, limit, coding, url)
+                take(part)
+        except INVALID as error:
+            raise BadEncoding(f"{url}: the body is not valid {coding}: {error}") from None
+
+
+def codings_of(content_encoding: str, url: str) -> list[str]:
+    """The codings that can be undone, in the order in which they were applied. Raises BadEncoding
+    when there are too many."""
+    names = [name.strip().lower() for name in content_encoding.split(",")]
+    codings = [name for name in names if name in _DECODERS]
+    if len(codings) > MAX_CODINGS:
+        raise BadEncoding(f"{url}: {len(codings)} content codings: {content_encoding[:100]}")
+    return codings
+
+
+def check_size(size: int, limit: int, name: str, url: str) -> None:
+    """Raises BodyTooLarge."""
+    if size > limit:
+        raise BodyTooLarge(
+            f"{url}: more than {limit} bytes after decompression ({name}), which is the limit"
+        )
+
+
 def _unpack(
-    body: bytes,
+    body: Body,
     new_stream: Callable[[], Any],
     parts: Callable[[Any, bytes], Iterator[bytes]],
     further: bytes | None,
@@ -109,7 +164,7 @@ def _unpack(
     stream = None
     while at < len(body):
         if stream is None:
-            if streams and (further is None or not body.startswith(further, at)):
+            if streams and (further is None or body[at : at + len(further)] != further):
                 break
             streams += 1
             if streams > MAX_STREAMS:
@@ -139,34 +194,35 @@ def _of_zstd(stream: Any, data: bytes) -> Iterator[bytes]:
         yield stream.decompress(b"", OUTPUT)
 
 
-def _gzip(body: bytes) -> Iterator[bytes]:
+def _gzip(body: Body) -> Iterator[bytes]:
     return _unpack(body, lambda: zlib.decompressobj(16 + zlib.MAX_WBITS), _of_zlib, b"\x1f\x8b")
 
 
-def _deflate(body: bytes) -> Iterator[bytes]:
+def _deflate(body: Body) -> Iterator[bytes]:
     """zlib as in the standard, or the raw stream that some servers send."""
     wrapped = len(body) > 1 and body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0
     wbits = zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS
     return _unpack(body, lambda: zlib.decompressobj(wbits), _of_zlib, None)
 
 
-def _zstd(body: bytes) -> Iterator[bytes]:
+def _zstd(body: Body) -> Iterator[bytes]:
     options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW}
     return _unpack(body, lambda: zstd.ZstdDecompressor(options=options), _of_zstd, b"")
 
 
-def _brotli(body: bytes) -> Iterator[bytes]:
+def _brotli(body: Body) -> Iterator[bytes]:
     stream = brotli.Decompressor()
-    data = body
+    piece, at = len(body) if isinstance(body, bytes) else INPUT, 0
     while not stream.is_finished():
+        data = body[at : at + piece] if stream.can_accept_more_data() else b""
+        at += len(data)
         part = stream.process(data, output_buffer_limit=OUTPUT)
-        data = b""
         yield part
-        if not part and not stream.is_finished():
+        if not part and not data and not stream.is_finished():
             raise EOFError("it ends too early")
 
 
-_DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+_DECODERS: dict[str, Callable[[Body], Iterator[bytes]]] = {
     "gzip": _gzip,
     "x-gzip": _gzip,
     "deflate": _deflate,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crawlframe.conf import Settings
-from crawlframe.errors import BadHeader
+from crawlframe.downloaders import BROWSER
+from crawlframe.errors import BadHeader, ProxyFailed
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
@@ -15,16 +19,23 @@ from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names, load_hook
+from crawlframe.fetch.plugged import Plugged, plugged
 from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
+from crawlframe.fetch.saving import FileSaver
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of
 from crawlframe.options import NO_OPTIONS
+from crawlframe.proxies.choice import DIRECT
+from crawlframe.proxies.place import is_pool
+from crawlframe.proxies.proxy import Proxy, fixed_proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider, SpiderSettings
+from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 
 if TYPE_CHECKING:
+    from crawlframe.fetch.browser.client import BrowserClient
     from crawlframe.fetch.requests_client import RequestsDownloader
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -39,16 +50,27 @@ class Downloader:
     ``identity`` is added to every request that leaves; without one, nothing is."""
 
     def __init__(
-        self, settings: Settings, identity: Identity | None = None, names: Names | None = None
+        self,
+        settings: Settings,
+        identity: Identity | None = None,
+        names: Names | None = None,
+        pick: Callable[[str], Proxy | None] = lambda choice: None,
+        browser: Path | None = None,
     ) -> None:
-        """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces
-        it."""
+        """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces it.
+        ``pick`` returns a proxy of the pool for a request that comes without one. ``browser``: the
+        socket of the node's browser host; None: it starts its own."""
+        self._pick = pick
         self._settings = settings
         self._identity = identity or Identity()
         self._names = names or Names(load_hook(settings.resolver))
         self._curl = CurlDownloader(settings.allow_private, settings.concurrency, self._names)
         self._requests: RequestsDownloader | None = None
+        self._browser_socket = browser
+        self._browser: BrowserClient | None = None
         self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
+        self._plugged: dict[str, Plugged] = {}
+        self._files = FileSaver(settings)
         self.memory = TransferMemory(settings.transfer_memory << 20)
 
     async def fetch(
@@ -62,6 +84,8 @@ class Downloader:
         check: Check | None = None,
         trail: Trail | None = None,
         send_time: SendTime | None = None,
+        rid: bytes = b"",
+        proxy: Proxy | None = None,
     ) -> Response:
         """The response to ``request``. ``spider`` may have a method ``requests_session`` for the
         requests downloader. ``jar`` are the task's cookies; without the setting ``cookies``, only a
@@ -69,25 +93,41 @@ class Downloader:
         ``account`` counts the body of the response until its owner closes it; without one it counts
         until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
         redirects too. ``trail``: ``request`` is for the target of its last redirect. ``send_time``:
-        of its transfers. Raises FetchError, what ``check`` raises, and with a trail Redirected
-        instead of following a redirect, or Challenged."""
+        of its transfers. ``rid``: by which the next attempt finds what this one leaves of a file
+        that is saved. ``proxy``: through which the transfers go. Raises FetchError, what ``check``
+        raises, and with a trail Redirected instead of following a redirect, or Challenged."""
         if account is None:
             with self.memory.account() as own:
                 return await self.fetch(
-                    request, settings, spider, jar, allowed, own, check, trail, send_time
+                    *(request, settings, spider, jar, allowed, own, check, trail, send_time, rid),
+                    proxy=proxy,
                 )
+        proxy = proxy or self.proxy_for(request, settings)
         limits = limits_of(request, settings)
         if not settings.cookies and request.options.session is None:
             jar = None
         headers = self._headers(request, settings, trail)
         identity = None if self._identity.is_plain else self._identity
+        saving = self._files.begin(request, settings, rid) if request.options.save else None
         journey = Journey(
-            request, limits, headers, jar, allowed, account, check, trail, identity, send_time
+            *(request, limits, headers, jar, allowed, account, check, trail, identity, send_time),
+            saving=saving,
+            proxy=proxy,
         )
-        factory = getattr(spider, "requests_session", None)
-        if (request.downloader or settings.downloader) == "requests":
-            return await journey.run(self._threads().by(factory))
-        return await journey.run(self._transfer)
+        name = request.downloader or settings.downloader
+        transfer: Callable[[Journey], Awaitable[Answer]] = self._transfer
+        if name == "requests":
+            transfer = self._threads().by(getattr(spider, "requests_session", None))
+        elif name == BROWSER:
+            owner = "" if spider is None else str(spider._task)
+            transfer = partial(
+                self._pages().transfer,
+                request=request, settings=settings, owner=owner, accept=ACCEPT,
+            )  # fmt: skip
+        elif name != "curl":
+            transfer = self._plug_in(name).transfer
+        with saving or nullcontext():
+            return await journey.run(transfer)
 
     async def _transfer(self, journey: Journey) -> Answer:
         """Fetches with curl, or with requests if a header line without a colon makes libcurl
@@ -117,13 +157,34 @@ class Downloader:
         except Unresolved:
             return ""
 
+    async def sweep(self) -> None:
+        """Deletes what killed workers have left of files that they saved."""
+        try:
+            await self._files.sweep()
+        except OSError as error:
+            log.warning("what is left of files could not be deleted: %s", error)
+
     async def close(self) -> None:
         """Ends all transfers, connections and threads."""
         await self._curl.close()
         if self._requests is not None:
             await self._requests.close()
             self._requests = None
+        if self._browser is not None:
+            await self._browser.close()
+            self._browser = None
+        for plug_in in self._plugged.values():
+            await plug_in.close()
+        self._plugged.clear()
         await self._names.close()
+
+    def _plug_in(self, name: str) -> Plugged:
+        found = self._plugged.get(name)
+        if found is None:
+            settings = self._settings
+            found = plugged(name, settings.concurrency, settings.allow_private, self._names)
+            self._plugged[name] = found
+        return found
 
     def _threads(self) -> RequestsDownloader:
         if self._requests is None:
@@ -136,6 +197,24 @@ class Downloader:
             )
         return self._requests
 
+    def _pages(self) -> BrowserClient:
+        if self._browser is None:
+            from crawlframe.fetch.browser.client import BrowserClient
+
+            self._browser = BrowserClient(self._settings, self._browser_socket)
+        return self._browser
+
+    def proxy_for(self, request: Request, settings: SpiderSettings) -> Proxy | None:
+        """The proxy that a request or its spider asks for. Raises ProxyFailed if there is none: it
+        must not go out without."""
+        choice = request.options.proxy or settings.proxy or DIRECT
+        if choice == DIRECT:
+            return None
+        found = self._pick(choice) if is_pool(choice) else fixed_proxy(choice)
+        if found is None:
+            raise ProxyFailed(f"{request.url}: no proxy for {choice!r} is known here; not sent")
+        return found
+
     def _headers(
         self, request: Request, settings: SpiderSettings, trail: Trail | None = None
     ) -> dict[str, str]:
@@ -145,7 +224,8 @@ class Downloader:
             "User-Agent": settings.user_agent or self._settings.user_agent,
             "Accept": ACCEPT,
             "Accept-Language": ACCEPT_LANGUAGE,
-            "Accept-Encoding": ACCEPTED,
+            # Parts of what is packed on its way could not be put together.
+            "Accept-Encoding": "identity" if request.options.save else ACCEPTED,
         }
         of_spider = trail.left_of(settings.headers) if trail else settings.headers
         for more in (of_spider, request.headers):
@@ -161,9 +241,10 @@ def limits_of(request: Request, settings: SpiderSettings) -> FetchLimits:
     options = request.options
     if options is NO_OPTIONS:
         return limits
+    usual = settings.file_timeout if options.save else limits.timeout
     return limits._replace(
-        timeout=limits.timeout if options.timeout is None else options.timeout,
-        max_body=limits.max_body if options.max_body is None else options.max_body,
+        timeout=usual if options.timeout is None else options.timeout,
+        max_body=limits.max_body if options.max_body is None or options.save else options.max_body,
         max_redirects=limits.max_redirects if options.redirects is None else options.redirects,
         follow=options.redirects != 0,
     )

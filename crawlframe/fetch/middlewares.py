@@ -20,7 +20,7 @@ from crawlframe.response import Response
 DEADLINE = 120.0  # seconds that a layer may take itself, not counting its calls of the next one
 # Parts of a request that belong to its callback or to its place in the frontier.
 FIXED = ("callback", "errback", "cb_kwargs", "priority", "dont_filter", "depth")
-FIXED_OPTIONS = ("retries", "handle")
+FIXED_OPTIONS = ("retries", "handle", "proxy")
 
 # A thread is made when none is idle, so at most one per request in a layer that needs one.
 _threads = partial(ThreadPoolExecutor, 100_000, thread_name_prefix="middleware")
@@ -262,6 +262,12 @@ class _Turn:
             response.close()
             raise MiddlewareError("fetch returned a coroutine; write async def fetch")
         return response
+
+
+def layers_of(spider: object) -> tuple[Any, ...]:
+    """The layers that belong to a spider's object, and not to its class; inside of those."""
+    layers: tuple[Any, ...] = getattr(spider, "_layers", tuple)()
+    return layers
 
 
 def _fixed_parts(request: Request) -> list[Any]:

@@ -90,8 +90,8 @@ class PageCache:
         return cls(settings.var_dir / PLACE, refresh=settings.cache == "refresh")
 
     def find(self, request: Request) -> Kept | None:
-        """What is kept for the request."""
-        if self._refresh:
+        """What is kept for the request. Files are not: they are in the file store."""
+        if self._refresh or request.options.save:
             return None
         row = self._one("SELECT url, status, target, headers, body FROM page", request)
         if row is None:
@@ -104,10 +104,13 @@ class PageCache:
 
     def has(self, request: Request) -> bool:
         """Whether ``find`` would find it."""
-        return not self._refresh and self._one("SELECT 1 FROM page", request) is not None
+        if self._refresh or request.options.save:
+            return False
+        return self._one("SELECT 1 FROM page", request) is not None
 
     def keep(self, request: Request, response: Response) -> None:
-        self._store(request, response.status, None, response.headers.items(), response.body)
+        if not request.options.save:
+            self._store(request, response.status, None, response.headers.items(), response.body)
 
     def keep_redirect(self, request: Request, hop: Hop) -> None:
         self._store(request, hop.status, hop.url, (), b"")

@@ -34,7 +34,7 @@ class Pins:
     """The pins of one downloader."""
 
     def __init__(self, names: Names) -> None:
-        self._names = names
+        self.names = names
         self._pins: dict[str, Pin] = {}  # origin -> pin, the one made longest ago first
 
     def get(self, url: str) -> Pin | None:
@@ -45,7 +45,7 @@ class Pins:
     async def find(self, url: str, seconds: float) -> Pin:
         """The same, after ``seconds`` at the latest. Raises Unresolved."""
         host, port = place_of(url)
-        known = await self._names.resolve(host, seconds)
+        known = await self.names.resolve(host, seconds)
         origin = url[: url.find("/", 8)]
         self._pins.pop(origin, None)
         pin = self._pins[origin] = Pin(known, host, port)

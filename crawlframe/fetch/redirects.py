@@ -17,10 +17,14 @@ from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
+from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
+from crawlframe.fetch.sent import Sent, readable
 from crawlframe.identity.identity import Identity
-from crawlframe.links import host_of, hostname_of, join
+from crawlframe.links import hostname_of, join
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop
+from crawlframe.rendered import Rendered, RenderedResponse
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -32,11 +36,6 @@ LARGE = 1 << 18
 # 9.2.2).
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
-_OF_ONE_HOST = frozenset({"authorization", "cookie", "host", "proxy-authorization"})
-_OF_A_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-length",
-                        "content-location", "transfer-encoding"})  # fmt: skip
-
-
 Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent
 
 
@@ -47,6 +46,8 @@ class Answer(NamedTuple):
     headers: CIMultiDict[str]
     body: bytes | None
     address: str = ""  # the IP address it came from, if that is known
+    url: str = ""  # of the page, if it is not the one that was fetched
+    rendered: Rendered | None = None  # by a browser
 
 
 class Redirected(BaseException):
@@ -57,29 +58,6 @@ class Redirected(BaseException):
 class Challenged(BaseException):
     """A fetch with a paced trail ended with a challenge that the same request can answer, sent
     again. It is no Exception, as Redirected."""
-
-
-class Sent(NamedTuple):
-    """What is sent for a request, or for one of its redirects."""
-
-    url: str
-    method: str
-    body: bytes | None
-    headers: Mapping[str, str]
-    cookies: Mapping[str, str]  # the request's own
-
-    def after(self, hop: Hop) -> Sent:
-        """What is sent to the target of a redirect: GET without a body where browsers do that, and
-        nothing that was meant for this host only to another."""
-        _, method, body, headers, cookies = self
-        status, target = hop
-        if (status in (301, 302) and method == "POST") or (
-            status == 303 and method not in ("GET", "HEAD")
-        ):
-            method, body, headers = "GET", None, _without(headers, _OF_A_BODY)
-        if not _same_host(self.url, target):
-            headers, cookies = _without(headers, _OF_ONE_HOST), {}
-        return Sent(target, method, body, headers, cookies)
 
 
 class Trail:
@@ -144,22 +122,24 @@ class Journey:
         trail: Trail | None = None,
         identity: Identity | None = None,
         send_time: SendTime | None = None,
+        saving: Saving | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
         """``account`` counts the body, including that of the response; its owner closes it.
         ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
         target of its last redirect. ``identity`` signs each transfer, and logs it in.
-        ``send_time``: of its transfers."""
+        ``send_time``: of its transfers. ``saving``: the body is saved as a file. ``proxy``: through
+        which all of them go."""
         self.account = account or Account(TransferMemory())
-        self.url = request.url
-        self.method = request.method
-        self.body = request.body
+        self.url, self.method, self.body = request.url, request.method, request.body
+        self.proxy = proxy
         self.limits = limits
         self.passed = trail.passed if trail else ()
         self._trail = trail
         self._request = request
         self._headers = headers
-        self._cookies: Mapping[str, str] = request.cookies
-        self._jar = jar
+        self.cookies: Mapping[str, str] = request.cookies
+        self.jar = jar
         self.session = request.options.session or ""
         self._allowed = allowed
         self._check = check
@@ -168,6 +148,7 @@ class Journey:
         self._sent: tuple[str, str, list[tuple[str, str]]] | None = None
         self._started = time.monotonic()
         self.send_time = send_time or SendTime()
+        self.saving = saving
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is not a redirect. Raises FetchError, Redirected and
@@ -178,6 +159,8 @@ class Journey:
                 del answer  # it holds a body
                 self.account.settle(0)
                 answer = await self._make(transfer)
+            if self.saving is not None and await self.saving.finish(*answer[:3]):
+                answer = answer._replace(status=self.saving.status, body=b"")
             body = answer.body
             if body is None or (body and "Content-Encoding" in answer.headers):
                 body = await self._decoded(answer)
@@ -187,8 +170,8 @@ class Journey:
                 error.sent = self._sent
             raise
         self.account.settle(len(body))
-        response = Response(
-            self.url,
+        response = (Response if answer.rendered is None else RenderedResponse)(
+            answer.url or self.url,
             answer.status,
             answer.headers,
             body,
@@ -198,6 +181,9 @@ class Journey:
             address=answer.address,
         )
         response.sent = self._sent
+        response.file = None if self.saving is None else self.saving.file
+        if isinstance(response, RenderedResponse) and answer.rendered is not None:
+            response.rendered = answer.rendered
         return response
 
     async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:
@@ -249,7 +235,18 @@ class Journey:
 
     async def wait_to_send(self) -> None:
         """Waits until the next transfer may be sent; that does not count as its time."""
-        self._started += await self.send_time.wait()
+        self.exclude(await self.send_time.wait())
+
+    def exclude(self, seconds: float) -> None:
+        """So many seconds of waiting do not count as the time of the journey."""
+        self._started += seconds
+
+    async def permit(self, url: str) -> None:
+        """Raises FetchError, and what the check raises, if this fetch may not go to ``url``."""
+        if self._allowed is not None and not self._allowed(hostname_of(url)):
+            raise BadRedirect(f"{self.where}: leads to {url}, outside allowed_domains")
+        if self._check is not None:
+            await self._check(url)
 
     def left(self) -> float:
         """Seconds until the timeout; negative after it. Waiting for memory does not count."""
@@ -267,12 +264,14 @@ class Journey:
     def headers_to_send(self) -> list[tuple[str, str]]:
         """The headers, except those of the transfer itself (Host, Content-Length)."""
         headers = [*self._headers.items()]
-        if self._jar is not None:
-            cookie = self._jar.header_for(self.url, self._cookies, self.session)
+        if self.jar is not None:
+            cookie = self.jar.header_for(self.url, self.cookies, self.session)
         else:
-            cookie = own_header(self.url, self._cookies)
+            cookie = own_header(self.url, self.cookies)
         if cookie and not any(name.lower() == "cookie" for name, _ in headers):
             headers.append(("Cookie", cookie))
+        if self.saving is not None:
+            headers += self.saving.headers_for(self.url, self.where, headers)
         if self._identity is not None:
             added = self._identity.headers_for(self.url, self.method, headers)
             self._authorization = added[0][1] if added and added[0][0] == "Authorization" else ""
@@ -282,8 +281,8 @@ class Journey:
 
     def _redirected(self, answer: Answer) -> bool:
         """Stores the response's cookies. Returns whether there is another transfer to make."""
-        if self._jar is not None and "Set-Cookie" in answer.headers:
-            self._jar.absorb(self.url, answer.headers.getall("Set-Cookie"), self.session)
+        if self.jar is not None and "Set-Cookie" in answer.headers:
+            self.jar.absorb(self.url, answer.headers.getall("Set-Cookie"), self.session)
         if answer.status not in REDIRECTS or not self.limits.follow:
             return False
         location = answer.headers.get("Location", "").strip()
@@ -294,7 +293,7 @@ class Journey:
                 f"{self.where}: more than {self.limits.max_redirects} redirects, the last to "
                 f"{location[:500]}"
             )
-        target = join(self.url, _readable(location))
+        target = join(self.url, readable(location))
         if target is None:
             raise BadRedirect(
                 f"{self.where}: redirects to {location[:500]!r}, which is not an http(s) URL"
@@ -311,9 +310,9 @@ class Journey:
 
     def _follow(self, hop: Hop) -> None:
         """Makes the target what is fetched next. Raises Redirected if that is another fetch."""
-        sent = Sent(self.url, self.method, self.body, self._headers, self._cookies).after(hop)
+        sent = Sent(self.url, self.method, self.body, self._headers, self.cookies).after(hop)
         self.passed += (self.url,)
-        self.url, self.method, self.body, self._headers, self._cookies = sent
+        self.url, self.method, self.body, self._headers, self.cookies = sent
         if self._trail is not None:
             self._trail.hops.append(hop)
             raise Redirected
@@ -325,23 +324,3 @@ def header_bytes(value: str) -> bytes:
         return value.strip().encode("latin-1")
     except UnicodeEncodeError:
         return value.strip().encode("utf-8", "replace")
-
-
-def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
-    return {name: value for name, value in headers.items() if name.lower() not in names}
-
-
-def _same_host(url: str, target: str) -> bool:
-    """Whether the target may receive what was meant for the first one: not if it is unencrypted."""
-    downgraded = url.startswith("https:") and target.startswith("http:")
-    return host_of(url) == host_of(target) and not downgraded
-
-
-def _readable(location: str) -> str:
-    """Header bytes are read as Latin-1; servers that send more than ASCII mean UTF-8."""
-    if location.isascii():
-        return location
-    try:
-        return location.encode("latin-1").decode()
-    except UnicodeError:
-        return location

@@ -12,12 +12,11 @@ import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from io import BytesIO
-from typing import Any
 
 import certifi
 import requests
@@ -41,10 +40,12 @@ from crawlframe.errors import (
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.checked_adapter import CheckedAdapter, on_duty, resolve_by_system
 from crawlframe.fetch.cookies import MAX_HEADER, TaskCookies
+from crawlframe.fetch.error_chain import chain
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import QUESTION_TIMEOUT, Names
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
+from crawlframe.fetch.requests_proxy import checked, failure_in, proxies_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -153,7 +154,7 @@ class RequestsDownloader:
             return running.result()
         finally:
             transfer.abort()  # no effect on one that is done
-            running.add_done_callback(_ignore)
+            running.add_done_callback(lambda done: done.cancelled() or done.exception())
             running.cancel()
             self._active.discard(transfer)
 
@@ -222,7 +223,7 @@ class _Transfer:
         try:
             with self._send(session) as response:
                 self.unanswered = False
-                return self._read(response)
+                return checked(self._read(response), self.journey)
         except FetchError:
             raise
         except (requests.RequestException, urllib3_errors.HTTPError, OSError, ValueError) as error:
@@ -273,6 +274,7 @@ class _Transfer:
             data=journey.body,
             timeout=(min(limits.connect, left), min(limits.stall, left)),
             allow_redirects=False,
+            proxies=proxies_of(journey),
             stream=True,
         )
 
@@ -287,8 +289,12 @@ class _Transfer:
                 raise ConnectionAbortedError("the fetch was given up")
 
     def _read(self, response: requests.Response) -> Answer:
-        raw = response.raw
+        raw, saving = response.raw, self.journey.saving
         headers: CIMultiDict[str] = CIMultiDict(raw.headers.items())
+        if saving is not None and saving.begin(response.status_code, headers):
+            for part in raw.stream(CHUNK, decode_content=False):
+                saving.write(part)
+            return Answer(response.status_code, headers, b"")
         limit = self.journey.limits.max_body
         length = headers.get("Content-Length", "")
         if length.isdigit() and int(length) > limit and self.journey.method != "HEAD":
@@ -303,9 +309,11 @@ class _Transfer:
         return Answer(response.status_code, headers, body.getvalue())
 
     def _named(self, error: BaseException) -> FetchError:
-        chain = [*_chain(error)]
+        links = [*chain(error)]
+        if blamed := failure_in(links, self.journey):
+            return blamed
         for classes, kind in _ERRORS:
-            link = next((link for link in chain if isinstance(link, classes)), None)
+            link = next((link for link in links if isinstance(link, classes)), None)
             if link is None:
                 continue
             if kind is FetchTimeout:
@@ -335,16 +343,3 @@ def _ignore(running: asyncio.Future[Answer]) -> None:
     """Consumes the result of a thread that nobody waits for."""
     if not running.cancelled():
         running.exception()
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and all that it wraps: causes, contexts, arguments and reasons."""
-    seen: set[int] = set()
-    links: list[Any] = [error]
-    while links:
-        link = links.pop(0)
-        if not isinstance(link, BaseException) or id(link) in seen:
-            continue
-        seen.add(id(link))
-        yield link
-        links += [*link.args, getattr(link, "reason", None), link.__cause__, link.__context__]

@@ -20,6 +20,7 @@ from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.permits import Permits
 from crawlframe.frontier.pins import Pins
+from crawlframe.frontier.proxies import Proxies
 from crawlframe.frontier.records import (
     NO_SIGNAL,
     Claim,
@@ -35,6 +36,7 @@ from crawlframe.frontier.records import (
     whole,
 )
 from crawlframe.frontier.rollouts import Rollouts
+from crawlframe.frontier.rows import read_number, read_tries
 from crawlframe.frontier.spiders import SpiderCatalogue
 from crawlframe.frontier.starts import Starts
 from crawlframe.frontier.tasks import Tasks, mark_of
@@ -62,6 +64,7 @@ class Frontier(Tasks):
         self.starts = Starts(store)
         self.pins = Pins(store)
         self.permits = Permits(store)
+        self.proxies = Proxies(store)
         self._last_claim = (0, -1)  # generation and sequence number
 
     @classmethod
@@ -141,7 +144,7 @@ class Frontier(Tasks):
         rooms: bytes,
     ) -> None:
         over = pack([part for one in fetched for part in (one.rid, one.claim, *one.signal)])
-        wait, states, batch, blamed, refused, homeless, spaced, unserved = self.store.run(
+        wait, states, batch, blamed, refused, homeless, spaced, unserved, routed = self.store.run(
             "claim", partition, generation, sequence, n, over, rooms
         )
         then = time.monotonic()
@@ -153,29 +156,31 @@ class Frontier(Tasks):
         for i in range(0, len(states), 4):
             task, state, cookies, pinned = states[i : i + 4]
             version = self.rows.read_row(
-                "TASK", b"cookies", cookies, _number, 0, int(task), partition
+                "TASK", b"cookies", cookies, read_number, 0, int(task), partition
             )
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version, pinned == 1)
         kills = self._numbers_of("KILLS", blamed, partition)
         refusals = self._numbers_of("REFUSALS", refused, partition)
         lost, fields = set(homeless), iter(batch)
+        proxies = dict(zip(routed[::2], map(int, routed[1::2]), strict=True))
         due = {rid: then + us / 1e6 for rid, us in zip(spaced[::2], spaced[1::2], strict=True)}
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
             attempts, deliveries = 0, 0
             if tries:
                 attempts, deliveries = self.rows.read_row(
-                    "TRIES", rid, tries, _tries, (0, 0), "", partition
+                    "TRIES", rid, tries, read_tries, (0, 0), "", partition
                 )
             kept = whole(record, host)
             more = sequence, kills.get(rid, 0), refusals.get(rid, 0), rid in lost, due.get(rid)
-            claim.requests.append(Claimed(rid, int(task), host, attempts, deliveries, kept, *more))
+            whose = rid, int(task), host, attempts, deliveries, kept
+            claim.requests.append(Claimed(*whose, *more, proxies.get(rid, 0)))
 
     def _numbers_of(self, name: str, flat: list[bytes], partition: int) -> dict[bytes, int]:
         """rid -> number, of a hash whose rows were read as {rid, number, ...}."""
         rows = iter(flat)
         return {
-            rid: self.rows.read_row(name, rid, row, _number, 0, "", partition)
+            rid: self.rows.read_row(name, rid, row, read_number, 0, "", partition)
             for rid, row in zip(rows, rows, strict=True)
         }
 
@@ -336,13 +341,3 @@ class Frontier(Tasks):
                 line.decode() for line in self.store.run("audit", partition, AUDIT_WALK)[1:]
             ]
         return problems
-
-
-def _tries(_: bytes, tries: bytes) -> tuple[int, int]:
-    """Attempts and deliveries."""
-    attempts, deliveries = tries.split(b",")[:2]
-    return int(attempts), int(deliveries)
-
-
-def _number(_: bytes, value: bytes) -> int:
-    return int(value)

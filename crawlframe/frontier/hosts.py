@@ -13,6 +13,7 @@ from crawlframe.frontier.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.keys import Keys
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.rows import Rows
+from crawlframe.proxies.place import host_in
 
 KEYS_PER_SCAN = 1_000  # keys examined by one step of a search for hosts
 MOST_WAITING = 100_000  # requests that are looked at for those of some hosts
@@ -109,7 +110,7 @@ class Hosts:
                 for lane in self._store.redis.sscan_iter(keys("PAUSED", str(task)))
             )
             for lane in chain(lanes, hidden):
-                host = lane.decode(errors="replace").split(":", 2)[-1]
+                host = host_in(lane.decode(errors="replace").split(":", 2)[-1])
                 if host in names:
                     found.add(host)
         return found
@@ -122,10 +123,10 @@ class Hosts:
         for keys in self._store.keys:
             seen: set[bytes] = set()
             start = len(keys("HOST"))
-            for key in self._store.redis.scan_iter(keys.pattern("h:*"), count=KEYS_PER_SCAN):
-                seen.add(key[start:])
-                yield key[start:].decode(errors="replace")
-            for name, _ in self._store.redis.zscan_iter(keys("HOSTS"), count=KEYS_PER_SCAN):
+            found = self._store.redis.scan_iter(keys.pattern("h:*"), count=KEYS_PER_SCAN)
+            waiting = self._store.redis.zscan_iter(keys("HOSTS"), count=KEYS_PER_SCAN)
+            for place in chain((key[start:] for key in found), (name for name, _ in waiting)):
+                name = place.partition(b"|")[0]  # a place or a pair is of this host
                 if name not in seen and not name.startswith(b"@"):
                     seen.add(name)
                     yield name.decode(errors="replace")
@@ -155,7 +156,7 @@ class Hosts:
             for name, due in self._store.redis.zrange(keys("HOSTS"), 0, 0, withscores=True):
                 waited = (int(now) - due) / 1000
                 if waited > 0 and (oldest is None or waited > oldest[1]):
-                    oldest = self._one_of(keys, name.decode(errors="replace")), waited
+                    oldest = host_in(self._one_of(keys, name.decode(errors="replace"))), waited
         return oldest
 
     def _one_of(self, keys: Keys, name: str) -> str:

@@ -41,7 +41,10 @@ KEYS: dict[str, tuple[str, str]] = {
         "operator's delay (ms) and concurrency, op 1 paused by an operator, ou until when these "
         "hold (ms, absent = without end); ro robots known until (ms), rd robots delay (ms), "
         "rw requests that obey robots wait until (ms); ip address at which its fetches are "
-        "counted; v there are PERMITS, until (ms)",
+        "counted; v there are PERMITS, until (ms). Of a pair <host>|<id of a proxy>, the same. "
+        "Of a place <host>|<route>, also: pc where its turn of proxies is; l tier in use, lt when "
+        "a cheaper one is tried, lk how often in vain, lb blocks in a row, lu 1 the next tier is "
+        "due; px proxy of its session, sx how often that was changed",
     ),
     "PERMITS": (
         "permits:.",
@@ -58,6 +61,28 @@ KEYS: dict[str, tuple[str, str]] = {
         "zset of an IP address: host -> earliest time (ms): it waits for the address, not in HOSTS",
     ),
     "PLACED": ("placed", "string 1: the address of some host is known; absent: of none"),
+    "POOL": (
+        "pool",
+        "hash id of a proxy -> msgpack {tier, country, tag, ...}; all that may be used",
+    ),
+    "POOL_VERSION": ("poolversion", "string: names the state of the pool that is in POOL"),
+    "PROXY": (
+        "proxy:.",
+        "hash of a proxy: a requests in flight in this partition, m the most of them (0 = no "
+        "limit), f its failures in a row, fh the host at which the last one was, ok 1 it has "
+        "answered, life as the pool was published",
+    ),
+    "OUT": ("out", "set of proxies that have failed and are not used, until their life changes"),
+    "RINGS": (
+        "rings",
+        "hash choice of proxies -> msgpack {version of the pool, {tier, how many, ...}}",
+    ),
+    "RING": ("ring:.", "zset of a choice of proxies: id -> tier and id"),
+    "BUSY": (
+        "busy:.",
+        "zset of a host: id of a proxy -> when it may be used there (ms): an index of pairs",
+    ),
+    "STALLED": ("stalled", "zset place -> since (ms): its proxies had no free slot over all hosts"),
     "HELD_HOSTS": (
         "held",
         "zset host -> until (ms): parked, paused by an operator, or asked to wait long",

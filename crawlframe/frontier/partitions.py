@@ -17,6 +17,7 @@ from crawlframe.errors import EraChanged, Fenced, FrontierError
 from crawlframe.frontier.call_log import CallLog
 from crawlframe.frontier.keys import Keys
 from crawlframe.frontier.scripts import UNCOUNTED, UNGUARDED, Scripts
+from crawlframe.proxies.place import host_in
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class PartitionedStore:
         self._scripts = Scripts(redis)
 
     def partition_of(self, host: str) -> int:
-        """The number of the partition of a host."""
+        """The number of the partition of a host, or of the host of a place."""
         return _hash_of(host) % self.partitions if self.partitions > 1 else 0
 
     def split(self, things: Iterable[T], host: Callable[[T], str]) -> Iterator[tuple[int, list[T]]]:
@@ -113,7 +114,7 @@ class PartitionedStore:
 
 @lru_cache(maxsize=10_000)  # most links of a page are to hosts seen a moment ago
 def _hash_of(host: str) -> int:
-    return zlib.crc32(host.encode())
+    return zlib.crc32(host_in(host).encode())
 
 
 def pack(value: Any) -> bytes:

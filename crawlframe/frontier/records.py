@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from crawlframe.budgets import HOST_PAGE_LIMIT, PAGE_LIMIT
+from crawlframe.proxies.place import host_in
 from crawlframe.request import Admission
 
 HASHES = 10**9  # hash space of seen URLs: the last 9 digits of a fingerprint choose its bucket
@@ -59,6 +60,7 @@ class Claimed(NamedTuple):
     # Its host or address has a delay, which counts from when it is sent: it must not be before this
     # time.monotonic(). None: there is no delay.
     due: float | None = None
+    proxy: int = 0  # the one of the pool that it goes through; 0: none
 
     @property
     def alone(self) -> bool:
@@ -76,7 +78,10 @@ class Claimed(NamedTuple):
         return ""
 
 
-NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT = range(6)  # kinds of signals
+# Kinds of signals.
+NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT, QUOTA, PROXY_FAILED = range(8)
+ANSWERS = (ANSWERED, QUOTA)  # of hosts that neither refuse nor block
+SURE = 1  # ms of PROXY_FAILED: whatever the host
 
 
 class Signal(NamedTuple):
@@ -84,7 +89,9 @@ class Signal(NamedTuple):
     comes before, from a fetch that has just begun."""
 
     kind: int = NOTHING
-    # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: its age
+    # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: age;
+    # QUOTA, for an answer that allows few more requests: time until the next one; PROXY_FAILED:
+    # SURE, or 0 if the host may be the reason
     ms: float = 0
     address: str = ""  # the IP address that it went to, if the frontier should know of it
 
@@ -249,4 +256,4 @@ def whole(kept: bytes, host: str) -> bytes:
 
 def _name(host: str) -> bytes:
     """A host name as it is encoded in records of its requests."""
-    return b"://" + host.encode()
+    return b"://" + host_in(host).encode()

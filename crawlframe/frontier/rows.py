@@ -132,3 +132,13 @@ def _set_aside(name: bytes, value: bytes) -> SetAside:
         name.decode(errors="backslashreplace"),
         start.decode(errors="backslashreplace"),
     )
+
+
+def read_tries(_: bytes, tries: bytes) -> tuple[int, int]:
+    """Attempts and deliveries."""
+    attempts, deliveries = tries.split(b",")[:2]
+    return int(attempts), int(deliveries)
+
+
+def read_number(_: bytes, value: bytes) -> int:
+    return int(value)

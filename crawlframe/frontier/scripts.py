@@ -22,6 +22,8 @@ HEARING = {"claim", "complete", "permit", "redirect", "release", "retry"}
 def source(verb: str) -> str:
     """The complete Lua text of a verb."""
     parts = [(LUA / "_shared.lua").read_text()]
+    if verb not in READING:
+        parts.append((LUA / "_proxies.lua").read_text())
     if verb in HEARING:
         pace, signals = ((LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals"))
         parts += ["local function define_pace()", pace, "end", signals]
@@ -29,7 +31,8 @@ def source(verb: str) -> str:
         parts.append((LUA / "_guard.lua").read_text())
     if verb not in UNGUARDED | UNCOUNTED:
         parts.append("keep_pulse()")
-    text = "\n".join([*parts, (LUA / f"{verb}.lua").read_text()])
+    parts.append((LUA / f"{verb}.lua").read_text())
+    text = "\n".join(parts)
     return f"{lua_prelude(text)}\n{text}"
 
 
@@ -63,6 +66,7 @@ class Scripts:
     park: Script
     permit: Script
     pin: Script
+    pool: Script
     push: Script
     quarantine: Script
     redirect: Script

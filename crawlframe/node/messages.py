@@ -90,15 +90,15 @@ class WorkerReport(Message, tag="report"):
 
 
 class Beat(Message, tag="beat"):
-    """Worker or steward to master, every second: it is alive, and uses this many bytes of memory.
+    """Child to master, every second: it is alive, and uses this many bytes of memory.
     ``waits``: what its results or chores wait for; "" when they do not."""
 
     memory: int
     waits: str
 
 
-class StewardReady(Message, tag="steward ready"):
-    """Steward to master: its connections are open."""
+class ServiceReady(Message, tag="service ready"):
+    """Steward, or keeper of the browser, to master: it does its work."""
 
 
 class Migrations(Message, tag="tables"):
@@ -153,8 +153,8 @@ class Loaded(Message, tag="loaded"):
 
 FromTemplate = GitBusy | LoadingVersion | ImportingModule | Unsteady | Loaded
 FromWorker = WorkerReady | WorkerReport | SlowCallback | Beat
-FromSteward = StewardReady | Migrations | Beat
-FromChild = FromTemplate | FromWorker | FromSteward
+FromService = ServiceReady | Migrations | Beat
+FromChild = FromTemplate | FromWorker | FromService
 
 
 # -- supervisor -> master: the other side may be of another version -------------------------------

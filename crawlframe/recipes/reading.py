@@ -28,7 +28,7 @@ from crawlframe.recipes.recipe import (
     Rule,
     Select,
 )
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 PartType = TypeVar("PartType", bound=Part)
 

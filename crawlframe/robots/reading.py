@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from multidict import CIMultiDictProxy
 
-from crawlframe.errors import BadUrl, FetchError, PrivateAddress
+from crawlframe.errors import BadUrl, FetchError, PrivateAddress, ProxyFailed
 from crawlframe.links import join
 from crawlframe.robots.rules import MAX_BYTES
 
@@ -70,13 +70,15 @@ async def ask(url: str, hops: int, transfer: Transfer) -> Fetched | Moved:
     following redirects.
 
     Raises PrivateAddress and BadUrl for the first URL: no request of its origin can be sent,
-    whatever its robots.txt says."""
+    whatever its robots.txt says; and ProxyFailed, which says nothing of the origin."""
     try:
         response = await transfer(url)
     except (PrivateAddress, BadUrl) as error:
         if not hops:
             raise
         return Fetched(hops=hops, lost=True, detail=f"it redirects to {url}: {error}")
+    except ProxyFailed:
+        raise
     except FetchError as error:
         return Fetched(hops=hops, reason=error.reason, detail=str(error))
     if response.status not in REDIRECTS:

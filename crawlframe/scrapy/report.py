@@ -9,7 +9,7 @@ from typing import Any
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from crawlframe.porting import META
+from crawlframe.porting import META, NO_PROXY
 from crawlframe.scrapy import components
 from crawlframe.scrapy.reading import ClassSource, Need
 from crawlframe.scrapy.settings import merged
@@ -59,8 +59,8 @@ _ENGINE = frozenset(
 _OTHERS = {
     "scrapy_redis": "requests of scrapy-redis come from a Redis of its own",
     "scrapy_poet": "its page objects are not passed to callbacks; native spiders have page objects",
-    "rotating_proxies": META["proxy"],
-    "rotating_free_proxies": META["proxy"],
+    "rotating_proxies": NO_PROXY,
+    "rotating_free_proxies": NO_PROXY,
 }
 
 
@@ -96,7 +96,8 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
     for key, (file, line) in source.meta_keys.items():
         place = f"{file}:{line}: meta[{key!r}]"
         if key == "proxy" or key.startswith(_BROWSERS):
-            verdict.cannot.append(f"{place}: {META.get(key, META['playwright'])}")
+            problem = NO_PROXY if key == "proxy" else META.get(key, META["playwright"])
+            verdict.cannot.append(f"{place}: {problem}")
         elif key in _IGNORED:
             verdict.but.append(f"{place} is ignored: {_IGNORED[key]}")
     _judge_needs(source.needs, verdict)

@@ -15,7 +15,7 @@ from scrapy.utils.url import url_is_from_any_domain
 from w3lib.http import basic_auth_header
 
 from crawlframe.errors import BadRequest
-from crawlframe.porting import META
+from crawlframe.porting import NO_PROXY
 from crawlframe.request import Request
 
 KEY = "scrapy"  # of our meta
@@ -57,7 +57,7 @@ class Translator:
             ) from None
         meta = {key: value for key, value in given["meta"].items() if key not in SET_BY_SCRAPY}
         if meta.get("proxy"):
-            raise BadRequest(f"request {request.url}: meta['proxy']: {META['proxy']}")
+            raise BadRequest(f"request {request.url}: meta['proxy']: {NO_PROXY}")
         sends = self._cookies and not meta.get("dont_merge_cookies")
         cookies = _cookies(given["cookies"]) if sends and given["cookies"] else {}
         headers = {

@@ -11,7 +11,7 @@ from scrapy.addons import AddonManager
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
 
 from crawlframe.scrapy.crawler import PortedCrawler
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 REDIRECTING = range(300, 400)
 EVERY_STATUS = (*range(100, 200), *range(300, 600))

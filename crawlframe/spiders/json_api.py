@@ -8,10 +8,11 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from crawlframe.errors import SpiderError
+from crawlframe.errors import SpiderError, TokenRefused
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
+from crawlframe.spiders.access_token import AccessToken
 from crawlframe.spiders.jmes_path import JMESPath
 from crawlframe.spiders.next_page import NextPage
 from crawlframe.spiders.results import stream
@@ -27,6 +28,10 @@ class JSONSpider(Spider):
     argument of the task; at a page that is the same as the one before; and at one with a status
     that is handled but not 2xx. A request that the task has made is not made again, so no walk goes
     in a circle.
+
+    An API that gives out tokens: ``token_request`` returns the request that gets one. It is made
+    when the first token is needed, and again when a response has the status 401; the token is
+    neither stored nor sent to other sites.
 
     Raises SpiderError when a class with a wrong path is defined."""
 
@@ -59,6 +64,29 @@ class JSONSpider(Spider):
     def request_headers(self) -> Mapping[str, str]:
         """Return the headers of the first requests; those of the following pages are the same."""
         return {"Accept": "application/json"}
+
+    def token_request(self) -> Request | None:
+        """Return the request that gets a token; None: the API needs none."""
+        return None
+
+    def read_token(self, response: Response) -> str:
+        """Return the token of the response to ``token_request``: by default its
+        ``access_token``."""
+        data = response.json()
+        token = data.get("access_token") if isinstance(data, dict) else None
+        if not isinstance(token, str):
+            raise TokenRefused(f"{response.url}: there is no access_token; override read_token")
+        return token
+
+    def token_headers(self, token: str) -> Mapping[str, str]:
+        """Return the headers that carry a token."""
+        return {"Authorization": f"Bearer {token}"}
+
+    def _layers(self) -> tuple[Any, ...]:
+        """The layers around the downloads of this object, inside of those of its class."""
+        if type(self).token_request is JSONSpider.token_request:
+            return ()
+        return (AccessToken(self),)
 
     def parse_item(self, response: Response, item: Any) -> Any:
         """Called with each item; yields items and Requests. By default the item itself."""

@@ -19,7 +19,8 @@ from crawlframe.links import join
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.rules import Rules, origin_of, read_text
-from crawlframe.spider import Spider, SpiderSettings, read_settings
+from crawlframe.spider import Spider, read_settings
+from crawlframe.spider_settings import SpiderSettings
 from crawlframe.spiders.sitemap_file import (
     MAX_BYTES,
     MAX_LENGTH,

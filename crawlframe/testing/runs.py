@@ -17,12 +17,15 @@ from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
 from crawlframe.fetch.send_time import SendTime
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider, SpiderSettings
+from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 from crawlframe.task_life import Summary
 from crawlframe.testing.inputs import URL
 from crawlframe.testing.result import Result
+from crawlframe.testing.saved_body import saved
 from crawlframe.testing.trial import Trial
 
 Download = Callable[[Request], Response | Awaitable[Response]]
@@ -87,7 +90,12 @@ def run(
     if isinstance(request, Request) and callback is not None:
         request = request.replace(callback=_name(callback))
     given = Given(download, knows_targets=not isinstance(got, Response))
-    trial = Trial(spider, given, arguments, middlewares=middlewares, pipelines=pipelines)
+    trial = Trial(
+        *(spider, given, arguments),
+        middlewares=middlewares,
+        pipelines=pipelines,
+        tokens=isinstance(got, Request),
+    )
     return trial.run(request, attempts)
 
 
@@ -111,6 +119,8 @@ class Given(Downloader):
         check: Check | None = None,
         trail: Trail | None = None,
         send_time: SendTime | None = None,
+        rid: bytes = b"",
+        proxy: Proxy | None = None,
     ) -> Response:
         """Raises Redirected instead of returning a redirect, and FetchError for one that is not
         followed, as a Downloader does."""
@@ -134,6 +144,8 @@ class Given(Downloader):
 
         limits = limits_of(request, settings)
         await Journey(request, limits, {}, None, allowed, trail=trail).run(transfer)
+        if request.options.save and response.ok and response.file is None:
+            response.file, response.body = saved(response, request.options.save), b""
         return response
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.middlewares import Middlewares
+from crawlframe.fetch.middlewares import Middlewares, layers_of
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
 from crawlframe.node.worker.failures import authors_part
@@ -16,6 +16,7 @@ from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pipelines import Pipelines
 from crawlframe.request import Request
 from crawlframe.spider import Spider, build, describe
+from crawlframe.spiders.access_token import AccessToken
 from crawlframe.task_life import Summary
 from crawlframe.testing.one_task import OneTask
 from crawlframe.testing.result import Result
@@ -35,8 +36,10 @@ class Trial:
         middlewares: bool = True,
         pipelines: bool = True,
         settings: Settings | None = None,
+        tokens: bool = True,
     ) -> None:
-        """Raises SpiderError if a node would refuse the spider."""
+        """``tokens``: a token is asked for if the spider needs one. Raises SpiderError if a node
+        would refuse the spider."""
         self._object = None if isinstance(spider, type) else spider
         self._kind = spider if isinstance(spider, type) else type(spider)
         describe(self._kind)
@@ -44,6 +47,7 @@ class Trial:
         self._spec = TaskSpec(1, self._kind.name, arguments or {}, 0)
         self._with_middlewares = middlewares
         self._with_pipelines = pipelines
+        self._with_tokens = tokens
         self._settings = settings or Settings()
         self._failures: list[BaseException] = []
         self._crawl: TaskCrawl | None = None
@@ -97,6 +101,10 @@ class Trial:
                 setattr(self._object, name, getattr(spider, name))
             spider = self._object
         middlewares = self._kind.middlewares if self._with_middlewares else ()
+        layers = layers_of(spider)
+        if not self._with_tokens:
+            layers = tuple(one for one in layers if not isinstance(one, AccessToken))
+        middlewares = (*middlewares, *layers)
         return TaskCrawl.of(
             spec,
             spider,

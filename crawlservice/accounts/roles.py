@@ -39,12 +39,14 @@ OPERATOR = (
     "view_delivery",
     "view_rowdelivery",
     "view_action",
+    "view_proxy",
+    "view_proxysource",
 )
 ADMINISTRATOR = (
     *OPERATOR,
     *(
         f"{verb}_{name}"
-        for name in ("webhook", "alerttarget", "export", "user")
+        for name in ("webhook", "alerttarget", "export", "proxy", "proxysource", "user")
         for verb in ("add", "change", "delete")
     ),
     "view_user",
@@ -77,7 +79,8 @@ TOLD: dict[str, _StrPromise] = {
         "alerts, reads the journal"
     ),
     "administrator": _(
-        "administrator: also manages users, webhooks, exports and alert targets, deletes tasks"
+        "administrator: also manages users, webhooks, exports, proxies and alert targets, deletes "
+        "tasks"
     ),
     SUPERUSER: _("superuser: everything"),
 }

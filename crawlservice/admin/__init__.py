@@ -1,7 +1,7 @@
 """The admin: tasks with their progress and actions; schedules, recipes, webhooks and exports;
 alerts, their rules, targets and messages; pages, items, hosts, nodes, robots.txt, events, eras and
 the journal, read-only; rows on their way to other databases; users with their roles; tokens;
-credentials of hosts."""
+credentials of hosts; proxies."""
 
 from crawlservice.admin import (
     alertmessages,
@@ -17,6 +17,7 @@ from crawlservice.admin import (
     ledger,
     nodes,
     people,
+    proxies,
     recipes,
     robots,
     rowdeliveries,
@@ -29,6 +30,7 @@ from crawlservice.admin import (
 
 __all__ = (
     "alertmessages", "alertrules", "alerts", "alerttargets", "credentials", "deliveries", "exports",
-    "hosts", "items", "journal", "ledger", "nodes", "people", "recipes", "robots", "rowdeliveries",
+    "hosts", "items", "journal", "ledger", "nodes", "people", "proxies", "recipes", "robots",
+    "rowdeliveries",
     "runs", "schedules", "tasks", "tokens", "webhooks",
 )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -12,10 +11,9 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.moments import moment_of
-from crawlservice.tasks.row_times import last_before
+from crawlservice.tasks.row_times import all_before, none_before
 
 SINCE, UNTIL = "since", "until"
-LEAP = timedelta(minutes=5)  # by how much a row with a lower number may be younger
 
 
 class Created(admin.ListFilter):
@@ -42,10 +40,10 @@ class Created(admin.ListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         since, until = (moment_of(self.used_parameters.get(name)) for name in (SINCE, UNTIL))
         if since is not None:
-            first = last_before(self._model, since - LEAP)
+            first = all_before(self._model, since)
             queryset = queryset.filter(pk__gt=first, created_at__gte=since)
         if until is not None:
-            last = last_before(self._model, until + LEAP)
+            last = none_before(self._model, until)
             queryset = queryset.filter(pk__lte=last, created_at__lt=until)
         return queryset
 

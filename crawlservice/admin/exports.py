@@ -27,7 +27,7 @@ from crawlservice.admin.lookups import DeclaredLookups
 from crawlservice.display import badge, label_chips, moment, pretty, task_link
 from crawlservice.exports import changes
 from crawlservice.exports.definition import BadExport
-from crawlservice.exports.source import left
+from crawlservice.exports.source import left, with_newest
 from crawlservice.exports.states import state_of
 from crawlservice.models import Export, ExportFile
 
@@ -62,7 +62,7 @@ class ExportAdmin(DeclaredLookups):
     form = ExportForm
     conditional_fields = CONDITIONS
     list_display = (
-        "name", "state", "left_rows", "shown_problem", "scope", "place", "shown_rows",
+        "name", "state", "reached", "shown_problem", "scope", "place", "shown_rows",
         "short_batch", "sent_at", "control",
     )  # fmt: skip
     list_fullwidth = True
@@ -75,6 +75,9 @@ class ExportAdmin(DeclaredLookups):
         view = self.admin_site.admin_view(self.control_page)
         name = "crawlservice_export_control"
         return [path("<int:pk>/control/", view, name=name), *super().get_urls()]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Export]:
+        return with_newest(super().get_queryset(request))
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
@@ -119,8 +122,12 @@ class ExportAdmin(DeclaredLookups):
 
     def save_model(self, request: HttpRequest, obj: Export, form: Any, change: bool) -> None:
         if change:
-            if changes.change(obj, form.definition):
-                record("change export", **by(request), export=obj.name, fields=form.changed_data)
+            try:
+                if changes.edit(obj, form.definition):
+                    fields = form.changed_data
+                    record("change export", **by(request), export=obj.name, fields=fields)
+            except CrawlframeError as error:  # the file has named it meanwhile
+                messages.error(request, str(error))
             return
         begin = form.cleaned_data["begin"]
         row, secret = changes.add(form.definition, begin, user_id=request.user.pk)
@@ -175,6 +182,11 @@ class ExportAdmin(DeclaredLookups):
     @admin.display(description=_("target"))
     def shown_target(self, export: Export) -> SafeString:
         return pretty(export.target)
+
+    @admin.display(description=_("position"), ordering="position")
+    def reached(self, export: Export) -> str:
+        """Counting the rows of each would take too long in a list."""
+        return f"{export.position:,} / {export.newest:,}"  # type: ignore[attr-defined]
 
     @admin.display(description=_("left"))
     def left_rows(self, export: Export) -> str:

@@ -12,8 +12,8 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.created import Created
@@ -22,7 +22,7 @@ from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RecentLabel, RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.search import SearchedList, latest
 from crawlservice.display import pretty, task_link
-from crawlservice.models import Item, Page
+from crawlservice.models import Item, Page, PageFile
 
 SHORT = 160  # characters of an item in the list
 
@@ -53,7 +53,7 @@ class ItemAdmin(ReadOnly):
     search_fields = ("data",)
     search_help_text = _("Text, or field:text")
     fields = (
-        "task_number", "shown_data", "page", "ordinal", "version", "created_at", "rid",
+        "task_number", "shown_data", "page", "files", "ordinal", "version", "created_at", "rid",
     )  # fmt: skip
     readonly_fields = fields
 
@@ -88,6 +88,18 @@ class ItemAdmin(ReadOnly):
             return "-"
         place = reverse("admin:crawlservice_page_change", args=[page.pk])
         return format_html('<a class="cf-link" href="{}">{}</a>', place, page.url)
+
+    @admin.display(description=_("files of the page"))
+    def files(self, item: Item) -> SafeString | str:
+        page = Page.objects.only("pk").filter(rid=item.rid).first()
+        rows = PageFile.objects.select_related("file").filter(rid=item.rid) if page else ()
+        links = [
+            (reverse("admin:crawlservice_page_file", args=[page.pk, row.file_id]), row.url)
+            for row in rows
+            if page is not None
+        ]
+        text = '<a class="cf-link" href="{}">{}</a>'
+        return format_html_join(mark_safe("<br>"), text, links) or "-"
 
 
 def search(rows: QuerySet[Any], text: str, request: HttpRequest) -> QuerySet[Any]:

@@ -19,7 +19,7 @@ class LabelsField(forms.CharField):
     def __init__(self, **kwargs: Any) -> None:
         kwargs |= {
             "required": False,
-            "label": _("labels"),
+            "label": _("Labels"),
             "help_text": _("one per line, such as domain=news; tasks are found by them"),
             "widget": UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false"}),
         }

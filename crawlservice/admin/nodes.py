@@ -7,12 +7,15 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import display_for_value
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.keyset import KeysetList
@@ -95,6 +98,7 @@ class GenerationAdmin(ReadOnly):
     )  # fmt: skip
     readonly_fields = fields
     actions = ("forget",)
+    change_form_outer_before_template = "admin/crawlservice/generation/offline.html"
 
     version = _of_node("version", _("code version"))
     candidate = _of_node("candidate", _("candidate"))
@@ -123,6 +127,29 @@ class GenerationAdmin(ReadOnly):
 
     def has_forget_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("crawlservice.forget_generation")
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(require_POST(self.forget_one))
+        own = path("<int:pk>/forget/", view, name="crawlservice_generation_forget")
+        return [own, *super().get_urls()]
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        context = {**(extra_context or {}), "may_forget": self.has_forget_permission(request)}
+        page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
+        return page
+
+    def forget_one(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """The button on the page of a node that is offline."""
+        if not self.has_forget_permission(request):
+            raise PermissionDenied
+        self.forget(request, Generation.objects.filter(pk=pk))
+        return HttpResponseRedirect(reverse("admin:crawlservice_generation_changelist"))
 
     @admin.action(description=_("Forget selected offline nodes"), permissions=["forget"])
     def forget(self, request: HttpRequest, chosen: QuerySet[Generation]) -> None:

@@ -1,4 +1,5 @@
-"""The page of one request that ended: what was sent and received, its outcome, and its retry."""
+"""The page of one request that ended: what was sent and received, its outcome, the files that it
+has saved, and its retry."""
 
 from __future__ import annotations
 
@@ -9,22 +10,27 @@ from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import CrawlframeError, StoreError
 from crawlframe.program import command
 from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.steering import retry_some
-from crawlservice.models import ErrorGroup, Page, Task
+from crawlservice.files import download
+from crawlservice.models import ErrorGroup, Page, PageFile, Task
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
-    name = "crawlservice_page_retry"
-    return [path("<int:pk>/retry/", site.admin_view(retry), name=name)]
+    name = "crawlservice_page_{}".format
+    return [
+        path("<int:pk>/retry/", site.admin_view(retry), name=name("retry")),
+        path("<int:pk>/files/<slug:sha256>/", site.admin_view(saved_file), name=name("file")),
+    ]
 
 
 def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
@@ -41,12 +47,27 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "page": row,
         "task": row.task,
         "failed": failed,
+        "files": PageFile.objects.select_related("file").filter(rid=row.rid),
         "group": _group(row),
         "shell": shell_command(row.url, row.task.spider),
         "may_retry": failed and steers and row.task.state not in Task.ACTIVE,
         "wait_for_end": failed and steers and row.task.state in Task.ACTIVE,
     }
     return TemplateResponse(request, "admin/crawlservice/request.html", context)
+
+
+@require_safe
+def saved_file(request: HttpRequest, pk: int, sha256: str) -> HttpResponseBase:
+    """The download of a file that the request has saved."""
+    if not request.user.has_perm("crawlservice.view_page"):
+        raise PermissionDenied
+    rows = PageFile.objects.select_related("file").filter(rid=_row(pk).rid)
+    found = get_object_or_404(rows, file=sha256)
+    try:
+        return download.answer(found)
+    except StoreError as error:
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:crawlservice_page_change", args=[pk]))
 
 
 @require_POST

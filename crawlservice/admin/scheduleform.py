@@ -16,7 +16,8 @@ from django.utils.translation import gettext as _
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.overrides import overridden
 from crawlframe.secret import masked
-from crawlframe.spider import SpiderInfo, SpiderSettings
+from crawlframe.spider import SpiderInfo
+from crawlframe.spider_settings import SpiderSettings
 from crawlservice.admin.argumentform import PREFIX, argument_fields, filled_in, is_untouched
 from crawlservice.admin.labelfield import LabelsField
 from crawlservice.admin.settingfields import clean_settings, setting_fields

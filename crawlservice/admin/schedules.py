@@ -54,6 +54,7 @@ class ScheduleAdmin(Owner):
     actions = ("enable", "disable", "run")
     actions_submit_line = ("save_and_run",)
     readonly_fields = ("next_times", "told_arguments")
+    change_form_outer_before_template = "admin/crawlservice/schedule/problem.html"
     change_form_outer_after_template = "admin/crawlservice/schedule/after.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Schedule]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -21,9 +22,11 @@ from crawlservice.admin.runs import in_zone, zone_of
 from crawlservice.models import WHY, Schedule
 from crawlservice.scheduling.timing_words import in_words
 from crawlservice.tasks import error_groups, spider_runs, spider_switch
+from crawlservice.tasks.spider_runs import SpiderRun
 
 SCHEDULES = 50  # shown of a spider
 ERRORS = 10  # groups of errors shown
+TONES = ("primary", "warn", "good", "muted", "bad")  # of the fields of a chart
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
@@ -74,6 +77,7 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
         "is_fullwidth": "1",
         "spider": spider,
         "runs": runs,
+        "covered": _covered(runs),
         "groups": error_groups.latest(spider=name, count=ERRORS).groups,
         "most_runs": spider_runs.RUNS,
         "schedules": _schedules(name),
@@ -105,6 +109,17 @@ def _switch(request: HttpRequest, name: str) -> HttpResponse:
     except CrawlframeError as error:
         messages.error(request, str(error))
     return HttpResponseRedirect(reverse("admin:spider", args=[name]))
+
+
+def _covered(runs: Sequence[SpiderRun]) -> dict[str, str]:
+    """The chart of the coverage: its series, their labels and colours, each separated by bars."""
+    names = spider_runs.covered_fields(runs)
+    series = [spider_runs.coverage_series(name) for name in names]
+    return {
+        "series": "|".join(series),
+        "labels": "|".join(one.partition(" ")[2] or "–" for one in series),
+        "tones": "|".join(TONES[: len(names)]),
+    }
 
 
 def _schedules(name: str) -> list[dict[str, Any]]:

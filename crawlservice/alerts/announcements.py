@@ -1,7 +1,8 @@
 """Announcements: makes the messages that rules have to send, each once.
 
 Messages, and the notices that they were made, are written in one transaction that has locked the
-rule. So a leader that dies has written both or nothing, and of two leaders only one writes."""
+rule and its targets. So a leader that dies has written both or nothing, and of two leaders only one
+writes. A target gets an alert once, however many of its rules report it."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from crawlservice.models import (
     Alert,
     AlertMessage,
     AlertNotice,
+    AlertReport,
     AlertRule,
     AlertTarget,
     Severity,
@@ -45,7 +47,8 @@ def _announce(number: int, now: datetime) -> None:
     if rule is None:
         return
     alerts = {alert.pk: alert for alert in Alert.objects.filter(OPEN)}
-    targets = list(rule.targets.filter(enabled=True))
+    chosen = AlertTarget.objects.filter(pk__in=rule.targets.filter(enabled=True).values("pk"))
+    targets = list(chosen.select_for_update(no_key=True).order_by("pk"))  # two rules may share one
     if not targets:  # reported when there is one
         return
     for batch in _batches(rule, alerts, now):
@@ -79,25 +82,63 @@ def _write(
     alerts: Mapping[int, Alert],
     now: datetime,
 ) -> None:
-    new, again, over = (
-        [alerts[pk] for pk in part] for part in (batch.new, batch.again, batch.over)
+    messages, reports = [], []
+    for target in targets:
+        part = _untold(rule, target, batch, now)
+        if not (part.new or part.again or part.over):
+            continue
+        messages.append(_message(rule, target, part, alerts, now))
+        told = {**dict.fromkeys((*part.new, *part.again), False), **dict.fromkeys(part.over, True)}
+        reports += [
+            AlertReport(target=target, alert_id=number, reported_at=now, over=over)
+            for number, over in told.items()
+        ]
+    AlertMessage.objects.bulk_create(messages)
+    AlertReport.objects.bulk_create(
+        reports,
+        update_conflicts=True,
+        unique_fields=["target", "alert"],
+        update_fields=["reported_at", "over"],
     )
-    title, text, content = wording.message(batch.kind, new, again, over)
-    content |= {"rule": rule.name, "numbers": [*batch.new, *batch.again, *batch.over]}
-    severity = Severity(max(alert.severity for alert in [*new, *again, *over]))
-    AlertMessage.objects.bulk_create([
-        AlertMessage(
-            target=target, rule=rule, kind=batch.kind, severity=severity, title=title,
-            text=text, content=content, created_at=now, next_at=now,
-        )
-        for target in targets
-    ])  # fmt: skip
     AlertNotice.objects.bulk_create(
-        [AlertNotice(rule=rule, alert=alert, reported_at=now) for alert in new],
+        [AlertNotice(rule=rule, alert_id=number, reported_at=now) for number in batch.new],
         ignore_conflicts=True,
     )
-    AlertNotice.objects.filter(rule=rule, alert__in=again).update(reported_at=now)
+    AlertNotice.objects.filter(rule=rule, alert__in=batch.again).update(reported_at=now)
     _finish(rule, batch.over)
+
+
+def _untold(rule: AlertRule, target: AlertTarget, batch: Batch, now: datetime) -> Batch:
+    """What of it no other rule has reported to this target."""
+    numbers = [*batch.new, *batch.again, *batch.over]
+    known = AlertReport.objects.filter(target=target, alert__in=numbers)
+    told = {pk: (at, over) for pk, at, over in known.values_list("alert", "reported_at", "over")}
+    recent = now - timedelta(hours=rule.repeat_hours)
+    return Batch(
+        batch.kind,
+        [number for number in batch.new if number not in told],
+        [number for number in batch.again if number not in told or told[number][0] <= recent],
+        [number for number in batch.over if number not in told or not told[number][1]],
+    )
+
+
+def _message(
+    rule: AlertRule, target: AlertTarget, part: Batch, alerts: Mapping[int, Alert], now: datetime
+) -> AlertMessage:
+    new, again, over = ([alerts[pk] for pk in pks] for pks in (part.new, part.again, part.over))
+    title, text, content = wording.message(part.kind, new, again, over)
+    content |= {"rule": rule.name, "numbers": [*part.new, *part.again, *part.over]}
+    return AlertMessage(
+        target=target,
+        rule=rule,
+        kind=part.kind,
+        severity=Severity(max(alert.severity for alert in [*new, *again, *over])),
+        title=title,
+        text=text,
+        content=content,
+        created_at=now,
+        next_at=now,
+    )
 
 
 def _finish(rule: AlertRule, numbers: Iterable[int]) -> None:

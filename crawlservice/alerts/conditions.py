@@ -1,5 +1,5 @@
 """Conditions: finds all that are there now. A condition is one function of the table, which gets a
-View and yields a Finding for each thing that has it."""
+View and yields a Finding for each thing that has it, and Unknown where that cannot be found out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from itertools import islice
 from redis import RedisError
 
 from crawlframe.errors import FrontierError
-from crawlservice.alerts import hosts, nodes, quality, schedules, servers, tasks
-from crawlservice.alerts.finding import MOST, Finding, View
+from crawlservice.alerts import deliveries, hosts, nodes, quality, schedules, servers, tasks
+from crawlservice.alerts.finding import MOST, Finding, Unknown, View
 
 log = logging.getLogger(__name__)
 
-Condition = Callable[[View], Iterable[Finding]]
+Condition = Callable[[View], Iterable[Finding | Unknown]]
 
 CONDITIONS: dict[str, Condition] = {
     "task_failed": tasks.failed,
@@ -33,18 +33,20 @@ CONDITIONS: dict[str, Condition] = {
     "schedule_missed": schedules.missed,
     "redis_memory": servers.redis_memory,
     "quality": quality.failed,
+    "delivery": deliveries.failing,
 }
 
 
-def find(view: View, silent_since: Mapping[int, datetime]) -> dict[str, list[Finding]]:
-    """What is there now, by condition. A condition that Redis did not answer for is missing: it is
-    unknown whether it is there. ``no_leader`` is not, because a leader asks. Raises
-    django.db.Error."""
-    found: dict[str, list[Finding]] = {"no_leader": []}
+def find(view: View, silent_since: Mapping[int, datetime]) -> dict[str, list[Finding | Unknown]]:
+    """What is there now, by condition; MOST subjects of each, and Unknown if there are more. A
+    condition that Redis did not answer for is missing: it is unknown whether it is there.
+    ``no_leader`` is not, because a leader asks. Raises django.db.Error."""
+    found: dict[str, list[Finding | Unknown]] = {"no_leader": []}
     silent: Condition = partial(tasks.silent, since=silent_since)
     for kind, condition in {**CONDITIONS, "silent": silent}.items():
         try:
-            found[kind] = [*islice(condition(view), MOST)]
+            some = [*islice(condition(view), MOST + 1)]
+            found[kind] = some if len(some) <= MOST else [*some[:MOST], Unknown()]
         except (RedisError, FrontierError) as error:
             log.warning("whether there is %s is unknown: %s", kind, error)
     return found

@@ -11,7 +11,7 @@ from crawlframe.frontier import Counts, Frontier
 from crawlservice.alerts.kinds import HYSTERESIS
 from crawlservice.models import Severity
 
-MOST = 500  # open alerts of one condition
+MOST = 500  # subjects of one condition in a look
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,14 @@ class Finding:
     host: str = ""
     task: int | None = None
     severity: Severity | None = None  # None: that of its kind
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """It is unknown whether ``subject`` has the condition, so its open alert stays; None: whether
+    any other one has it."""
+
+    subject: str | None = None
 
 
 @dataclass(frozen=True)

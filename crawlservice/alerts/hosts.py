@@ -11,7 +11,7 @@ from crawlservice.models import HELD, Host
 
 def held(view: View) -> Iterator[Finding]:
     """Hosts that block, or have asked for a long wait."""
-    for host in Host.objects.filter(HELD).order_by("pk")[:MOST]:
+    for host in Host.objects.filter(HELD).order_by("pk")[: MOST + 1]:
         until = host.held_until and host.held_until.isoformat()
         facts = {"host": host.name, "number": host.pk, "why": host.held_why, "until": until}
         since = host.held_since or view.now

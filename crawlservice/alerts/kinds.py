@@ -61,10 +61,16 @@ KINDS: dict[str, Kind] = {
         Kind("node_gone", _("node offline"), Severity.SEVERE),
         Kind("task_failed", _("task failed"), Severity.SEVERE),
         Kind("quality", _("quality of items"), Severity.SEVERE),
-        Kind("silent", _("silent task"), Severity.SEVERE, Threshold(10, _MINUTES, 1, 10_080)),
+        Kind("silent", _("silent task"), Severity.SEVERE, Threshold(10, _MINUTES, 0.5, 10_080)),
         Kind("schedule", _("schedule cannot start"), Severity.SEVERE),
         Kind("schedule_missed", _("start missed"), Severity.WARNING),
         Kind("code_refused", _("code refused"), Severity.SEVERE),
+        Kind(
+            "delivery",
+            _("items not delivered"),
+            Severity.SEVERE,
+            Threshold(1, _MINUTES, 0.1, 10_080),
+        ),
         Kind("disk", _("disk nearly full"), Severity.SEVERE, Threshold(90, _PERCENT, 1, 100)),
         Kind(
             "redis_memory",

@@ -70,9 +70,10 @@ def look(now: datetime) -> bool:
     minutes = (now - checked).total_seconds() / 60
     if minutes < floors["no_leader"] or not _has_work():
         return False
-    finding = Finding("no_leader", "", checked, {"why": _why()}, round(minutes, 1))
-    state.record({"no_leader": [finding]}, floors, now)
-    return True
+    why = _why()
+    finding = Finding("no_leader", "", checked, {"why": why}, round(minutes, 1))
+    state.record({"no_leader": [finding] if why else []}, floors, now)
+    return bool(why)
 
 
 def _has_work() -> bool:
@@ -81,9 +82,12 @@ def _has_work() -> bool:
 
 
 def _why() -> str:
-    """A word: redis does not answer, it belongs to an other installation, or there are no nodes."""
+    """A word: redis does not answer, it belongs to an other installation, or there are no nodes;
+    "" if a node leads, but looks for no alerts, since it is of an older release."""
     try:
-        frontier().store.redis.ping()
+        store = frontier().store
+        if store.redis.exists(f"{store.keys[0].prefix}:steward"):
+            return ""
     except OtherInstallation:
         return "other"
     except (RedisError, CrawlframeError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,11 +15,13 @@ from crawlservice.alerts.kinds import KINDS
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, Schedule, Severity
 from crawlservice.monitoring.ttl_cache import ttl_cache
+from crawlservice.quality.verdict import QUALITY
 
 LOOKED_AT = 500  # open alerts
 LISTED = 5  # of one condition
 NEXT = 5  # next schedules shown
 STALE = timedelta(seconds=30)  # since the last look: from then on it says nothing of now
+OUTCOMES = ("task_failed", "task_errors")  # conditions of how a task ended
 TONES = {Severity.SEVERE: "bad", Severity.WARNING: "warn", Severity.NOTICE: "muted"}
 
 
@@ -91,7 +93,7 @@ def snapshot() -> Needs:
     silenced = [alert for alert in alerts if alert.silenced_until and alert.silenced_until > now]
     acknowledged = Alert.objects.filter(OPEN, acknowledged_at__isnull=False).exclude(quiet).count()
     hidden = {alert.pk for alert in silenced}
-    shown = [a for a in alerts if a.pk not in hidden and a.acknowledged_at is None]
+    shown = [a for a in _distinct(alerts) if a.pk not in hidden and a.acknowledged_at is None]
     checked = state.checked_at()
     return Needs(
         _groups(shown),
@@ -102,6 +104,22 @@ def snapshot() -> Needs:
         len(alerts) > LOOKED_AT,
         [*Schedule.objects.filter(enabled=True, next_at__isnull=False).order_by("next_at")[:NEXT]],
     )
+
+
+def _distinct(alerts: Sequence[Alert]) -> list[Alert]:
+    """Without those that say of a task only that its quality failed, which another one says."""
+    tasks = {_fact(alert, "task") for alert in alerts if alert.kind == "quality"}
+    return [
+        alert
+        for alert in alerts
+        if alert.kind not in OUTCOMES
+        or _fact(alert, "task") not in tasks
+        or not str(_fact(alert, "reason")).startswith(QUALITY)
+    ]
+
+
+def _fact(alert: Alert, name: str) -> Any:
+    return alert.facts.get(name) if isinstance(alert.facts, dict) else None
 
 
 def _groups(alerts: Iterable[Alert]) -> list[Group]:

@@ -14,7 +14,7 @@ LONGEST = 300  # characters of a problem
 
 def gone(view: View) -> Iterator[Finding]:
     """Nodes that died, and have neither come back nor been forgotten."""
-    for life in lives.offline()[:MOST]:
+    for life in lives.offline()[: MOST + 1]:
         facts = {"node": life.node, "generation": life.pk, "requests": life.given_back}
         yield Finding("node_gone", life.node, life.ended_at or view.now, facts)
 
@@ -53,4 +53,4 @@ def _living(view: View) -> Iterator[NodeInfo]:
     for info in sorted(view.frontier.leases.nodes(), key=lambda info: info.generation):
         if info.lease_left > 0 and not info.leaving:
             found[info.node] = info
-    yield from list(found.values())[:MOST]
+    yield from list(found.values())[: MOST + 1]

@@ -17,7 +17,7 @@ RECENT = timedelta(days=2)  # after which a missed start is history
 def cannot_start(view: View) -> Iterator[Finding]:
     """Enabled schedules whose last start failed."""
     rows = Schedule.objects.filter(enabled=True).exclude(problem="").order_by("pk")
-    for schedule in rows.defer("arguments")[:MOST]:
+    for schedule in rows.defer("arguments")[: MOST + 1]:
         problem = schedule.problem.partition("\n")[0][:LONGEST]
         yield _of("schedule", schedule, schedule.problem_since or view.now, problem=problem)
 
@@ -31,7 +31,7 @@ def missed(view: View) -> Iterator[Finding]:
         due_at__gt=view.now - RECENT,
         schedule__enabled=True,
     )
-    for run in rows.select_related("schedule").order_by("schedule", "due_at")[:MOST]:
+    for run in rows.select_related("schedule").order_by("schedule", "due_at")[: MOST + 1]:
         yield _of("schedule_missed", run.schedule, run.due_at, due=run.due_at.isoformat())
 
 

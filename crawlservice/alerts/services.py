@@ -6,11 +6,12 @@ webhooks: to public addresses, without redirects."""
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import unquote_plus
 
 import orjson
 import requests
@@ -45,7 +46,7 @@ SCHEMES = frozenset({
     "twilio", "victorops", "webex", "wecombot", "workflow", "workflows", "wxteams", "zulip",
 })  # fmt: skip
 # A path of this machine, which the service would read and send.
-REFUSED_OPTIONS = frozenset({"template", "file", "attach", "avatar_file"})
+REFUSED_OPTIONS = frozenset({"template", "file", "attach", "avatar_file", "keyfile"})
 # Where services that answer 200 to everything say that they have refused a message.
 CODES = ("errcode", "code", "StatusCode")
 JSON_TELLS = frozenset({"dingtalk", "feishu", "lark", "wecombot"})
@@ -64,8 +65,7 @@ def check(address: str) -> None:
     scheme = _scheme(plugin)
     if scheme not in SCHEMES:
         raise BadRule(f"{scheme}:// is not among the services that can be used here", "address")
-    given = {name.lower() for name, _ in parse_qsl(urlsplit(address).query)}
-    if refused := sorted(given & REFUSED_OPTIONS):
+    if refused := sorted(_options(address) & REFUSED_OPTIONS):
         raise BadRule(f"the option {refused[0]} of an address cannot be used", "address")
 
 
@@ -175,6 +175,12 @@ def _plugin(address: str) -> Any:
             "the web and all nodes"
         )
     return apprise.Apprise.instantiate(address, asset=_asset(), suppress_exceptions=True)
+
+
+def _options(address: str) -> set[str]:
+    """Their names, as apprise reads them."""
+    parts = re.split("[?&;]", address)[1:]
+    return {unquote_plus(part.partition("=")[0]).strip().lower() for part in parts}
 
 
 def _scheme(plugin: Any) -> str:

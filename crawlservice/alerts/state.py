@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import record as journal
-from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.finding import Finding, Unknown
 from crawlservice.alerts.kinds import KINDS
 from crawlservice.models import HOST, OPEN, SPIDER, Alert, Installation, Label
 from crawlservice.models.alert import SUBJECT
@@ -30,17 +30,21 @@ class AlertResolved(CrawlframeError):
 
 
 def record(
-    found: Mapping[str, Iterable[Finding]], least: Mapping[str, float], now: datetime
+    found: Mapping[str, Iterable[Finding | Unknown]], least: Mapping[str, float], now: datetime
 ) -> None:
     """Opens alerts for what is new, renews those that last, and resolves those of the conditions in
     ``found`` that are over. A value opens an alert only from ``least`` on. In any process; two at
     once open an alert once. Raises django.db.Error."""
     open_ = {(a.kind, a.subject): a for a in Alert.objects.filter(OPEN, kind__in=[*found])}
     new: list[Finding] = []
-    changed: list[Alert] = []
+    changed: list[tuple[Alert, Finding]] = []
     there: set[tuple[str, str]] = set()
+    unknown: set[tuple[str, str | None]] = set()
     for kind, findings in found.items():
         for finding in findings:
+            if isinstance(finding, Unknown):
+                unknown.add((kind, finding.subject))
+                continue
             key = kind, finding.subject[:SUBJECT]
             alert = open_.get(key)
             if key in there:
@@ -48,16 +52,23 @@ def record(
             there.add(key)
             if alert is not None:
                 if _renew(alert, finding):
-                    changed.append(alert)
+                    changed.append((alert, finding))
             elif finding.value is None or finding.value >= least.get(kind, finding.value):
                 new.append(finding)
-    if changed:
-        Alert.objects.bulk_update(changed, ["facts", "value", "severity"])
-    gone = [alert.pk for key, alert in open_.items() if key not in there]
+    labels = _labels([*new, *(finding for _alert, finding in changed)])
+    for alert, finding in changed:  # it may be of another task now
+        alert.labels = labels.get(finding.task or 0, {})
+    Alert.objects.bulk_update(
+        [alert for alert, _finding in changed], ["facts", "value", "severity", "labels"]
+    )
+    gone = [
+        alert.pk
+        for key, alert in open_.items()
+        if key not in there and unknown.isdisjoint({key, (alert.kind, None)})
+    ]
     if gone:
         Alert.objects.filter(OPEN, pk__in=gone).update(resolved_at=now)
     if new:
-        labels = _labels(new)
         Alert.objects.bulk_create(
             [_alert(finding, labels, now) for finding in new], ignore_conflicts=True
         )
@@ -110,6 +121,8 @@ def _alert(finding: Finding, labels: Mapping[int, dict[str, str]], now: datetime
 
 def _labels(findings: Iterable[Finding]) -> dict[int, dict[str, str]]:
     tasks = [finding.task for finding in findings if finding.task is not None]
+    if not tasks:
+        return {}
     found: dict[int, dict[str, str]] = {}
     for task, name, value in Label.objects.filter(task__in=tasks).values_list(
         "task", "name", "value"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
-from crawlservice.alerts.finding import MOST, Finding, RunningTask, View
-from crawlservice.models import Task
+from crawlservice.alerts.finding import MOST, Finding, RunningTask, Unknown, View
+from crawlservice.models import HELD, OPEN, Alert, Host, Task
+from crawlservice.quality.verdict import QUALITY
 
 LOOKED_AT = 2_000  # latest tasks of an outcome that are looked at
 KEPT = timedelta(days=7)  # after which a failed task is history
@@ -30,12 +32,17 @@ def with_errors(view: View) -> Iterator[Finding]:
 
 def _ended(kind: str, outcome: Task.Outcome, now: datetime) -> Iterator[Finding]:
     columns = ("pk", "spider", "arguments_hash", "finished_at")
-    latest = Task.objects.filter(outcome=outcome).order_by("-pk").values_list(*columns)
-    found: dict[tuple[str, int | None], tuple[int, datetime]] = {}
-    for pk, spider, digest, at in latest[:LOOKED_AT]:
+    ended = Task.objects.filter(outcome=outcome).order_by("-pk").values_list(*columns)
+    # Those that have an alert are looked at however many others came later.
+    facts = Alert.objects.filter(OPEN, kind=kind).values_list("facts", flat=True)
+    known = [one["task"] for one in facts if isinstance(one, dict) and "task" in one]
+    looked_at = {row[0]: row for row in (*ended[:LOOKED_AT], *ended.filter(pk__in=known))}
+    found: dict[tuple[str, int | None], int] = {}
+    for pk in sorted(looked_at, reverse=True):
+        _, spider, digest, at = looked_at[pk]
         if at is not None and at > now - KEPT:
-            found.setdefault((spider, digest), (pk, at))
-    numbers = [pk for pk, _ in found.values()][:MOST]
+            found.setdefault((spider, digest), pk)
+    numbers = [*found.values()]
     later = Task.objects.filter(
         arguments_hash=OuterRef("arguments_hash"),
         spider=OuterRef("spider"),
@@ -45,6 +52,8 @@ def _ended(kind: str, outcome: Task.Outcome, now: datetime) -> Iterator[Finding]
     rows = Task.objects.filter(~Exists(later), pk__in=numbers)
     for task in rows.only("spider", "arguments_hash", "finished_at", "reason", "items", "ne",
                           "cancelled", "excluded"):  # fmt: skip
+        if kind == "task_errors" and not task.errors and task.reason.startswith(QUALITY):
+            continue  # its quality failed, which is a condition of its own
         yield Finding(
             kind,
             f"{task.spider}:{task.arguments_hash}" if task.arguments_hash else str(task),
@@ -58,7 +67,7 @@ def _ended(kind: str, outcome: Task.Outcome, now: datetime) -> Iterator[Finding]
         )  # fmt: skip
 
 
-def error_share(view: View) -> Iterator[Finding]:
+def error_share(view: View) -> Iterator[Finding | Unknown]:
     """Running tasks of whose pages more than a share are errors."""
     for task in view.tasks:
         counts = task.counts
@@ -69,14 +78,16 @@ def error_share(view: View) -> Iterator[Finding]:
         if pages >= FEW and share >= view.floor("error_share"):
             facts = {**_facts(task), "percent": round(share), "pages": pages}
             yield _of(task, "error_share", view.now, facts, float(round(share)))
+    yield from _uncounted(view)
 
 
-def parked(view: View) -> Iterator[Finding]:
+def parked(view: View) -> Iterator[Finding | Unknown]:
     """Tasks with requests that no running code could take."""
     for task in view.tasks:
         if task.counts is not None and task.counts.parked > 0:
             facts = {**_facts(task), "requests": task.counts.parked}
             yield _of(task, "parked", view.now, facts, None)
+    yield from _uncounted(view)
 
 
 class Silence:
@@ -107,15 +118,37 @@ class Silence:
         return found
 
 
-def silent(view: View, since: Mapping[int, datetime]) -> Iterator[Finding]:
-    """``since``: as ``Silence.look`` returns it."""
+def silent(view: View, since: Mapping[int, datetime]) -> Iterator[Finding | Unknown]:
+    """``since``: as ``Silence.look`` returns it. Raises redis.RedisError."""
+    found = []
     for task in view.tasks:
         began = since.get(task.number)
-        if began is None:
-            continue
-        minutes = (view.now - began).total_seconds() / 60
-        if minutes >= view.least["silent"]:
-            yield _of(task, "silent", began, _facts(task), round(minutes, 1))
+        if began is not None:
+            minutes = (view.now - began).total_seconds() / 60
+            if minutes >= view.least["silent"]:
+                found.append(_of(task, "silent", began, _facts(task), round(minutes, 1)))
+    resting = _resting(view) if found else set()
+    yield from (one for one in found if one.task not in resting)
+    yield from _uncounted(view)
+
+
+def _resting(view: View) -> set[int]:
+    """Tasks all of whose requests are for hosts that are held or paused, which is known."""
+    waiting: Counter[int] = Counter()
+    for name in Host.objects.filter(HELD | Q(paused=True)).values_list("name", flat=True)[:MOST]:
+        waiting.update(view.frontier.hosts.tasks(name))
+    return {
+        task.number
+        for task in view.tasks
+        if task.counts is not None
+        and task.counts.in_progress == 0
+        and waiting[task.number] >= task.counts.ready
+    }
+
+
+def _uncounted(view: View) -> Iterator[Unknown]:
+    """The tasks that the frontier does not know, as while it is rebuilt."""
+    return (Unknown(str(task.number)) for task in view.tasks if task.counts is None)
 
 
 def _facts(task: RunningTask) -> dict[str, str | int]:

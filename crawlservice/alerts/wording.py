@@ -50,8 +50,13 @@ def place(alert: Alert) -> str:
             return _page(name, facts[name])
     if alert.host and facts.get("number"):
         return _page("host", facts["number"])
-    if facts.get("schedule") and facts.get("number"):
-        return _page("schedule", facts["number"])
+    for name in ("schedule", "export"):
+        if facts.get(name) and facts.get("number"):
+            return _page(name, facts["number"])
+    if facts.get("refused"):
+        return _page("rowdelivery", facts["refused"])
+    if facts.get("database"):
+        return f"{_list('rowdelivery')}?database={quote(str(facts['database']))}"
     if alert.kind == "queue_age":
         return f"{_list('host')}?q={quote(str(facts.get('host', '')))}"
     if alert.kind in ("no_leader", "redis_memory"):
@@ -262,6 +267,17 @@ def _quality(facts: Facts) -> str:
     )
 
 
+def _delivery(facts: Facts) -> str:
+    if facts.get("refused"):
+        text = gettext("The database {database} refuses rows of a page: {problem}")
+        return text.format(database=facts["database"], problem=facts["problem"])
+    if facts.get("database"):
+        text = gettext("Rows for the database {database} wait: {problem}")
+        return text.format(database=facts["database"], problem=facts["problem"])
+    text = gettext("The target of export {export} fails: {problem}")
+    return text.format(export=facts["export"], problem=facts["problem"] or "–")
+
+
 SENTENCES: dict[str, Callable[[Facts], str]] = {
     "task_failed": _failed,
     "task_errors": _errors,
@@ -278,4 +294,5 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "redis_memory": _memory,
     "no_leader": _no_leader,
     "quality": _quality,
+    "delivery": _delivery,
 }

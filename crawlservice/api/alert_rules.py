@@ -8,6 +8,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from ninja import Body, Router, Status
 
+from crawlframe.errors import ConfigError
 from crawlservice.alerts import outbox, rule_fields
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.api.alert_schemas import (
@@ -99,6 +100,8 @@ def create_target(request: HttpRequest, body: Annotated[TargetIn, Body()]) -> St
         row = rule_fields.new_target(body.name, body.kind, body.address, webhook)
     except BadRule as error:
         raise ApiError(422, "invalid", str(error), error.field) from None
+    except ConfigError as error:  # packages are missing
+        raise ApiError(422, "invalid", str(error), "address") from None
     _caller(request).record("add_alerttarget", name=row.name, id=row.pk)
     return Status(201, _target(row))
 

@@ -12,12 +12,14 @@ from crawlservice.api import (
     errors,
     events,
     exports,
+    files,
     hosts,
     items,
     labels,
     log,
     nodes,
     pages,
+    proxies,
     quality,
     schedules,
     spiders,
@@ -46,7 +48,8 @@ api = NinjaAPI(
 errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
-    tasks, quality, labels, log, items, tables, pages, error_groups, spiders, nodes, hosts,
+    tasks, quality, labels, log, items, tables, pages, files, error_groups,
+    spiders, nodes, hosts, proxies,
     schedules, events, alerts, alert_rules, exports,
 )  # fmt: skip
 for part in PARTS:

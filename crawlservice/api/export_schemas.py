@@ -36,8 +36,9 @@ class RestartIn(Given):
 
 
 class ExportOut(BaseModel):
-    """An export, and how far it is. `left`: rows that it has not exported yet; `left_more`: there
-    may be more. `position`: number of the last row that was looked at."""
+    """An export, and how far it is. `position`: number of the last row that was looked at;
+    `newest`: of the newest row. `left`: rows that it has not exported yet, null in lists;
+    `left_more`: there may be more."""
 
     name: str
     state: Literal["running", "failing", "paused", "removed"]
@@ -51,8 +52,9 @@ class ExportOut(BaseModel):
     from_file: bool
     run: int
     position: int
-    left: int
-    left_more: bool
+    newest: int
+    left: int | None
+    left_more: bool | None
     rows: int
     batches: int
     last_batch: str

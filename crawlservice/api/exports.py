@@ -20,7 +20,7 @@ from crawlservice.api.export_schemas import (
 from crawlservice.api.paging import TEXT, After, Limit, oldest_first
 from crawlservice.exports import changes
 from crawlservice.exports.definition import BadExport, Definition
-from crawlservice.exports.source import left
+from crawlservice.exports.source import left, with_newest
 from crawlservice.exports.states import state_of
 from crawlservice.models import EXPORT_NAME, Export, ExportFile
 
@@ -36,15 +36,17 @@ Name = Annotated[str, Path(min_length=1, max_length=EXPORT_NAME, pattern=TEXT)]
 @router.get("/exports", auth=READ, response={200: ExportsOut, **READING})
 def list_exports(request: HttpRequest, after: After = None, limit: Limit = 100) -> ExportsOut:
     """All exports, with how far each is."""
-    found, following = oldest_first(Export.objects.all(), after, limit)
+    found, following = oldest_first(with_newest(Export.objects.all()), after, limit)
     file = ExportFile.objects.first()
     problems = file.problems if file else []
-    return ExportsOut(exports=[*map(_out, found)], file_problems=problems, next=following)
+    return ExportsOut(
+        exports=[_out(row, listed=True) for row in found], file_problems=problems, next=following
+    )
 
 
 @router.get("/exports/{name}", auth=READ, response={200: ExportOut, **READING})
 def show_export(request: HttpRequest, name: Name) -> ExportOut:
-    """One export."""
+    """One export, with how many rows it has left."""
     return _out(_found(name))
 
 
@@ -58,18 +60,18 @@ def add_export(request: HttpRequest, body: Annotated[ExportIn, Body()]) -> Statu
     except BadExport as error:
         raise _invalid(error) from None
     caller.record("add export", export=row.name)
-    return Status(201, NewExport(**_out(row).model_dump(), secret=secret or None))
+    return Status(201, NewExport(**_out(_found(row.name)).model_dump(), secret=secret or None))
 
 
 @router.put("/exports/{name}", auth=CHANGE, response={200: ExportOut, **WRITING})
 def change_export(
     request: HttpRequest, name: Name, body: Annotated[ExportChange, Body()]
 ) -> ExportOut:
-    """Replaces the definition. It goes on where it was."""
+    """Replaces the definition. It goes on where it was. One that exports.toml no longer names is no
+    longer of the file."""
     row = _found(name)
     try:
-        changes.check_editable(row)
-        if changes.change(row, Definition.model_validate(body.model_dump())):
+        if changes.edit(row, Definition.model_validate(body.model_dump())):
             _caller(request).record("change export", export=name)
     except BadExport as error:
         raise _invalid(error) from None
@@ -121,7 +123,7 @@ def _caller(request: HttpRequest) -> Caller:
 
 
 def _found(name: str) -> Export:
-    row = Export.objects.filter(name=name).first()
+    row = with_newest(Export.objects.filter(name=name)).first()
     if row is None:
         raise ApiError(404, "unknown_export", f"there is no export {name}")
     return row
@@ -131,8 +133,8 @@ def _invalid(error: BadExport) -> ApiError:
     return ApiError(422, "invalid", str(error), error.field)
 
 
-def _out(row: Export) -> ExportOut:
-    found = left(row)
+def _out(row: Export, listed: bool = False) -> ExportOut:
+    found = None if listed else left(row)  # counting the rows of each would take too long
     columns = {name: getattr(row, name, None) for name in ExportOut.model_fields}
-    more = {"state": state_of(row), "left": found.rows, "left_more": found.more}
+    more = {"state": state_of(row), "left": found and found.rows, "left_more": found and found.more}
     return ExportOut.model_validate({**columns, **more})

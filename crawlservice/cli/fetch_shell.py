@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from crawlframe.conf import Settings
@@ -14,11 +16,13 @@ from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.identity.identity import Identity
 from crawlframe.links import is_within
 from crawlframe.prompt import open_prompt
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.shell import view
-from crawlframe.spider import Spider, SpiderSettings, read_settings
+from crawlframe.spider import Spider, read_settings
+from crawlframe.spider_settings import SpiderSettings
 from crawlservice.cli.robots_check import PageRobots
 
 
@@ -31,6 +35,7 @@ class PageFetcher:
     downloader: str | None = None
     robots: bool = False  # ask robots.txt
     identity: Identity | None = field(default=None, repr=False)
+    pick: Callable[[str], Proxy | None] = field(default=lambda choice: None, repr=False)
     cookies: TaskCookies = field(default_factory=TaskCookies, repr=False)  # of all its fetches
 
     @property
@@ -48,10 +53,11 @@ class PageFetcher:
 
     async def _fetch(self, request: Request) -> Response:
         settings, jar = self.spider_settings, self.cookies
-        downloader = Downloader(self.settings, self.identity)
-        check = None
+        downloader = Downloader(self.settings, self.identity, pick=self.pick)
+        via, check = downloader.proxy_for(request, settings), None
         if self.robots:
-            check = PageRobots(self.settings, downloader.fetch, settings.user_agent or "")
+            through = partial(downloader.fetch, proxy=via)
+            check = PageRobots(self.settings, through, settings.user_agent or "")
 
         middlewares = Middlewares(type(self.spider).middlewares if self.spider else ())
         record = request.encode()
@@ -60,7 +66,10 @@ class PageFetcher:
         async def download(asked: Request) -> Response:
             trail.hops = [*hops]
             response = await downloader.fetch(
-                asked, settings, self.spider, jar, self._allows, check=check, trail=trail
+                *(asked, settings, self.spider, jar, self._allows),
+                check=check,
+                trail=trail,
+                proxy=via,
             )
             if check is not None:
                 response.robots = check.rules

@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import os
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,9 +22,11 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.identity.identity import Identity
 from crawlframe.links import hostname_of, is_within
 from crawlframe.program import command
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, read_settings
+from crawlframe.spider_settings import SpiderSettings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
 from crawlservice.cli.named_spider import NamedSpider
@@ -54,6 +58,7 @@ class PageParser:
     pipelines: bool = True
     robots: bool = False  # ask robots.txt
     identity: Identity | None = None
+    pick: Callable[[str], Proxy | None] = lambda choice: None
     response: Response | None = None  # the last one that was downloaded
 
     def parse(self, request: Request) -> Result:
@@ -97,16 +102,19 @@ class _Remembering(Downloader):
     """Keeps the response for its owner."""
 
     def __init__(self, owner: PageParser) -> None:
-        super().__init__(owner.settings, owner.identity)
+        super().__init__(owner.settings, owner.identity, pick=owner.pick)
         self._owner = owner
 
-    async def fetch(self, request: Request, *given: Any, **more: Any) -> Response:
+    async def fetch(
+        self, request: Request, settings: SpiderSettings, *given: Any, **more: Any
+    ) -> Response:
+        more["proxy"] = via = self.proxy_for(request, settings)
         if not self._owner.robots:
-            response = await super().fetch(request, *given, **more)
+            response = await super().fetch(request, settings, *given, **more)
         else:
             own = read_settings(self._owner.named.kind).user_agent or ""
-            check = PageRobots(self._owner.settings, super().fetch, own)
-            response = await super().fetch(request, *given, **more | {"check": check})
+            check = PageRobots(self._owner.settings, partial(super().fetch, proxy=via), own)
+            response = await super().fetch(request, settings, *given, **more | {"check": check})
             response.robots = check.rules
         self._owner.response = response
         return response

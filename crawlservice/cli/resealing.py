@@ -9,7 +9,17 @@ from django.db import models
 from django.db.models.functions import Cast
 
 from crawlframe.secret import SEALED
-from crawlservice.models import AlertTarget, BotKey, Export, HostCredential, Schedule, Task, Webhook
+from crawlservice.models import (
+    AlertTarget,
+    BotKey,
+    Export,
+    HostCredential,
+    Proxy,
+    ProxySource,
+    Schedule,
+    Task,
+    Webhook,
+)
 from crawlservice.security.sealing import SealError, reseal
 from crawlservice.tasks.secret_arguments import resealed
 
@@ -21,6 +31,8 @@ PLACES: tuple[Sealed, ...] = (
     (Export, ("sealed",), reseal),
     (BotKey, ("sealed_private",), reseal),
     (HostCredential, ("sealed_secret",), reseal),
+    (Proxy, ("sealed_login",), reseal),
+    (ProxySource, ("sealed_place",), reseal),
     (Schedule, ("arguments",), resealed),
     (Task, ("arguments",), resealed),
 )

@@ -14,7 +14,7 @@ from crawlframe.robots.reading import MAX_FILE, read
 from crawlframe.robots.rules import Rules, origin_of
 from crawlframe.robots.state import RobotsState
 from crawlframe.robots.token import product_token
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 Fetch = Callable[[Request, SpiderSettings], Awaitable[Response]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from django.conf import settings
 
@@ -29,6 +29,11 @@ def host_of(url: str) -> str:
     parts = urlsplit(url)
     user, at, place = parts.netloc.rpartition("@")
     return f"{parts.scheme}://{user.partition(':')[0]}{at}{place}" if parts.netloc else ""
+
+
+def options_of(url: str) -> dict[str, str]:
+    """What stands after the question mark."""
+    return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
 
 
 def without_password(url: str) -> str:

@@ -8,35 +8,48 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from crawlframe.errors import CrawlframeError
 from crawlservice.exports.source import CHUNK, Row
 from crawlservice.tasks.kinds import Kinds, add
 
 
 class Limits(NamedTuple):
     """When a batch is complete: at so many rows, bytes as JSON lines, or when its oldest row has
-    that age."""
+    that age. ``columns``: how many the target can have; 0: it has none."""
 
     rows: int
     bytes: int
     age: timedelta = timedelta(0)
+    columns: int = 0
+
+
+class TooManyColumns(CrawlframeError):
+    """The rows have more fields than the target can have columns."""
 
 
 class Batch:
-    """``first`` and ``last`` are the numbers of its rows, ``kinds`` the columns, those of earlier
-    batches first."""
+    """``last`` is the number of its last row, ``kinds`` are the columns, those of earlier batches
+    first; of a target without columns, none."""
 
-    def __init__(self, kinds: Kinds) -> None:
-        self.first = self.last = self.rows = self.bytes = 0
+    def __init__(self, kinds: Kinds, columns: int = 0) -> None:
+        """``columns``: see Limits."""
+        self.last = self.rows = self.bytes = 0
         self.oldest: datetime | None = None
-        self.kinds = dict(kinds)
+        self.kinds = dict(kinds) if columns else {}
+        self._columns = columns
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
 
     def add(self, row: Row) -> None:
-        """Adds the next row. Raises OSError, if the disk is full."""
+        """Adds the next row. Raises TooManyColumns, and OSError if the disk is full."""
+        if self._columns:
+            add(self.kinds, [row.record])
+            if len(self.kinds) > self._columns:
+                raise TooManyColumns(
+                    f"the rows up to {row.number} have more than {self._columns:,} fields, and the "
+                    "target one column for each; choose fields of the export"
+                )
         line = json.dumps(row.record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         self._file.write(line)
-        add(self.kinds, [row.record])
-        self.first = self.first or row.number
         self.last = row.number
         self.oldest = min(self.oldest or row.stored_at, row.stored_at)
         self.rows += 1

@@ -66,17 +66,27 @@ def change(row: Export, definition: Definition) -> bool:
     definition.model_copy(update={"target": target}).check()
     before = _defined(row), target_of(row)
     target, _ = _with_secret(target)
-    if before == (_facts(definition), target) and row.listed:
+    if before == (_facts(definition), target):
         return False
     _set(row, definition, target)
-    # Only these: the leading node writes how far it is at the same time.
-    columns = (*_facts(definition), "target", "sealed", "from_file", "listed")
+    # Only these: the leading node writes the others at the same time.
+    columns = (*_facts(definition), "target", "sealed")
     Export.objects.filter(pk=row.pk).update(
         **{name: getattr(row, name) for name in columns},
         changed=F("changed") + 1,
         next_at=None,
     )
     return True
+
+
+def edit(row: Export, definition: Definition) -> bool:
+    """As ``change``, by people. One that the file no longer names is theirs from then on, and goes
+    on. Raises FromFile, BadExport and SealError."""
+    with transaction.atomic():
+        check_editable(Export.objects.select_for_update().get(pk=row.pk))
+        theirs = Export.objects.filter(pk=row.pk, from_file=True)
+        taken = theirs.update(from_file=False, listed=True)
+        return change(row, definition) or bool(taken)
 
 
 def check_editable(row: Export) -> None:

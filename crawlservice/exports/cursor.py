@@ -28,7 +28,8 @@ def plan(export: Export, batch: Batch) -> bool:
         pk=export.pk, run=export.run, position=export.position, planned=None,
         changed=export.changed, paused=False,
     )  # fmt: skip
-    return bool(rows.update(planned=batch.last, columns=[*batch.kinds.items()]))
+    columns = {"columns": [*batch.kinds.items()]} if batch.kinds else {}
+    return bool(rows.update(planned=batch.last, **columns))
 
 
 def advance(export: Export, reached: int, batch: Batch, place: str) -> bool:

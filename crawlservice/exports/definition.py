@@ -7,14 +7,17 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from crawlframe.errors import ArgumentError, CrawlframeError
-from crawlservice.exports.addresses import Address, check_path, host_of, parts_of
+from crawlservice.exports.addresses import Address, check_path, host_of, options_of, parts_of
 from crawlservice.models import EXPORT_NAME, LABEL_NAME, LABEL_VALUE, LABELS, SPIDER
 from crawlservice.tasks import labels
 from crawlservice.tasks.usage_filter import read_filters
 
 MAX_ROWS = 1_000_000
 SCHEMES = {"s3": "s3", "gs": "gcs", "sftp": "sftp"}  # of files -> the extra that it needs
-DATABASES = {"postgresql": "", "postgres": "", "mysql": "mysql", "mariadb": "mysql"}
+# Of a database -> what its address may say besides. Others could name a password, which would be
+# shown, or a file of the node.
+_POSTGRES = ("channel_binding", "sslmode", "sslrootcert", "target_session_attrs")
+DATABASES = {"postgresql": _POSTGRES, "postgres": _POSTGRES, "mysql": ("ssl",), "mariadb": ("ssl",)}
 
 Text = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")]
 Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{EXPORT_NAME - 1}}}$")]
@@ -101,6 +104,12 @@ class TableTarget(Given):
         if parts.scheme not in DATABASES or not parts.hostname or len(parts.path) < 2:
             raise BadExport(
                 "target.url", "write postgresql://user:password@host/database or mysql://…"
+            )
+        allowed = DATABASES[parts.scheme]
+        if refused := sorted(options_of(self.url).keys() - {*allowed}):
+            raise BadExport(
+                "target.url",
+                f"the option {refused[0]} cannot be used here, only {', '.join(allowed)}",
             )
 
     @property

@@ -6,15 +6,18 @@ import json
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, ClassVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
-from crawlservice.exports.writer import TargetError, need
+from crawlservice.exports.addresses import options_of
+from crawlservice.exports.writer import need
 from crawlservice.tasks.kinds import Kind
 
 TIMEOUT = 15  # seconds to connect
 STATEMENT_TIMEOUT = 120  # seconds of one statement
 ROWS = 500  # rows of one statement
+NO_FILE = "/dev/null/none"  # a path where no file can be
 
 Rows = Sequence[Sequence[Any]]
 
@@ -29,9 +32,20 @@ class Dialect(ABC):
         self.Failed: type[Exception]
         self._connection: Any
 
-    @abstractmethod
     def upsert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
         """Inserts rows, or replaces those with the same first column, in the transaction."""
+        names = [self.quoted(name).replace("%", "%%") for name in columns]
+        marks = f"({', '.join(['%s'] * len(names))})"
+        statement = (
+            f"INSERT INTO {self.place(table)} ({', '.join(names)}) VALUES "
+            f"{', '.join([marks] * len(rows))} {self.replacing(names)}"
+        )
+        self.execute(statement, [value for row in rows for value in row])
+
+    @abstractmethod
+    def replacing(self, names: Sequence[str]) -> str:
+        """The end of an INSERT that replaces a row whose first column is there already. ``names``
+        are quoted."""
 
     @abstractmethod
     def widen(self, table: str, column: str, kind: Kind) -> None:
@@ -103,6 +117,9 @@ class Postgres(Dialect):
         parts = urlsplit(url)
         self._connection = psycopg2.connect(
             parts._replace(scheme="postgresql").geturl(),
+            # Given, so that those of the node's environment and home are not sent to any host.
+            password=unquote(parts.password or ""),
+            passfile=NO_FILE,
             connect_timeout=TIMEOUT,
             application_name="crawlframe export",
             keepalives_idle=30,
@@ -111,22 +128,13 @@ class Postgres(Dialect):
         self.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT}s'; SET lock_timeout = '30s'")
         self.commit()
 
-    def upsert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
-        names = [self.quoted(name).replace("%", "%%") for name in columns]
+    def replacing(self, names: Sequence[str]) -> str:
         news = ", ".join(f"{name} = EXCLUDED.{name}" for name in names[1:])
-        marks = f"({', '.join(['%s'] * len(names))})"
-        statement = (
-            (
-                f"INSERT INTO {self.place(table)} ({', '.join(names)}) VALUES "
-                f"{', '.join([marks] * len(rows))} ON CONFLICT ({names[0]}) DO UPDATE SET {news}"
-            )
-            .replace("%", "%%")
-            .replace("%%s", "%s")
-        )
-        self.execute(statement, [value for row in rows for value in row])
+        return f"ON CONFLICT ({names[0]}) DO UPDATE SET {news}"
 
     def widen(self, table: str, column: str, kind: Kind) -> None:
         name, kind_name = self.quoted(column), self.types[kind]
+        self.execute("SET LOCAL statement_timeout = 0")  # it may write the whole table anew
         self.execute(
             f"ALTER TABLE {self.place(table)} ALTER COLUMN {name} TYPE {kind_name} "
             f"USING {name}::{kind_name}"
@@ -185,12 +193,20 @@ class MySQL(Dialect):
 
         super().__init__()
         self.Failed = pymysql.MySQLError
+        self._url = url
+        self._connection = self._connect(STATEMENT_TIMEOUT)
+        # New columns are seen at once, in the same transaction.
+        self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        self.commit()
+
+    def _connect(self, timeout: int | None) -> Any:
+        """``timeout``: seconds to wait for the answer to a statement."""
+        import pymysql
+
+        url = self._url
         parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query))
-        secured = options.pop("ssl", "") in ("1", "true")
-        if options:
-            raise TargetError(f"target.url: {', '.join(options)}: only ssl=true can be added")
-        self._connection = pymysql.connect(
+        secured = options_of(url).get("ssl") in ("1", "true")
+        return pymysql.connect(
             host=parts.hostname,
             port=parts.port or 3306,
             user=unquote(parts.username or "") or None,
@@ -199,37 +215,27 @@ class MySQL(Dialect):
             ssl=ssl.create_default_context() if secured else None,
             charset="utf8mb4",
             connect_timeout=TIMEOUT,
-            read_timeout=STATEMENT_TIMEOUT,
+            read_timeout=timeout,
             write_timeout=STATEMENT_TIMEOUT,
             sql_mode="TRADITIONAL",  # what does not fit is an error, and is not cut
             autocommit=False,
         )
-        # New columns are seen at once, in the same transaction.
-        self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        self.commit()
 
     def quoted(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"
 
-    def upsert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
-        names = [self.quoted(name).replace("%", "%%") for name in columns]
+    def replacing(self, names: Sequence[str]) -> str:
         news = ", ".join(f"{name} = VALUES({name})" for name in names[1:])
-        marks = f"({', '.join(['%s'] * len(names))})"
-        statement = (
-            (
-                f"INSERT INTO {self.place(table)} ({', '.join(names)}) VALUES "
-                f"{', '.join([marks] * len(rows))} ON DUPLICATE KEY UPDATE {news}"
-            )
-            .replace("%", "%%")
-            .replace("%%s", "%s")
-        )
-        self.execute(statement, [value for row in rows for value in row])
+        return f"ON DUPLICATE KEY UPDATE {news}"
 
     def widen(self, table: str, column: str, kind: Kind) -> None:
-        self.execute(
-            f"ALTER TABLE {self.place(table)} MODIFY COLUMN "
-            f"{self.quoted(column)} {self.types[kind]}"
-        )
+        self.commit()
+        # It may write the whole table anew, so it is waited for.
+        with closing(self._connect(None)) as patient, patient.cursor() as cursor:
+            cursor.execute(
+                f"ALTER TABLE {self.place(table)} MODIFY COLUMN "
+                f"{self.quoted(column)} {self.types[kind]}"
+            )
 
     def value(self, value: Any, kind: Kind) -> Any:
         if isinstance(value, dict | list):
@@ -274,7 +280,7 @@ def _parts(table: str) -> tuple[str | None, str]:
 
 
 def connect(url: str) -> Dialect:
-    """Raises TargetError and what the driver raises."""
+    """Raises writer.TargetError and what the driver raises."""
     if urlsplit(url).scheme in ("mysql", "mariadb"):
         return MySQL(url)
     return Postgres(url)

@@ -11,6 +11,7 @@ from django.db import Error as DatabaseError
 
 from crawlframe import faults
 from crawlframe.conf import Settings
+from crawlframe.errors import CrawlframeError
 from crawlservice.connections import clock
 from crawlservice.exports import cursor
 from crawlservice.exports.batch import Batch
@@ -18,7 +19,7 @@ from crawlservice.exports.changes import secrets_of, target_of
 from crawlservice.exports.definition import Target
 from crawlservice.exports.source import parts
 from crawlservice.exports.starting import rows_of
-from crawlservice.exports.writer import BatchName, TargetError, Writer
+from crawlservice.exports.writer import BatchName, Writer
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Installation
 
@@ -57,7 +58,7 @@ class Exporter:
             raise
         except Exception as error:
             self.close()
-            if not isinstance(error, TargetError):
+            if not isinstance(error, CrawlframeError):
                 log.debug("export %s", export, exc_info=True)
             problem = self._told(error)
             log.warning("export %s: %s", export, problem)
@@ -112,7 +113,8 @@ class Exporter:
     def _read(self, export: Export, writer: Writer) -> bool:
         """Reads on. Returns whether there may be more."""
         if self._batch is None:
-            self._batch, self._reached = Batch(cursor.kinds_of(export)), export.position
+            self._batch = Batch(cursor.kinds_of(export), writer.limits.columns)
+            self._reached = export.position
         batch = self._batch
         if export.planned is not None:
             for part in parts(export, self._reached, export.planned):
@@ -139,7 +141,9 @@ class Exporter:
         assert self._writer is not None
         place = export.last_batch
         if batch.rows:  # otherwise they were deleted meanwhile
-            name = BatchName(export.name, export.run, batch.first, batch.last)
+            # By what is in the database: a retry may have deleted rows since the last attempt.
+            covers = export.position + 1, export.planned
+            name = BatchName(export.name, export.pk, export.run, *covers)
             began = time.monotonic()
             place = self._writer.send(name, batch)
             log.debug("export %s: %s in %.2f s", export, place, time.monotonic() - began)
@@ -152,7 +156,7 @@ class Exporter:
     def _told(self, error: Exception) -> str:
         """In one line, without secrets."""
         text = " ".join(str(error).split()) or type(error).__name__
-        if not isinstance(error, TargetError):
+        if not isinstance(error, CrawlframeError):
             text = f"{type(error).__name__}: {text}"
         for secret in self._secrets:
             text = text.replace(secret, "********")

@@ -53,13 +53,13 @@ class ExportsFile:
         self._next = time.monotonic() + EVERY
         if seen == self._seen:
             return
-        problems = apply(path) if path is not None else _forget(set())
-        where = str(path or "")
-        if problems or ExportFile.objects.exists():
-            ExportFile.objects.update_or_create(
-                pk=1, defaults={"node": self._node.node, "path": where, "problems": problems}
-            )
-        self._seen = seen
+        problems = apply(path) if path is not None else _without(self._node.spiders)
+        told = {"node": self._node.node, "path": str(path or ""), "problems": problems}
+        known = ExportFile.objects.values(*told).first()
+        if known != told and (problems or known):
+            ExportFile.objects.update_or_create(pk=1, defaults=told)
+        # What a node without the file says is true until its exports are deleted, for one.
+        self._seen = seen if path is not None or not problems else None
 
 
 def path_of(node: Settings) -> Path | None:
@@ -104,15 +104,30 @@ def apply(path: Path) -> list[str]:
                 Export.objects.filter(pk=row.pk).update(listed=True)
         except CrawlframeError as error:
             problems.append(f"{path}:{entry.line}: {name}: {error}")
-    return problems if names is None else problems + _forget(names)
+    if names is not None:
+        _forget(names)
+    return problems
 
 
-def _forget(names: Iterable[str]) -> list[str]:
+def _without(spiders: str) -> list[str]:
+    """What a node does that has no file. Returns what is wrong. Raises django.db.Error."""
+    names = [*Export.objects.filter(from_file=True).values_list("name", flat=True)]
+    if not names:
+        return []
+    if find_package(spiders) is None:  # it says nothing about the file
+        return [f"there is no package {spiders} here, so no {NAME}: its exports go on as they were"]
+    _forget(())
+    return [
+        f"there is no {NAME} in {spiders}, so the exports that it defined have ended: "
+        f"{', '.join(names)}; delete them, or put the file back"
+    ]
+
+
+def _forget(names: Iterable[str]) -> None:
     """Ends the exports of the file that are not among these; they keep their places."""
     Export.objects.filter(from_file=True, listed=True).exclude(name__in={*names}).update(
         listed=False
     )
-    return []
 
 
 def read(

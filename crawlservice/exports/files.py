@@ -22,11 +22,14 @@ from crawlservice.exports.object_stores import open_store
 from crawlservice.exports.writer import BatchName, TargetError
 from crawlservice.tasks.export import stream_chunks
 
+COLUMNS = 2_000  # most columns of CSV and Parquet files
+
 
 class FilesWriter:
     def __init__(self, target: FilesTarget) -> None:
         age = timedelta(minutes=target.max_minutes)
-        self.limits = Limits(target.max_rows, target.max_mb << 20, age)
+        columns = 0 if target.format == "jsonl" else COLUMNS
+        self.limits = Limits(target.max_rows, target.max_mb << 20, age, columns)
         self._target = target
         self._store: Any = None
         self._remote = "://" in target.url

@@ -29,8 +29,8 @@ class KafkaWriter:
         need("confluent_kafka", "kafka")
         from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-        place = TopicPartition(self._target.topic, 0, batch.last)
-        group = f"{GROUP}.{self._installation}.{name.export}.{name.run}"
+        place = TopicPartition(self._target.topic, 0, name.last)
+        group = f"{GROUP}.{self._installation}.{name.series}"
         consumer = Consumer({**self._options(), "group.id": group, "enable.auto.commit": False})
         try:
             # First: it ends what another node may have left open, and that node's producer.
@@ -39,7 +39,7 @@ class KafkaWriter:
             # A topic that is missing is made by the first message, if the cluster allows it.
             if known.error and known.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TargetError(f"Kafka: {known.error}")
-            if known.offset < batch.last:
+            if known.offset < name.last:
                 self._produce(producer, batch)
                 metadata = consumer.consumer_group_metadata()
                 producer.send_offsets_to_transaction([place], metadata, TIMEOUT)
@@ -50,7 +50,7 @@ class KafkaWriter:
             raise TargetError(f"Kafka: {error.args[0].str()}") from None
         finally:
             consumer.close()
-        return f"{self._target.topic}: {batch.rows:,} rows, to {batch.last}"
+        return f"{self._target.topic}: {batch.rows:,} rows, to {name.last}"
 
     def close(self) -> None:
         """What is open is ended by the next producer of this name."""
@@ -65,7 +65,7 @@ class KafkaWriter:
 
             options = {
                 **self._options(),
-                "transactional.id": f"{GROUP}.{self._installation}.{name.export}",
+                "transactional.id": f"{GROUP}.{self._installation}.{name.producer}",
                 "compression.type": "gzip",
                 "message.max.bytes": 64 << 20,
             }

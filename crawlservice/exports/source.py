@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db.models import Min, QuerySet
+from django.db.models import Case, Min, QuerySet, Subquery, When
+from django.db.models.functions import Coalesce
 
 from crawlservice.exports.starting import rows_of
 from crawlservice.models import Export
@@ -86,9 +87,19 @@ def wanted_by(export: Export) -> QuerySet[Any]:
     return rows
 
 
+def with_newest(exports: QuerySet[Export]) -> QuerySet[Export]:
+    """With the number of the newest row of their table, as ``newest``."""
+    newest = {
+        what: Coalesce(Subquery(rows_of(what).order_by("-pk").values("pk")[:1]), 0)
+        for what in Export.What
+    }
+    cases = (When(what=what, then=number) for what, number in newest.items())
+    return exports.annotate(newest=Case(*cases))
+
+
 def left(export: Export) -> Left:
-    """What is not exported yet, looking through LOOKED numbers at most. Raises
-    django.db.Error."""
+    """What is not exported yet, looking through LOOKED numbers at most: for one export, not for
+    lists. Raises django.db.Error."""
     end = export.position + LOOKED
     newest = rows_of(export.what).order_by("-pk").values_list("pk", flat=True).first() or 0
     rows = wanted_by(export).filter(pk__gt=export.position, pk__lte=end)

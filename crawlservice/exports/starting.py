@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from django.db.models import Max, Min, QuerySet
+from django.db.models import QuerySet
 
+from crawlservice.connections import clock
 from crawlservice.exports.definition import BadExport
+from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Item, Page
+from crawlservice.tasks.row_times import all_before
 
 FORM = "write beginning, now, a date such as 2026-11-01 or 2026-11-01T06:00Z, or a row number"
-# Rows get their time when their statement begins and may be numbered later than others.
-DISORDER = timedelta(minutes=10)
+PATIENCE = 1.0  # seconds to wait for transactions that write rows
 
 
 class Start(NamedTuple):
@@ -33,7 +36,7 @@ def start_of(what: str, begin: str) -> Start:
     if text in ("", "beginning"):
         return Start()
     if text == "now":
-        return Start(rows_of(what).aggregate(last=Max("pk"))["last"] or 0)
+        return Start(_now(what))
     if text.isascii() and text.isdecimal() and len(text) < 19:
         return Start(max(0, int(text) - 1))
     try:
@@ -42,25 +45,19 @@ def start_of(what: str, begin: str) -> Start:
         raise BadExport("begin", f"{begin!r} is no point to begin at: {FORM}") from None
     try:
         moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-        return Start(_before(what, moment - DISORDER), moment)
+        return Start(all_before(rows_of(what).model, moment), moment)
     except OverflowError:
         raise BadExport("begin", f"{begin!r} is too far away: {FORM}") from None
 
 
-def _before(what: str, moment: datetime) -> int:
-    """The number of a row that was stored before then, as late as possible; 0 if there is none.
-    Times have no index, but they rise with the numbers."""
-    rows = rows_of(what)
-    ends = rows.aggregate(first=Min("pk"), last=Max("pk"))
-    if ends["first"] is None:
-        return 0
-    low, high = ends["first"] - 1, ends["last"]
-    while low < high:  # all rows up to low are older; those after high are not
-        middle = (low + high + 1) // 2
-        columns = ("pk", "created_at")
-        row = rows.filter(pk__lte=middle, pk__gt=low).order_by("-pk").values_list(*columns).first()
-        if row is None or row[1] < moment:
-            low = middle
-        else:
-            high = row[0] - 1
-    return int(low)
+def _now(what: str) -> int:
+    """The number up to which all rows are there. Numbers are given out before rows are committed,
+    so those of open transactions are waited for. If one is open for long, rows of the last minutes
+    are exported, too: none is lost."""
+    model = rows_of(what).model
+    order, until = CommitOrder(model), time.monotonic() + PATIENCE
+    while not (settled := order.settled()) and rows_of(what).exists():
+        if time.monotonic() > until:
+            return all_before(model, clock.now())
+        time.sleep(PATIENCE / 20)
+    return settled

@@ -19,7 +19,7 @@ VALUES = 20_000  # most values of one statement
 
 
 class TableWriter:
-    limits = Limits(rows=1000, bytes=8 << 20)
+    limits = Limits(rows=1000, bytes=8 << 20, columns=COLUMNS)
 
     def __init__(self, target: TableTarget) -> None:
         self._target = target
@@ -44,7 +44,7 @@ class TableWriter:
         faults.at("export.write.before")
         dialect.commit()
         faults.at("export.write.after")
-        return f"{table}: {batch.rows:,} rows, to {batch.last}"
+        return f"{table}: {batch.rows:,} rows, to {name.last}"
 
     def close(self) -> None:
         if self._dialect is not None:

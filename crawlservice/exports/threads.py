@@ -55,7 +55,8 @@ class ExportThreads:
     def keep_going(self) -> None:
         """Starts the threads of new exports, and ends those of exports that are paused or gone.
         Raises django.db.Error."""
-        active = {export.pk: export for export in Export.objects.filter(paused=False, listed=True)}
+        rows = Export.objects.filter(paused=False, listed=True).defer("columns")
+        active = {export.pk: export for export in rows}
         for pk in self._threads.keys() - active.keys():
             self._threads.pop(pk).stop()
         for pk, export in active.items():

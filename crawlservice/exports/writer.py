@@ -14,16 +14,29 @@ class TargetError(CrawlframeError):
 
 
 class BatchName(NamedTuple):
-    """The same for every attempt to send the same rows, and for no other ones. ``run`` counts how
-    often the export was started again; ``first`` and ``last`` are numbers of rows."""
+    """The same for every attempt to send a batch, and for no other batch. ``number`` is the id of
+    the export, since its name may have been that of a deleted one; ``run`` counts how often it was
+    started again. ``first`` and ``last`` are the row numbers that the batch covers, whether or not
+    there still are rows of these numbers."""
 
     export: str
+    number: int
     run: int
     first: int
     last: int
 
+    @property
+    def producer(self) -> str:
+        """The same for all batches of the export."""
+        return f"{self.export}.{self.number}"
+
+    @property
+    def series(self) -> str:
+        """The same for all batches of the run."""
+        return f"{self.producer}.{self.run}"
+
     def __str__(self) -> str:
-        return f"{self.export}.{self.run}.{self.first:012d}-{self.last:012d}"
+        return f"{self.series}.{self.first:012d}-{self.last:012d}"
 
 
 class Writer(Protocol):

@@ -61,6 +61,8 @@ def _reason(now: HostNow) -> str:
             return _("it asked for a long wait")
         case "refused":
             return _("after a refusal (429 or 503)")
+        case "quota":
+            return _("its rate headers allow few more requests for now")
         case "unreachable":
             return _("after time-outs or refused connections")
     return state.why

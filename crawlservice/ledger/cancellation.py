@@ -18,6 +18,7 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 
 from crawlframe.errors import BadRequest
 from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
+from crawlframe.proxies.place import host_in
 from crawlframe.record import read_head
 from crawlframe.request import Admission, unpack_admissions
 from crawlservice.ledger import starts
@@ -139,7 +140,7 @@ def _without_row(batch: list[Admission]) -> list[Admission]:
 
 
 def _outcome(task: int, admission: Admission) -> Outcome:
-    outcome = Outcome(admission.rid, task, admission.host, admission.record, 0, 0)
+    outcome = Outcome(admission.rid, task, host_in(admission.host), admission.record, 0, 0)
     try:
         # Not the whole record: its values have classes of the spiders, which stewards lack.
         outcome.url, outcome.depth, outcome.callback, _ = read_head(admission.record)

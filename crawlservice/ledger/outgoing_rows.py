@@ -13,8 +13,8 @@ from typing import Any
 from uuid import UUID
 
 from django.apps import apps
-from django.db import connection, router
-from django.db.models import CharField, JSONField, Model
+from django.db import connection, connections, router
+from django.db.models import CharField, DecimalField, IntegerField, JSONField, Model
 from django.db.models.expressions import DatabaseDefault
 
 from crawlframe.model_items import misuse_of, related
@@ -120,10 +120,26 @@ def _add(values: dict[str, Any], field: Any, instance: Any, on: Iterable[str]) -
         raise RowRefused(f"{name}: it has no value")
     if value is None and field.name in on:
         raise RowRefused(f"{name}: it is part of the key, and has no value")
+    if problem := _beyond(field, value):
+        raise RowRefused(f"{name}: {problem}")
     if isinstance(field, CharField) and field.max_length and len(value or "") > field.max_length:
         raise RowRefused(
             f"{name}: it has {len(value)} characters, and at most {field.max_length} are possible"
         )
+
+
+def _beyond(field: Any, value: Any) -> str:
+    """Why a number is too large for its column; "" if it is not."""
+    low = high = None
+    if value is not None and isinstance(field, DecimalField):
+        high = 10 ** (field.max_digits - field.decimal_places)
+        low = -high
+    elif value is not None and isinstance(field, IntegerField):
+        there = connections[router.db_for_write(field.model)]
+        low, high = there.ops.integer_field_range(field.get_internal_type())
+    if (low is not None and value < low) or (high is not None and value > high):
+        return f"{value} is beyond what its column takes, {low} to {high}"
+    return ""
 
 
 def _made_there(field: Any) -> bool:

@@ -22,18 +22,21 @@ from crawlframe.ledger import (
     Recorded,
     RobotsTurn,
     StartPart,
+    StoredProxy,
     TaskSpec,
 )
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
+from crawlservice.files import rows as files
 from crawlservice.identity.papers import StoredPapers
 from crawlservice.ledger import error_causes, host_stats, model_rows, robots, starts
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.refused_rows import exceeds_limit
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
+from crawlservice.proxies.pool import StoredProxies
 from crawlservice.recipes.current import current, numbers
 from crawlservice.tasks import budgets, log, stats
 from crawlservice.tasks.secret_arguments import revealed
@@ -46,6 +49,7 @@ class DjangoLedger(Ledger):
         """``watch``: the one that watches this process's connections."""
         self._watch = watch or NoWatch()
         self._papers = StoredPapers()
+        self._proxies = StoredProxies()
 
     @property
     def waits(self) -> str:
@@ -68,6 +72,10 @@ class DjangoLedger(Ledger):
     def identity(self) -> Papers:
         with _named_errors():
             return self._papers.read()
+
+    def proxies(self) -> list[StoredProxy]:
+        with _named_errors():
+            return self._proxies.read()
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():
@@ -150,9 +158,11 @@ def _write(
     """Returns the rids of the rows that this call wrote, and what their tasks have spent.
     ``modelled``: those with model items, in the order in which they were handed over."""
     more = [o for o in outcomes if o.stats or o.closing or o.budget or o.trap]
-    with transaction.atomic() if more or modelled else nullcontext():
+    saved = [o for o in outcomes if o.files]
+    with transaction.atomic() if more or modelled or saved else nullcontext():
         stats.fit(more)
         won = insert(outcomes)
+        files.add(outcome for outcome in saved if outcome.rid in won)
         if modelled:
             model_rows.save(outcome for outcome in modelled if outcome.rid in won)
         ours = [outcome for outcome in more if outcome.rid in won]

@@ -99,9 +99,7 @@ class Upserts:
         for row in rows:
             key = self._key_of(row.instance)
             if key not in stored:
-                raise RowRefused(
-                    f"{self._model._meta.label}: another row has a unique value of this item"
-                )
+                raise RowRefused(self._taken(row.instance))
             old = stored[key]
             row.instance.pk = old.pk
             row.instance._state.adding = False
@@ -125,6 +123,16 @@ class Upserts:
         if changed:
             self._manager.bulk_update(changed, sorted(names))
         RowChange.objects.bulk_create(history)
+
+    def _taken(self, instance: Any) -> str:
+        """Why a row is not inserted: another one has a unique value of it."""
+        for field in self._model._meta.concrete_fields:
+            value = field.value_from_object(instance)
+            alike = {field.attname: value}
+            if field.unique and value is not None and self._manager.filter(**alike).exists():
+                label = f"{self._model._meta.label}.{field.name}"
+                return f"{label}: another row has {str(value)[:100]!r}"
+        return f"{self._model._meta.label}: another row has a unique value of this item"
 
     def _stored(self, rows: list[Row]) -> dict[Values, Any]:
         """The rows with the keys of these items, locked in the order of their keys."""

@@ -1,12 +1,14 @@
-"""The source of truth: tasks with labels and schedules, the ledger and its items, logs, hosts, the
-cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, recipes,
-the quality of runs, errors over tasks, what is decided about spiders, and our identity."""
+"""The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
+the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins,
+recipes, the quality of runs, errors over tasks, what is decided about spiders, our identity, and
+proxies."""
 
 from crawlservice.models.alert import (
     OPEN,
     Alert,
     AlertMessage,
     AlertNotice,
+    AlertReport,
     AlertRule,
     AlertTarget,
     Severity,
@@ -15,6 +17,7 @@ from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.error import BulkRetry, ErrorGroup
 from crawlservice.models.export import EXPORT_NAME, Export, ExportFile
+from crawlservice.models.file import MEDIA_TYPE, PageFile, StoredFile
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
@@ -22,6 +25,7 @@ from crawlservice.models.ledger import MODEL, VERSION, Item, Page, RowChange, St
 from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
 from crawlservice.models.people import Action, SetupLink, Submission, Token
+from crawlservice.models.proxy import Proxy, ProxySource
 from crawlservice.models.quality import Finding, Profile
 from crawlservice.models.recipe import Recipe, RecipeVersion
 from crawlservice.models.robots import RobotsFile
@@ -30,12 +34,13 @@ from crawlservice.models.task import SPIDER, Run, Schedule, Task
 from crawlservice.models.view import QUERY, VIEW_NAME, SavedView
 
 __all__ = (
-    "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MODEL", "NOTE", "OPEN",
-    "ORDERED", "QUERY", "SPIDER", "UNSENT", "VERSION", "VIEW_NAME", "WHY", "Action", "Alert",
-    "AlertMessage", "AlertNotice", "AlertRule", "AlertTarget", "BotKey", "BulkRetry", "Delivery",
-    "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
-    "Generation", "Host", "HostCredential", "Installation", "Item", "Label", "LogLine", "Page",
-    "Profile", "Recipe", "RecipeVersion", "RobotsFile", "RowChange", "RowDelivery", "Run",
-    "Sample", "SavedView", "Schedule", "SetupLink", "Severity", "Spent", "StartPart", "Stat",
-    "Submission", "Task", "TaskLog", "Token", "Trap", "Webhook",
+    "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MEDIA_TYPE", "MODEL",
+    "NOTE", "OPEN", "ORDERED", "QUERY", "SPIDER", "UNSENT", "VERSION", "VIEW_NAME", "WHY", "Action",
+    "Alert", "AlertMessage", "AlertNotice", "AlertReport", "AlertRule", "AlertTarget", "BotKey",
+    "BulkRetry", "Delivery", "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile",
+    "Finding", "Generation", "Host", "HostCredential", "Installation", "Item", "Label", "LogLine",
+    "Page", "PageFile", "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "RobotsFile",
+    "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
+    "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLog", "Token", "Trap",
+    "Webhook",
 )  # fmt: skip

@@ -190,6 +190,25 @@ class AlertNotice(models.Model):
         return f"{self.rule_id} reported {self.alert_id}"
 
 
+class AlertReport(models.Model):
+    """That an alert was reported to a target, by whichever rule: further rules with the same target
+    do not repeat it. ``over``: that it is over was reported, too."""
+
+    # Without constraints: an older process deletes targets and alerts without knowing this table.
+    target = models.ForeignKey(AlertTarget, models.CASCADE, db_index=False, db_constraint=False)
+    alert = models.ForeignKey(Alert, models.CASCADE, related_name="reports", db_constraint=False)
+    reported_at = models.DateTimeField()
+    over = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("target", "alert"), name="alert_report_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.alert_id} was reported to {self.target_id}"
+
+
 class AlertMessage(models.Model):
     """One message on its way to one target. ``key``: its id, by which receivers recognise it when
     it comes twice."""

@@ -80,9 +80,10 @@ class Export(models.Model):
     next_at = models.DateTimeField(_("next attempt"), null=True, blank=True)
     problem = models.TextField(_("problem"), blank=True, default="")
     problem_since = models.DateTimeField(_("since"), null=True, blank=True)
+    # Without a constraint: an older process deletes users without knowing this table.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, db_index=False,
-        verbose_name=_("user"),
+        db_constraint=False, verbose_name=_("user"),
     )  # fmt: skip
     created_at = models.DateTimeField(_("created"), db_default=Now())
 
@@ -107,7 +108,6 @@ class ExportFile(models.Model):
     node = models.CharField(_("node"), max_length=100)
     path = models.TextField(_("path"))
     problems = models.JSONField(_("problems"), default=list)
-    read_at = models.DateTimeField(_("read"), db_default=Now())
 
     def __str__(self) -> str:
         return self.path

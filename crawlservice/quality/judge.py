@@ -5,78 +5,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import stdev
-from typing import NamedTuple
 
 from crawlframe.expect import Expect
+from crawlservice.quality.found import Found, difference, text_difference
+from crawlservice.quality.latest import of_latest, with_scatter
+from crawlservice.quality.limits import (
+    FEW,
+    LETTERS,
+    LETTERS_N,
+    RULES,
+    WIDE,
+    WORDS,
+    Limits,
+    highest,
+    is_beyond,
+    limits_of,
+    lowest,
+)
 from crawlservice.quality.metrics import Key, Metric, metrics
 from crawlservice.quality.norms import Norm, Norms, Totals, norm_of
 from crawlservice.quality.profile import Content
-from crawlservice.quality.run import PARTS, TOKENS, Run, count_of, word_shares
+from crawlservice.quality.run import TOKENS, Run, absent, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
-SURE = 4.0  # standard errors by which a sample must be beyond a limit
-WIDE = 5.0  # standard deviations of the good runs that are still usual
-WIDE_TOTAL = 3.5  # the same of totals
+WIDE_TOTAL = 3.5  # standard deviations of the good runs within which a total is usual
 SETTLED = 6  # runs from which their spread is known
-FEW = 0.05  # share of a part that is missed when it is gone
+WEEK, UNSURE = 8, 1.5  # runs from which their seasons are known; factor of the spread until then
 SHORT = 60.0  # seconds by which a run must be longer than usual
-
-Limits = tuple[float | None, float | None]
-
-
-class Found(NamedTuple):
-    """A finding. ``low``, ``high``: what was expected; ``usual``: the median of the good runs.
-    ``since``: Unix time of the first window with it; None: the start of the run. ``unit``: share,
-    count, seconds, chars or number."""
-
-    source: str
-    monitor: str
-    field: str = ""
-    subject: str = ""
-    unit: str = "share"
-    low: float | None = None
-    high: float | None = None
-    usual: float | None = None
-    seen: float = 0.0
-    since: float | None = None
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        return self.source, self.monitor, self.field, self.subject
-
-
-class Rule(NamedTuple):
-    """How a metric may differ. ``floor``: the least difference that matters, in shares or in
-    logarithms; of shares near 0 a half of the median. ``below``, ``above``: which side is wrong.
-    ``gone``: only if hardly anything is left. ``alike``: only with runs of the same arguments."""
-
-    floor: float
-    below: bool = False
-    above: bool = False
-    unit: str = "share"
-    gone: bool = False
-    alike: bool = False
-
-
-RULES = {
-    "filled": Rule(0.05, below=True),
-    "kind": Rule(0.1, below=True),
-    "zero": Rule(0.1, above=True),
-    "broken": Rule(0.03, above=True),
-    "top": Rule(0.25, above=True),
-    "distinct": Rule(0.15, below=True),
-    "choice": Rule(0, below=True, gone=True, alike=True),
-    "section": Rule(0, below=True, gone=True, alike=True),
-    "status": Rule(0.05, above=True),
-    "errors": Rule(0.05, above=True),
-    "value": Rule(math.log(2), below=True, above=True, unit="number", alike=True),
-    "length": Rule(math.log(1.8), below=True, above=True, unit="chars", alike=True),
-    "yield": Rule(math.log(1.2), below=True, unit="count", alike=True),
-}
-LETTERS, LETTERS_N = 0.1, 40.0  # distance of letters that matters, and more in few letters
-WORDS = 0.1  # overlap of words that says something
 
 
 def judge(
@@ -88,10 +45,11 @@ def judge(
     content = run.content()
     found = [*_expectations(content, expect, totals, ended=ended, pages=expected_pages)]
     if expect.monitors and norms.runs:
-        known = {one.key[1:] for one in found}
-        found += (
-            one for one in _monitors(run, content, norms, totals, ended) if one.key[1:] not in known
-        )
+        # While it goes on, the latest part dates a fault best; at the end, the whole run counts.
+        parts = [of_latest(run, norms), _monitors(run, content, norms, totals, ended)]
+        for one in chain.from_iterable(reversed(parts) if ended else parts):
+            if one.key[1:] not in {known.key[1:] for known in found}:
+                found.append(one)
     return found
 
 
@@ -135,37 +93,38 @@ def _monitors(
         rule = RULES[key.monitor]
         if (rule.alike and not norms.alike) or (key.monitor == "choice" and not ended):
             continue
-        metric = current.get(key) or _absent(key, content)
+        metric = current.get(key) or absent(key, content)
         if metric is not None and metric.n >= enough:
-            limits = _limits(rule, norm, whole=ended)
+            metric = with_scatter(key, metric, norms.scatter)
+            limits = limits_of(rule, norm, whole=ended)
             gone = (
                 rule.gone
                 and ended
                 and _is_gone(metric, norm, 3 if key.monitor == "section" else 10)
             )
-            if gone or _is_beyond(metric, limits):
-                yield _found(key, rule, norm, limits, metric.value, _since(run, key, limits))
+            if gone or is_beyond(metric, limits):
+                yield difference(key, rule, norm, limits, metric.value, _since(run, key, limits))
                 continue
         known = run.ranges.get("\n".join(key))
         if known is not None and key.monitor == "yield":  # the windows of good runs show its noise
             low = norm.low - 2.2 * rule.floor
             if known.low < low and norm.low > norm.least - 4 * rule.floor:
-                yield _found(key, rule, norm, (low, None), known.low, known.low_at)
+                yield difference(key, rule, norm, (low, None), known.low, known.low_at)
         elif known is not None and rule.unit == "share":
-            limits = _limits(rule, norm, whole=False)
+            limits = limits_of(rule, norm, whole=False)
             for value, n, at in (
                 (known.low, known.low_n, known.low_at),
                 (known.high, known.high_n, known.high_at),
             ):
-                if n >= enough and _is_beyond(Metric(value, n), limits):
-                    yield _found(key, rule, norm, limits, value, at)
+                if n >= enough and is_beyond(Metric(value, n), limits):
+                    yield difference(key, rule, norm, limits, value, at)
                     break
     for key, metric in current.items():  # what no good run had
         if key.monitor == "status" and key not in norms.metrics and metric.n >= enough:
             norm = norm_of([0.0])
-            limits = _limits(RULES["status"], norm, whole=True)
-            if _is_beyond(metric, limits):
-                yield _found(key, RULES["status"], norm, limits, metric.value, None)
+            limits = limits_of(RULES["status"], norm, whole=True)
+            if is_beyond(metric, limits):
+                yield difference(key, RULES["status"], norm, limits, metric.value, None)
     if norms.alike:
         yield from _texts(run, content, norms, enough)
         if ended:
@@ -180,52 +139,10 @@ def _enough(norms: Norms, ended: bool) -> float:
     return min(60.0, max(5.0, usual / 50))
 
 
-def _absent(key: Key, content: Content) -> Metric | None:
-    """The metric of what does not occur at all."""
-    return (
-        Metric(0.0, count_of(key, content)) if key.monitor in (*PARTS, "choice", "kind") else None
-    )
-
-
 def _is_gone(metric: Metric, norm: Norm, some: int) -> bool:
     """Whether a part of all good runs is not in a whole run that would have ``some`` of it."""
     steady = norm.least > norm.median / 2 and norm.median >= FEW
     return steady and metric.value == 0 and norm.median * metric.n >= some
-
-
-def _limits(rule: Rule, norm: Norm, *, whole: bool) -> Limits:
-    """What is still usual. ``whole``: of a whole run; else of a part of one."""
-    if rule.gone:
-        few = 0.25 * norm.median
-        seldom = norm.median < FEW or norm.least < 0.4 * norm.median
-        if seldom or (not whole and norm.low < few):
-            return None, None
-        return few, None
-    floor = rule.floor
-    if rule.unit == "share" and rule.below:
-        floor = min(floor, norm.median / 2)
-    wide = max(floor, WIDE * norm.spread)
-    low: float | None = None
-    high: float | None = None
-    if rule.below:
-        low = min(norm.median - wide, norm.least - floor / 2)
-        low = low if whole else min(low, norm.low - floor)
-    if rule.above:
-        high = max(norm.median + wide, norm.most + floor / 2)
-        high = high if whole else max(high, norm.high + floor)
-    return low, high
-
-
-def _is_beyond(metric: Metric, limits: Limits) -> bool:
-    low, high = limits
-    value, n, error = metric
-    if error is not None:
-        return (low is not None and value + SURE * error < low) or (
-            high is not None and value - SURE * error > high
-        )
-    return (low is not None and highest(value, n) < low) or (
-        high is not None and lowest(value, n) > high
-    )
 
 
 def _since(run: Run, key: Key, limits: Limits) -> float | None:
@@ -241,17 +158,6 @@ def _since(run: Run, key: Key, limits: Limits) -> float | None:
     return None
 
 
-def _found(
-    key: Key, rule: Rule, norm: Norm, limits: Limits, value: float, since: float | None
-) -> Found:
-    low, high = limits
-    usual = norm.median
-    if rule.unit != "share":
-        low, high = (None if limit is None else math.exp(limit) for limit in limits)
-        usual, value = math.exp(usual), math.exp(value)
-    return Found("monitor", *key, rule.unit, low, high, usual, value, since)
-
-
 def _texts(run: Run, content: Content, norms: Norms, enough: float) -> Iterator[Found]:
     for name, usual in norms.texts.items():
         field = content.fields.get(name)
@@ -262,25 +168,23 @@ def _texts(run: Run, content: Content, norms: Norms, enough: float) -> Iterator[
         least = 1 - max(LETTERS, 4 * usual.apart)
         same = 1 - distance(shares(field.letters), usual.letters)
         if number and same + LETTERS_N / number < least:
-            yield _text(letters, least, 1 - usual.apart, same)
+            yield text_difference("letters", name, least, 1 - usual.apart, same)
         elif (known := run.ranges.get("\n".join(letters))) and letters in norms.windows:
             least = 1 - max(1.5 * LETTERS, 2 * (1 - norms.windows[letters][0]))
             if known.low + LETTERS_N / known.low_n < least:
-                yield _text(letters, least, 1 - usual.apart, known.low, known.low_at)
+                yield text_difference(
+                    "letters", name, least, 1 - usual.apart, known.low, known.low_at
+                )
         if usual.overlap < WORDS or field.tokens < TOKENS:
             continue
         common = min(1.0, overlap(word_shares(field), usual.words))
         least = usual.overlap / 3
         if highest(common, field.tokens // 2) < least:
-            yield _text(words, least, usual.overlap, common)
+            yield text_difference("words", name, least, usual.overlap, common)
         elif (known := run.ranges.get("\n".join(words))) and words in norms.windows:
             least = norms.windows[words][0] / 2
             if highest(known.low, known.low_n) < least:
-                yield _text(words, least, usual.overlap, known.low, known.low_at)
-
-
-def _text(key: Key, low: float, usual: float, seen: float, since: float | None = None) -> Found:
-    return Found("monitor", key.monitor, key.field, low=low, usual=usual, seen=seen, since=since)
+                yield text_difference("words", name, least, usual.overlap, known.low, known.low_at)
 
 
 def _totals(norms: Norms, totals: Totals) -> Iterator[Found]:
@@ -315,23 +219,8 @@ def _least(before: list[int], fall: float) -> float | None:
     norm = norm_of(logs)
     noise = 1 / math.sqrt(before[0])  # of counting
     # A few totals may lie close together by chance, so that their deviation is used, too.
-    spread = max(norm.spread, 0.8 * stdev(logs))
+    spread = max(norm.spread, 0.8 * stdev(logs)) * (UNSURE if len(before) < WEEK else 1)
     low = min(norm.median - max(-math.log(fall), WIDE_TOTAL * spread), norm.least - 0.1) - noise / 2
     steps = [abs(one - other) for one, other in pairwise(logs)]
     step = max(-math.log(fall), 1.4 * max(steps, default=0.0)) + noise
     return math.exp(max(low, logs[0] - step))
-
-
-# -- how sure a share is --------------------------------------------------------------------------
-
-
-def highest(share: float, n: int) -> float:
-    """The greatest share that a sample is in keeping with, by Wilson's interval."""
-    return 1 - lowest(1 - share, n)
-
-
-def lowest(share: float, n: int) -> float:
-    square = SURE * SURE
-    middle = share + square / (2 * n)
-    half = SURE * math.sqrt(max(0.0, share * (1 - share) / n + square / (4 * n * n)))
-    return max(0.0, (middle - half) / (1 + square / n))

@@ -4,15 +4,16 @@ ends it."""
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from typing import NamedTuple
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 
-from crawlservice.models import Event, Finding, Task
+from crawlservice.models import Event, Finding, Profile, Task
 from crawlservice.quality.history import History, forget_old, history_of, totals_of
 from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import Totals
-from crawlservice.quality.reader import Bounds, Reading, expected_of, read
+from crawlservice.quality.reader import Bounds, Reading, expected_of, new_profile, read
 from crawlservice.quality.verdict import record, tell, worse
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,20 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
         raise
     except Exception:
         log.exception("the quality of task %d could not be judged at its end", task.pk)
+        _leave(task)
     return Ended(outcome, reason)
+
+
+def _leave(task: Task) -> None:
+    """Leaves a task to the leading steward, who finds it by its profile. A new one was taken back
+    with the judgement."""
+    try:
+        with transaction.atomic():
+            Profile.objects.bulk_create([new_profile(task)], ignore_conflicts=True)
+    except (OperationalError, InterfaceError):
+        raise
+    except DatabaseError as error:
+        log.warning("the quality of task %d is not judged later either: %s", task.pk, error)
 
 
 def while_it_runs(
@@ -78,6 +92,13 @@ def while_it_runs(
             event.save()
 
 
+def seconds_of(task: Task, until: datetime | None) -> float | None:
+    """How long it has worked; None if nobody knows, as of one that was retried."""
+    if until is None or task.retries:
+        return None
+    return (until - task.created_at).total_seconds()
+
+
 def after_end(task: Task, until: float, most: int) -> None:
     """Reads more of a task whose end was not judged, and judges it when all is read. Raises
     django.db.Error."""
@@ -86,10 +107,7 @@ def after_end(task: Task, until: float, most: int) -> None:
         task = Task.objects.select_for_update(no_key=True).defer("seeds").get(pk=task.pk)
         if task.state in Task.ACTIVE or not reading.save() or not reading.is_complete:
             return
-        seconds = None
-        if task.finished_at is not None:
-            seconds = (task.finished_at - task.created_at).total_seconds()
-        totals = totals_of(task, seconds)
+        totals = totals_of(task, seconds_of(task, task.finished_at))
         ended = _finish(task, reading, history_of(task), task.outcome, task.reason, totals)
         if (ended.outcome, ended.reason) != (task.outcome, task.reason):
             Task.objects.filter(pk=task.pk).update(outcome=ended.outcome, reason=ended.reason)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
 from crawlservice.quality.metrics import Key, metrics
 from crawlservice.quality.profile import Content, merged
-from crawlservice.quality.run import PARTS, Run, is_prose, key_of, word_shares
+from crawlservice.quality.run import PARTS, Range, Run, is_prose, key_of, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
 RUNS = 10  # good runs that are compared with
 FEWEST = 3  # good runs without which nothing is compared
+SAME = 0.25  # least scatter of pages with one item: that all had one proves little
 SCALE = 1.4826  # from the median absolute deviation to the standard deviation
 ABSENT = (
     *PARTS,
@@ -64,18 +66,21 @@ class Texts(NamedTuple):
 
 
 class Norms(NamedTuple):
-    """``windows``: the extremes of the windows of all runs. ``alike``: the runs had the same
-    arguments, so that everything can be compared."""
+    """``windows``: the extremes of the windows of all runs. ``steps``: those of their short ones,
+    without what too few runs have. ``scatter``: the coefficient of variation of the items of a
+    page. ``alike``: the runs had the same arguments, so that everything can be compared."""
 
     metrics: dict[Key, Norm]
     windows: dict[Key, tuple[float, float]]
+    steps: dict[Key, tuple[float, float]]
+    scatter: float
     texts: dict[str, Texts]
     totals: list[Totals]  # the latest first
     alike: bool
     runs: int
 
 
-NONE = Norms({}, {}, {}, [], False, 0)
+NONE = Norms({}, {}, {}, 0.0, {}, [], False, 0)
 
 
 def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
@@ -87,19 +92,46 @@ def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
     for content in contents:
         for key, metric in metrics(content).items():
             found[key].append(metric.value)
-    ranges: dict[Key, tuple[float, float]] = {}
-    for one in good:
-        for name, known in one.run.ranges.items():
-            key = key_of(name)
-            low, high = ranges.get(key, (known.low, known.high))
-            ranges[key] = min(low, known.low), max(high, known.high)
+    ranges = _extremes([one.run.ranges for one in good], 1)
     usual = {}
     for key, values in found.items():
         if key.monitor in ABSENT:
             values = values + [0.0] * (len(good) - len(values))
         if len(values) >= FEWEST:
             usual[key] = _norm(values, ranges.get(key))
-    return Norms(usual, ranges, _texts(contents), [one.totals for one in good], alike, len(good))
+    return Norms(
+        metrics=usual,
+        windows=ranges,
+        steps=_extremes([one.run.steps for one in good], FEWEST),
+        scatter=max(map(_scatter, contents)),
+        texts=_texts(contents),
+        totals=[one.totals for one in good],
+        alike=alike,
+        runs=len(good),
+    )
+
+
+def _extremes(runs: Sequence[Mapping[str, Range]], fewest: int) -> dict[Key, tuple[float, float]]:
+    """Those of the ranges that at least ``fewest`` runs have."""
+    found: dict[str, list[Range]] = defaultdict(list)
+    for ranges in runs:
+        for name, known in ranges.items():
+            found[name].append(known)
+    return {
+        key_of(name): (min(one.low for one in some), max(one.high for one in some))
+        for name, some in found.items()
+        if len(some) >= fewest
+    }
+
+
+def _scatter(content: Content) -> float:
+    """The coefficient of variation of the items of its pages; at least what counting gives it."""
+    done = content.pages - content.errors
+    if done <= 0 or not content.yielded:
+        return SAME
+    mean = content.yielded / done
+    found = math.sqrt(max(0.0, content.squares / done - mean * mean)) / mean
+    return max(found, SAME / math.sqrt(max(1.0, mean)))
 
 
 def norm_of(values: Sequence[float]) -> Norm:

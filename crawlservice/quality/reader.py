@@ -37,12 +37,14 @@ class Bounds(NamedTuple):
 
 @dataclass
 class Reading:
-    """A profile and what was read beyond it. ``is_complete``: there was no more to read."""
+    """A profile and what was read beyond it. ``ended``: the task has. ``is_complete``: there was
+    no more to read."""
 
     profile: Profile
     run: Run
     last_item: int
     last_page: int
+    ended: bool
     is_complete: bool = False
 
     @property
@@ -57,7 +59,7 @@ class Reading:
             Profile.objects.bulk_create([profile], ignore_conflicts=True)
         rows = Profile.objects.filter(task=profile.task_id)
         stored = rows.filter(last_item=profile.last_item, last_page=profile.last_page).update(
-            content=encode(self.run),
+            content=encode(self.run.settled() if self.is_complete and self.ended else self.run),
             coverage=self.run.content().coverage,
             last_item=self.last_item,
             last_page=self.last_page,
@@ -75,19 +77,22 @@ def expected_of(task: Task) -> Expect:
         return Expect()
 
 
+def new_profile(task: Task) -> Profile:
+    """The profile of a task of which nothing has been read, unsaved."""
+    return Profile(task=task, spider=task.spider, arguments_hash=task.arguments_hash, content=b"")
+
+
 def read(task: Task, bounds: Bounds | None, until: float, most: int, total: int) -> Reading:
     """Reads further rows of a task, without storing anything. ``bounds``: None if the task has
     ended, so that all its rows are there. ``until``: time.monotonic() at which no further step
     begins. ``most``: rows of each kind. ``total``: items that there are, about; if far more are
     left than can be read, only some of them are. Raises django.db.Error."""
-    profile = Profile.objects.filter(task=task).first() or Profile(
-        task=task, spider=task.spider, arguments_hash=task.arguments_hash, content=b""
-    )
+    profile = Profile.objects.filter(task=task).first() or new_profile(task)
     run = decode(profile.content)
-    seen = run.stride * (run.whole.items + run.window.items)
+    seen = run.stride * run.items_read
     if total - seen > BACKLOG * run.stride and run.stride < MOST_STRIDE:
         run.stride *= 2
-    reading = Reading(profile, run, profile.last_item, profile.last_page)
+    reading = Reading(profile, run, profile.last_item, profile.last_page, bounds is None)
     pages = _read_pages(reading, bounds and bounds.page, until, most)
     items = _read_items(reading, expected_of(task).unique, bounds and bounds.item, until, most)
     reading.is_complete = pages and items

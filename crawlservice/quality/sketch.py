@@ -17,6 +17,7 @@ KEPT = 128  # smallest hashes of a field
 KEPT_UNIQUE = 4096  # of a field whose values must be unique: exact up to so many values
 FREQUENT = 24  # values with a count
 HASHES = 2.0**64
+ALL = 2**64 - 1  # the greatest hash
 
 
 class LogHistogram(msgspec.Struct, array_like=True):
@@ -74,7 +75,7 @@ class Distinct(msgspec.Struct, array_like=True):
 
     kept: int = KEPT
     counts: dict[int, int] = {}
-    most: int = 2**64 - 1  # hashes above it are not kept
+    most: int = ALL  # hashes above it are not kept
 
     def add(self, hash_: int) -> None:
         if hash_ > self.most:
@@ -89,7 +90,8 @@ class Distinct(msgspec.Struct, array_like=True):
         self.most = min(self.most, other.most)
         for hash_, count in other.counts.items():
             self.counts[hash_] = self.counts.get(hash_, 0) + count
-        self._shrink()
+        if len(self.counts) > self.kept or self.most < ALL:
+            self._shrink()
 
     def _shrink(self) -> None:
         smallest = nsmallest(self.kept, (one for one in self.counts if one <= self.most))

@@ -13,13 +13,14 @@ from crawlservice.models import Event, Finding, Profile, Task
 from crawlservice.models.quality import FIELD
 from crawlservice.models.task import REASON
 from crawlservice.quality.examples import Examples
+from crawlservice.quality.found import Found
 from crawlservice.quality.history import History
-from crawlservice.quality.judge import Found
 from crawlservice.quality.run import Run
 from crawlservice.quality.wording import sentence_of
 
 # Monitors of whole runs, whose findings do not outlast a retry that puts them right.
 OF_WHOLE = ("items", "pages", "duration", "errors", "section", "choice", "yield", "distinct")
+QUALITY = "quality: "  # how the reason of a task begins whose outcome is that of its findings
 RANKS = (Task.Outcome.FINISHED, Task.Outcome.FINISHED_WITH_ERRORS, Task.Outcome.FAILED)
 NUMBERS = ("unit", "low", "high", "usual", "seen", "runs", "last_good", "good_version", "examples")
 
@@ -68,7 +69,6 @@ def _cleaned(found: Found) -> tuple[str, str, str, str]:
 
 def _finding(task: Task, run: Run, found: Found, key: tuple[str, str, str, str]) -> Finding:
     source, monitor, field, subject = key
-    recent = run.window if run.window.versions else run.whole
     return Finding(
         task=task,
         spider=task.spider,
@@ -76,7 +76,7 @@ def _finding(task: Task, run: Run, found: Found, key: tuple[str, str, str, str])
         monitor=monitor,
         field=field,
         subject=subject,
-        version=recent.version,
+        version=run.version,
         since=None if found.since is None else datetime.fromtimestamp(found.since, UTC),
     )
 
@@ -98,7 +98,7 @@ def _quality(findings: Sequence[Finding]) -> str:
     with override("en"):
         first = sentence_of(findings[0])
     more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
-    return f"quality: {first}{more}"
+    return f"{QUALITY}{first}{more}"
 
 
 def tell(task: Task, profile: Profile, findings: Sequence[Finding], action: str) -> Event | None:

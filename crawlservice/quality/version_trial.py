@@ -57,7 +57,8 @@ class VersionTrial:
         rows = Item.objects.filter(pk__gt=self._last.item, pk__lte=bound, version=self._version)
         some = [*rows.order_by("pk").values_list("pk", "task", "data", "created_at")[:ROWS]]
         for _, task, data, at in some:
-            part = self._part(task)
+            if (part := self._part(task)) is None:
+                continue
             part.run.add_item(data, self._version, at.timestamp(), part.expect.unique)
         return _reached(some, self._last.item, bound)
 
@@ -67,7 +68,9 @@ class VersionTrial:
         columns = ("pk", "task", "url", "status", "items", "state", "created_at")
         some = [*rows.order_by("pk").values_list(*columns)[:ROWS]]
         for _, task, url, status, items, state, at in some:
-            self._part(task).run.add_page(
+            if (part := self._part(task)) is None:
+                continue
+            part.run.add_page(
                 url,
                 status,
                 items,
@@ -77,9 +80,12 @@ class VersionTrial:
             )
         return _reached(some, self._last.page, bound)
 
-    def _part(self, number: int) -> _Part:
+    def _part(self, number: int) -> _Part | None:
+        """None if the task was removed meanwhile."""
         if number not in self._parts:
-            task = Task.objects.defer("seeds").get(pk=number)
+            task = Task.objects.defer("seeds").filter(pk=number).first()
+            if task is None:
+                return None
             expect = expected_of(task)
             self._parts[number] = _Part(task.spider, Run(), history_of(task), expect)
         return self._parts[number]

@@ -11,12 +11,12 @@ from functools import partial
 from django.db import DatabaseError, InterfaceError, OperationalError
 from django.db.models import Q
 
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.frontier import Counts
 from crawlservice.connections import clock
 from crawlservice.models import Profile, Task
 from crawlservice.quality.history import History, history_of
-from crawlservice.quality.judging import after_end, while_it_runs
+from crawlservice.quality.judging import after_end, seconds_of, while_it_runs
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds
 from crawlservice.tasks import submit
@@ -28,12 +28,13 @@ MOST = 500  # items, and pages, of one task in a round
 HISTORIES = 200  # tasks whose histories are kept in memory
 RETRY = 60.0  # seconds after which a task that could not be judged is tried again
 
-Refuse = Callable[[Task, str], None]
+Refuse = Callable[[Task, str, str], None]
 
 
 class Watch:
-    """``bounds`` returns how far items and pages can be read. ``refuse`` takes the nodes back from
-    the code version that a task ran, to the one of the last good run."""
+    """``bounds`` returns how far items and pages can be read. ``refuse`` takes the nodes that run
+    a version, found bad by a task, back to the one of the last good run: it gets task, bad and good
+    version."""
 
     def __init__(self, bounds: Callable[[], Bounds], refuse: Refuse) -> None:
         self._bounds = bounds
@@ -62,7 +63,7 @@ class Watch:
             if task is None or counts is None:
                 continue
             pages = max(0, counts.nf + counts.errors - 1)
-            totals = Totals(counts.items, pages, (now - task.created_at).total_seconds())
+            totals = Totals(counts.items, pages, seconds_of(task, now))
             history = self._history(task)
             step = partial(while_it_runs, task, history, totals, bounds, until, MOST)
             self._attempt(pk, partial(step, admitted=max(0, counts.na - 1)))
@@ -109,7 +110,10 @@ class Watch:
         for profile in rows.defer("task__seeds").order_by("task_id"):
             try:
                 self._do(profile.task, profile.action_due)
-            except CrawlframeError as error:  # it has ended meanwhile, or Redis learns of it later
+            except FrontierError as error:  # it is done in a later round
+                log.info("task %d: %s", profile.task_id, error)
+                continue
+            except CrawlframeError as error:  # it has ended meanwhile
                 log.info("task %d: %s", profile.task_id, error)
             Profile.objects.filter(pk=profile.pk, action_due=profile.action_due).update(
                 action_due=""
@@ -125,4 +129,4 @@ class Watch:
         if action == "refuse":
             finding = task.findings.exclude(version="").order_by("-pk").first()
             if finding is not None and finding.good_version not in ("", finding.version):
-                self._refuse(task, finding.good_version)
+                self._refuse(task, finding.version, finding.good_version)

@@ -6,6 +6,7 @@ from math import ceil, floor
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from crawlservice.models import Finding
 
@@ -23,7 +24,7 @@ class Words(NamedTuple):
 def words_of(finding: Finding) -> Words:
     """In the language of the reader; ``what`` ends with a full stop."""
     seen = _number(finding.seen, finding.unit)
-    return Words(_what(finding) % _names(finding, seen), seen, _expected(finding))
+    return Words(_what(finding, seen) % _names(finding, seen), seen, _expected(finding))
 
 
 def sentence_of(finding: Finding) -> str:
@@ -37,15 +38,18 @@ def _names(finding: Finding, seen: str) -> dict[str, Any]:
     return {"field": finding.field, "subject": finding.subject, "seen": seen}
 
 
-def _what(finding: Finding) -> str:
+def _what(finding: Finding, seen: str) -> str:
+    n = 1 if seen == "1" else 2  # fractions are plural
     known = {
-        "items": _("The run has %(seen)s items."),
-        "pages": _("The run has %(seen)s pages."),
+        "items": ngettext("The run has %(seen)s item.", "The run has %(seen)s items.", n),
+        "pages": ngettext("The run has %(seen)s page.", "The run has %(seen)s pages.", n),
         "duration": _("The run took %(seen)s."),
         "errors": _("%(seen)s of the pages ended in error."),
         "status": _("%(seen)s of the pages have the HTTP status %(subject)s."),
         "section": _("%(seen)s of the pages are of %(subject)s."),
-        "yield": _("A page has %(seen)s items on average."),
+        "yield": ngettext(
+            "A page has %(seen)s item on average.", "A page has %(seen)s items on average.", n
+        ),
         "filled": _("%(field)s has a value in %(seen)s of the items."),
         "kind": _("%(field)s is of the type %(subject)s in %(seen)s of its values."),
         "zero": _("%(field)s is 0 in %(seen)s of its values."),
@@ -88,5 +92,6 @@ def _number(value: float, unit: str) -> str:
     if unit == "seconds":
         return _("%s s") % f"{value:,.0f}"
     if unit == "chars":
-        return _("%s characters") % f"{value:,.0f}"
+        shown = f"{value:,.0f}"
+        return ngettext("%s character", "%s characters", 1 if shown == "1" else 2) % shown
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

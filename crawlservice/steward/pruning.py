@@ -1,5 +1,5 @@
-"""Pruning: deletes rows that are no longer needed, in batches. The leading steward does it. Data of
-the ledger is never pruned; see removal.py for that."""
+"""Pruning: deletes rows that are no longer needed, in batches, and files that no page names. The
+leading steward does it. Data of the ledger is never pruned; see removal.py for that."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from crawlframe.frontier import Frontier
+from crawlservice.files.pruning import prune_old
 from crawlservice.hosts.idle import IdleHosts, IdleRobots
 from crawlservice.models import (
     Action,
     Alert,
     AlertMessage,
     AlertNotice,
+    AlertReport,
     Delivery,
     ErrorGroup,
     Event,
@@ -43,6 +45,7 @@ LIVES = timedelta(days=90)  # how long ended lives of nodes are kept
 
 Rows = QuerySet[Any]
 Kind = Callable[[], Rows]  # rows to delete now, the oldest first
+Batch = Callable[[], bool]  # deletes some; returns whether there may be more
 
 
 class Pruner:
@@ -53,7 +56,7 @@ class Pruner:
         self._lives = lives
         self._more = tuple(more)
         self._next = 0.0
-        self._left: deque[Kind] = deque()
+        self._left: deque[Batch] = deque()
 
     @classmethod
     def of(cls, frontier: Frontier) -> Pruner:
@@ -61,17 +64,22 @@ class Pruner:
         return cls(frontier.leases.left, [IdleHosts(frontier), IdleRobots()])
 
     def tick(self) -> None:
-        """Deletes one batch of one kind of rows, or does nothing. Raises django.db.Error, and what
-        ``lives`` and the kinds raise."""
+        """Deletes one batch of one kind of rows, or of files, or does nothing. Raises
+        django.db.Error, and what ``lives`` and the kinds raise."""
         if not self._left:
             if time.monotonic() < self._next:
                 return
             self._next = time.monotonic() + EVERY
             lives.forget_old()
-            self._left.extend((*KINDS, lambda: ended_lives(self._lives()), *self._more))
-        kind = self._left.popleft()
-        if delete(kind()) == ROWS_PER_DELETE:
-            self._left.append(kind)
+            kinds = (*KINDS, lambda: ended_lives(self._lives()), *self._more)
+            self._left.extend((*map(_batch, kinds), prune_old))
+        batch = self._left.popleft()
+        if batch():
+            self._left.append(batch)
+
+
+def _batch(kind: Kind) -> Batch:
+    return lambda: delete(kind()) == ROWS_PER_DELETE
 
 
 @transaction.atomic
@@ -158,16 +166,23 @@ def old_notices() -> Rows:
     return AlertNotice.objects.filter(alert__resolved_at__lt=_before(settings.KEEP_EVENTS))
 
 
+def old_reports() -> Rows:
+    return AlertReport.objects.filter(alert__resolved_at__lt=_before(settings.KEEP_EVENTS))
+
+
 def old_alerts() -> Rows:
     rows = Alert.objects.filter(resolved_at__lt=_before(settings.KEEP_EVENTS))
-    rows = rows.alias(left=_one(AlertNotice.objects.filter(alert=OuterRef("pk"))))
-    return rows.filter(left=None).order_by("resolved_at")
+    rows = rows.alias(
+        left=_one(AlertNotice.objects.filter(alert=OuterRef("pk"))),
+        told=_one(AlertReport.objects.filter(alert=OuterRef("pk"))),
+    )
+    return rows.filter(left=None, told=None).order_by("resolved_at")
 
 
 KINDS: tuple[Kind, ...] = (
     old_samples, old_keys, old_runs, old_deliveries, old_events, old_actions, old_tokens,
     old_groups,
-    old_alert_messages, old_notices, old_alerts,
+    old_alert_messages, old_notices, old_reports, old_alerts,
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from crawlservice.ledger.recovery import is_whole, renew, uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Task
 from crawlservice.monitoring import lives
+from crawlservice.proxies.chores import ProxyChores
 from crawlservice.quality.reader import Bounds
 from crawlservice.quality.watch import Watch
 from crawlservice.rollouts.refusal import take_back
@@ -70,6 +71,7 @@ class Steward:
         self._counts: dict[int, Counts | None] = {}  # of the active tasks, in this round
         self._settings = settings
         self._senders = Senders(settings)
+        self._proxies = ProxyChores(settings, frontier)
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
@@ -81,16 +83,16 @@ class Steward:
         self._run: str | None = None  # the server's run_id
         self._still: dict[int, tuple[Counts, float]] = {}  # tasks without progress, and since when
         self._beat: Callable[[], object] = lambda: None
-        self._send: Callable[[messages.FromSteward], object] = lambda message: None
+        self._send: Callable[[messages.FromService], object] = lambda message: None
         self._next_beat = self._next_check = 0.0
         self._applied, self._migrations = Migrations(), ""  # the mark last sent to the master
 
     def run(self, channel: messages.FromChildLine) -> None:
         """Does a round every second until the master says retire or is gone."""
-        channel.send(messages.StewardReady())
+        channel.send(messages.ServiceReady())
         sending = threading.Lock()
 
-        def send(message: messages.FromSteward) -> None:
+        def send(message: messages.FromService) -> None:
             with sending:
                 channel.send(message)
 
@@ -147,6 +149,7 @@ class Steward:
             budgets.close_overdue,
             self._check_tasks,
             lambda: look_after(self._frontier),
+            self._proxies.tick,
             lambda: schedules.start_due(self._still_here),
             lambda: bulk_retry.work(self._still_here),
             self._senders.send_webhooks,
@@ -162,6 +165,7 @@ class Steward:
     def resign(self) -> None:
         """Lets another steward lead at once."""
         self._senders.stop()
+        self._proxies.stop()
         if self._leading:
             try:
                 self._lock.release()

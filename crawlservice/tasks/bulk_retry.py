@@ -11,15 +11,16 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import DatabaseError, transaction
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError
+from crawlframe.outcome import NO_ERRORS
 from crawlservice.accounts.journal import record
 from crawlservice.models import BulkRetry, ErrorGroup, Page, Task
 from crawlservice.tasks import error_groups, spider_switch
 from crawlservice.tasks.retry import ENDED, retry
-from crawlservice.tasks.row_times import last_before
+from crawlservice.tasks.row_times import all_before
 from crawlservice.tasks.submit import UnknownTask, WrongState
 
 MAX_ERRORS = 200_000  # of one bulk retry
@@ -61,10 +62,13 @@ def extent(wanted: Wanted) -> Extent:
     """How much it would be. Raises ArgumentError if that is too much, or the group is not one of
     the spider."""
     groups = _groups(wanted)
-    first = 0 if wanted.since is None else last_before(Page, wanted.since)
+    first = 0 if wanted.since is None else all_before(Page, wanted.since)
     last = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    rows = error_groups.pages_of(groups).filter(pk__gt=first, pk__lte=last)
-    errors = Counter(rows.values_list("task_id", flat=True)[: MAX_ERRORS + 1])
+    between = _between(first, last, wanted.since)
+    errors = Counter[int]()
+    for rows in (error_groups.pages_of(groups), _ungrouped(wanted)):
+        found = rows.filter(between).values_list("task_id", flat=True)
+        errors.update(found[: max(0, MAX_ERRORS + 1 - errors.total())])
     if errors.total() > MAX_ERRORS or len(errors) > MAX_TASKS:
         raise ArgumentError(
             f"these are more than {MAX_ERRORS:,} errors, or of more than {MAX_TASKS:,} tasks; "
@@ -171,8 +175,9 @@ def _step(pk: int) -> bool:
 
 def _retry_next(row: BulkRetry) -> None:
     task, _errors = row.tasks[row.position]
-    groups = _groups(Wanted(row.spider, row.reason, row.group))
-    chosen = Q(error_group__in=groups, pk__gt=row.first_page, pk__lte=row.last_page)
+    wanted = Wanted(row.spider, row.reason, row.group)
+    chosen = Q(error_group__in=_groups(wanted)) | _without_group(wanted)
+    chosen &= _between(row.first_page, row.last_page, row.since)
     try:
         with transaction.atomic():
             retried = retry(task, only=chosen)
@@ -185,6 +190,25 @@ def _retry_next(row: BulkRetry) -> None:
     row.retried_errors += retried
     by = {"user": row.user} if row.user_id else {"command": True}
     record("retry", task=task, requests=retried, retry=row.pk, **by)
+
+
+def _between(first: int, last: int, since: datetime | None) -> Q:
+    between = Q(pk__gt=first, pk__lte=last)
+    return between if since is None else between & Q(created_at__gte=since)
+
+
+def _ungrouped(wanted: Wanted) -> QuerySet[Page]:
+    """The errors that a process of an older release recorded."""
+    rows = Page.objects.filter(task__spider=wanted.spider, state=Page.State.ERROR)
+    return rows.filter(_without_group(wanted)).order_by()
+
+
+def _without_group(wanted: Wanted) -> Q:
+    """Those of the errors of a task that have no group, but are wanted."""
+    if wanted.group is not None:
+        return Q(pk__in=())
+    some = Q(error_group=None) & ~Q(reason__in=NO_ERRORS)
+    return some & Q(reason=wanted.reason) if wanted.reason else some
 
 
 def _groups(wanted: Wanted) -> list[int]:

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.models import ErrorGroup, Page
-from crawlservice.tasks.row_times import last_before
+from crawlservice.tasks.row_times import all_before
 
 MOST = 3_000  # groups that are looked at, those that were first seen last
 COUNTED = 1_000  # errors of each group that are counted in lists
@@ -60,19 +60,19 @@ def latest(
 ) -> Groups:
     """The groups with errors, those of all spiders or of one."""
     rows = matching(spider, reason).order_by("-created_at")
-    last = _of_group(OuterRef("pk")).values("pk")[:1]
+    wanted = Q() if since is None else from_time(since)
+    last = _of_group(OuterRef("pk")).filter(wanted).values("pk")[:1]
     seen = [*rows.annotate(last=Subquery(last)).values_list("pk", "last")[: MOST + 1]]
-    first = 0 if since is None else last_before(Page, since)
-    found = sorted(((n, pk) for pk, n in seen[:MOST] if n is not None and n > first), reverse=True)
+    found = sorted(((n, pk) for pk, n in seen[:MOST] if n is not None), reverse=True)
     chosen = {pk: n for n, pk in found[:count]}
-    groups = _read(chosen, first, COUNTED)
+    groups = _read(chosen, wanted, COUNTED)
     return Groups(groups, len(found) > count, len(seen) > MOST)
 
 
 def one(group: int) -> GroupNow:
     """One group with errors. Raises UnknownGroup."""
     numbers = _of_group(group).values_list("pk", flat=True)[:1]
-    found = _read({group: numbers[0]}, 0, COUNTED_OF_ONE) if numbers else []
+    found = _read({group: numbers[0]}, Q(), COUNTED_OF_ONE) if numbers else []
     if not found:
         raise UnknownGroup(f"there is no group {group} of errors, or all its errors were retried")
     return found[0]
@@ -100,14 +100,15 @@ def versions(group: int, looked: int = 1_000) -> list[tuple[str, int]]:
     return [*counts.items()]
 
 
-def _read(chosen: dict[int, int], first: int, counted: int) -> list[GroupNow]:
-    """``chosen``: the latest page of each group, in the order in which they are returned."""
+def _read(chosen: dict[int, int], wanted: Q, counted: int) -> list[GroupNow]:
+    """``chosen``: the latest page of each group, in the order in which they are returned.
+    ``wanted``: which pages are counted."""
     rows = ErrorGroup.objects.in_bulk(chosen)
     known = Page.objects.defer("follow_ups", "request", "exchange").in_bulk(chosen.values())
     found = []
     for pk, page in chosen.items():
         if pk in rows and page in known:  # otherwise it was retried just now
-            n = _of_group(pk).filter(pk__gt=first)[: counted + 1].count()
+            n = _of_group(pk).filter(wanted)[: counted + 1].count()
             found.append(GroupNow(rows[pk], min(n, counted), n > counted, known[page]))
     return found
 
@@ -117,6 +118,11 @@ def _of_group(group: int | OuterRef) -> QuerySet[Page]:
     and makes PostgreSQL use the index that has both (as in task_rows.py)."""
     rows = Page.objects.filter(error_group__gte=group, error_group__lte=group)
     return rows.order_by("-error_group", "-pk")
+
+
+def from_time(since: datetime) -> Q:
+    """The pages of that time and later. Raises django.db.Error."""
+    return Q(pk__gt=all_before(Page, since), created_at__gte=since)
 
 
 def pages_of(groups: Collection[int]) -> QuerySet[Page]:

@@ -14,7 +14,8 @@ from crawlframe import porting
 from crawlframe.errors import ArgumentError
 from crawlframe.manners import Bound, rougher
 from crawlframe.overrides import FIXED, OVERRIDABLE, overridden
-from crawlframe.spider import SpiderInfo, SpiderSettings
+from crawlframe.spider import SpiderInfo
+from crawlframe.spider_settings import SpiderSettings
 from crawlservice.accounts.roles import User
 from crawlservice.models import Task
 from crawlservice.tasks.arguments import accepted, from_text, storable

@@ -1,4 +1,5 @@
-"""Removal: deletes ended tasks with all their data. This only happens when a user asks for it."""
+"""Removal: deletes ended tasks with all their data. This only happens when a user asks for it.
+Their files follow later, if no other task has saved the same (crawlservice/files/pruning.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, F, QuerySet, Sum
+from django.db.models import Count, F, Model, QuerySet, Sum
 
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import (
@@ -18,6 +19,7 @@ from crawlservice.models import (
     Label,
     LogLine,
     Page,
+    PageFile,
     Profile,
     Run,
     Sample,
@@ -101,7 +103,8 @@ def _thin_out(task: int) -> Iterator[Extent]:
     """Deletes the task's pages and items, except fewer than ROWS_PER_DELETE of each."""
     # Rows still to be written are given up, or they would come back.
     Task.objects.filter(pk=task, state__in=ENDED).update(unwritten=None)
-    for model, told in ((Item, "items"), (Page, "pages")):
+    kinds: tuple[tuple[type[Model], str], ...] = ((Item, "items"), (Page, "pages"), (PageFile, ""))
+    for model, told in kinds:
         number = ROWS_PER_DELETE
         while number == ROWS_PER_DELETE:
             with transaction.atomic():
@@ -110,7 +113,7 @@ def _thin_out(task: int) -> Iterator[Extent]:
                 rows = of_task(model._default_manager.all(), task)
                 found = [*rows.values_list("pk", flat=True)[:ROWS_PER_DELETE]]
                 number = _delete(model._default_manager.filter(pk__in=found)) if found else 0
-            yield Extent(**{told: number})
+            yield Extent(**{told: number}) if told else Extent()
 
 
 @transaction.atomic
@@ -122,6 +125,7 @@ def _remove(group: list[int]) -> Extent:
         Finding,
         Label,
         LogLine,
+        PageFile,
         Profile,
         Sample,
         Spent,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,13 +12,14 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.spider import SpiderInfo
-from crawlservice.models import DisabledSpider, Page, Task
+from crawlservice.models import DisabledSpider, Page, Profile, Task
 from crawlservice.tasks import spider_switch
 from crawlservice.tasks.submit import published_spiders, spiders
 from crawlservice.tasks.task_rows import of_task
 
 MOST = 1_000  # spiders
 RUNS = 40  # latest runs of a spider that are shown
+FIELDS = 5  # of which the coverage is shown
 LOOKED = 5  # latest pages of a run of which one should know its code version
 TASK = Task._meta.db_table
 
@@ -49,7 +50,8 @@ class SpiderNow(NamedTuple):
 class SpiderRun:
     """One task of a spider. ``seconds``: from submission to the end, None while it runs.
     ``version``: of the code that made its latest page. ``items_change`` and ``errors_change``:
-    against the run before it, None for the first and for one that has not ended."""
+    against the run before it, None for the first and for one that has not ended. ``coverage``: by
+    field, the share of items in which it has a value."""
 
     task: int
     status: str
@@ -62,6 +64,7 @@ class SpiderRun:
     version: str
     items_change: int | None = None
     errors_change: int | None = None
+    coverage: Mapping[str, float] = field(default_factory=dict)
 
 
 class Spiders(NamedTuple):
@@ -110,17 +113,18 @@ def runs(spider: str, count: int = RUNS) -> list[SpiderRun]:
     """Its latest runs, the latest first."""
     rows = Task.objects.filter(spider=spider).defer("seeds", "arguments").order_by("-pk")
     tasks = [*rows[: count + 1]]
+    covered = dict(Profile.objects.filter(task__in=tasks).values_list("task", "coverage"))
     found: list[SpiderRun] = []
     before: SpiderRun | None = None
     for task in reversed(tasks):
-        run = _run(task, before)
+        run = _run(task, before, covered.get(task.pk, {}))
         if run.seconds is not None:
             before = run
         found.append(run)
     return found[::-1][:count]
 
 
-def _run(task: Task, before: SpiderRun | None) -> SpiderRun:
+def _run(task: Task, before: SpiderRun | None, coverage: Mapping[str, float]) -> SpiderRun:
     ended = task.finished_at is not None and task.state not in Task.ACTIVE
     compared = before if ended else None
     return SpiderRun(
@@ -137,6 +141,7 @@ def _run(task: Task, before: SpiderRun | None) -> SpiderRun:
         version=_version(task.pk),
         items_change=task.items - compared.items if compared else None,
         errors_change=task.errors - compared.errors if compared else None,
+        coverage=coverage,
     )
 
 
@@ -145,13 +150,33 @@ def _version(task: int) -> str:
     return next(filter(None, latest[:LOOKED]), "")
 
 
+def covered_fields(found: Sequence[SpiderRun]) -> list[str]:
+    """The fields whose coverage says most: which differs most between ended runs, or is lowest."""
+    ended = [run.coverage for run in found if run.seconds is not None and run.coverage]
+    names = {name for coverage in ended for name in coverage}
+
+    def rank(name: str) -> tuple[float, float, str]:
+        shares = [coverage.get(name, 0.0) for coverage in ended]
+        return min(shares) - max(shares), min(shares), name
+
+    return sorted(names, key=rank)[:FIELDS]
+
+
+def coverage_series(name: str) -> str:
+    """Under which a chart has the coverage of a field."""
+    return f"coverage {name.replace('|', '/')}"  # a bar separates the series of a chart
+
+
 def points(found: Sequence[SpiderRun]) -> dict[str, list[Any]]:
     """Ended runs for a chart, the oldest first: when each was submitted (Unix milliseconds), its
-    numbers, and ``marks``: where another code version began."""
+    numbers, ``coverage NAME`` of the fields that say most, in percent (None in a run without
+    items), and ``marks``: where another code version began."""
     chart: dict[str, list[Any]] = {
         name: [] for name in ("at", "items", "errors", "seconds", "pages", "task", "status")
     }
     chart["marks"] = []
+    fields = covered_fields(found)
+    chart |= {coverage_series(name): [] for name in fields}
     version = None
     for run in reversed(found):
         if run.seconds is None:
@@ -161,6 +186,10 @@ def points(found: Sequence[SpiderRun]) -> dict[str, list[Any]]:
         for name in ("items", "errors", "pages", "task", "status"):
             chart[name].append(getattr(run, name))
         chart["seconds"].append(round(run.seconds, 1))
+        for name in fields:
+            # A field that no item has is not in the profile.
+            share = run.coverage.get(name, 0.0) if run.coverage else None
+            chart[coverage_series(name)].append(None if share is None else round(100 * share, 1))
         if run.version and run.version != version:
             chart["marks"].append({"at": at, "label": run.version})
             version = run.version

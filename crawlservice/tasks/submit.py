@@ -28,7 +28,8 @@ from crawlframe.request import (
     root_admission,
     unpack_admissions,
 )
-from crawlframe.spider import SpiderInfo, SpiderSettings
+from crawlframe.spider import SpiderInfo
+from crawlframe.spider_settings import SpiderSettings
 from crawlservice.accounts.roles import User
 from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation

@@ -135,6 +135,8 @@ UNFOLD = {
                     _list("webhook", _("Webhooks"), "webhook"),
                     _list("export", _("Exports"), "output"),
                     _list("hostcredential", _("Credentials"), "passkey"),
+                    _list("proxy", _("Proxies"), "alt_route"),
+                    _list("proxysource", _("Proxy lists"), "list_alt"),
                     _list("delivery", _("Deliveries"), "outbox"),
                     {
                         **_list("rowdelivery", _("Row deliveries"), "move_group"),

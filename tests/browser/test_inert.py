@@ -19,7 +19,8 @@ from django.db import models
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlframe.spider import SpiderInfo, SpiderSettings
+from crawlframe.spider import SpiderInfo
+from crawlframe.spider_settings import SpiderSettings
 from crawlservice.models import LABEL_VALUE, Installation
 from tests.servers import served
 
@@ -97,7 +98,10 @@ def value_of(field: Any, row: int) -> Any:
     if isinstance(field, models.ForeignKey):
         others = field.related_model._default_manager.order_by("pk")
         return others[row % others.count()] if others.exists() else None
-    if field.name in ("refused", "statuses"):  # numbers, by what this code names them
+    if field.name == "rows" and isinstance(field, models.JSONField):
+        return [{"model": hostile(row)}]
+    # Numbers, by what this code names them.
+    if field.name in ("refused", "statuses") and isinstance(field, models.JSONField):
         return {"200": row + 1}
     if field.name == "skipped":  # tasks, and why
         return [[row + 1, hostile(row)]]

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -19,6 +19,7 @@ class Told:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    at: float = field(default_factory=time.time)  # Unix time at which it arrived
 
     @property
     def content(self) -> Any:

@@ -257,6 +257,8 @@ def test_nothing_listens(receiver: Receiver) -> None:
         ("service", "mailto://user:pass@example.com", "address"),
         ("service", "dbus://", "address"),
         ("service", f"{TEAMS}?template=/etc/passwd", "address"),
+        ("service", f"{TEAMS}?x=1;Template+=/etc/passwd", "address"),
+        ("service", "fcm://project/token?keyfile=/etc/key.json", "address"),
         ("mail", "", "address"),
         ("mail", "nobody", "address"),
         ("mail", "a@example.com, b", "address"),

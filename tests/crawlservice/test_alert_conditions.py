@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,26 +15,30 @@ from django.test.utils import CaptureQueriesContext
 from msgspec.structs import replace
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier, NodeInfo
 from crawlframe.frontier.nodes import CodeState, NodeHealth
-from crawlservice.alerts import leader_watch, state, wording
+from crawlservice.alerts import leader_watch, needs, state, wording
 from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.connections import clock
 from crawlservice.models import (
     Alert,
     AlertRule,
+    Export,
     Finding,
     Generation,
     Host,
     Installation,
     Label,
     Profile,
+    RowDelivery,
     Run,
     Schedule,
     Severity,
     Task,
 )
 from crawlservice.quality.findings import accept
+from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 
@@ -128,6 +133,53 @@ def test_runs_with_different_arguments_are_alerts_of_their_own(look: Look) -> No
     assert Alert.objects.count() == 2
 
 
+def test_many_failures_of_one_spider_hide_no_other(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.alerts.tasks.LOOKED_AT", 3)
+    first = add_task("first", outcome="failed")
+    look()
+    for _ in range(4):
+        add_task("often", outcome="failed")
+    with pytest.raises(AssertionError):  # two of one kind
+        look()
+    assert Alert.objects.filter(resolved_at=None).count() == 2
+    add_task("first", outcome="finished")
+    assert look()["task_failed"].spider == "often"
+    assert Alert.objects.get(facts__task=first.pk).resolved_at is not None
+
+
+def test_what_was_not_looked_at_is_not_over(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = [Host.objects.create(name=f"{n}.example", held_why="blocked") for n in range(3)]
+    Host.objects.filter(pk=hosts[0].pk).update(held_why="")
+    with contextlib.suppress(AssertionError):
+        look()
+    monkeypatch.setattr("crawlservice.alerts.conditions.MOST", 1)
+    Host.objects.update(held_why="blocked")
+    with contextlib.suppress(AssertionError):
+        look()
+    assert Alert.objects.filter(resolved_at=None).count() == 3
+    Host.objects.filter(pk__gt=hosts[0].pk).update(held_why="")
+    assert look()["host_held"].host == "0.example"
+
+
+def test_what_redis_does_not_know_of_a_task_stays(look: Look) -> None:
+    """It forgets its tasks, and learns of them again in the following rounds."""
+    bad = counts(nf=60, ne=40, parked=2)
+    task = add_task()
+    look(found={task.pk: bad})
+    before = {kind: alert.pk for kind, alert in look(10 * MINUTE, {task.pk: bad}).items()}
+    assert {*before} == {"error_share", "parked"}
+    stuck = counts(nf=60, ne=38)
+    look(11 * MINUTE, {task.pk: stuck})
+    before = {kind: alert.pk for kind, alert in look(21 * MINUTE, {task.pk: stuck}).items()}
+    assert {*before} == {"error_share", "silent"}
+    after = look(22 * MINUTE, {task.pk: None})
+    assert {kind: alert.pk for kind, alert in after.items()} == before
+    Task.objects.update(state="finished")
+    assert look(23 * MINUTE) == {}
+
+
 @pytest.mark.parametrize(
     ("fields", "percent"),
     [
@@ -199,6 +251,20 @@ def test_after_a_pause_silence_counts_anew(look: Look) -> None:
     look(found={task.pk: counts(nf=7)})
     look(60 * MINUTE, {task.pk: counts(nf=7, state="paused")})
     assert look(61 * MINUTE, {task.pk: counts(nf=7)}) == {}
+
+
+def test_a_task_that_waits_for_a_held_host_is_not_silent(look: Look, published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    stuck = {task.pk: published.counts(task.pk)}
+    look(found=stuck)
+    assert {*look(10 * MINUTE, stuck)} == {"silent"}
+    (name,) = published.store.redis.zrange(published.store.keys[0]("HOSTS"), 0, -1)
+    host = Host.objects.create(name=name.decode(), held_why="asked")
+    assert {*look(11 * MINUTE, stuck)} == {"host_held"}
+    Host.objects.filter(pk=host.pk).update(held_why="", paused=True)
+    assert look(12 * MINUTE, stuck) == {}
+    Host.objects.update(paused=False)
+    assert {*look(13 * MINUTE, stuck)} == {"silent"}
 
 
 def test_a_new_leader_keeps_what_was_found(look: Look, service: Frontier) -> None:
@@ -340,6 +406,107 @@ def test_items_whose_quality_failed(look: Look) -> None:
     assert wording.place(alert) == f"/admin/crawlservice/task/{task.pk}/change/"
 
 
+def test_an_alert_that_goes_on_has_the_labels_of_its_latest_task(look: Look) -> None:
+    found = {"monitor": "filled", "field": "price", "unit": "share", "seen": 0.0, "low": 0.95}
+    for team in ("red", "blue", ""):
+        task = add_task(outcome="failed")
+        Profile.objects.create(task=task, spider=task.spider, arguments_hash=1, judged=True)
+        Finding.objects.create(task=task, spider=task.spider, source="monitor", **found)
+        if team:
+            Label.objects.create(task=task, name="team", value=team)
+        assert look()["quality"].labels == ({"team": team} if team else {})
+    assert Alert.objects.filter(kind="quality").count() == 1
+
+
+def test_each_run_with_other_arguments_is_an_alert_of_its_own(
+    look: Look, monitor: AlertMonitor
+) -> None:
+    found = {"monitor": "filled", "field": "price", "unit": "share", "seen": 0.0, "low": 0.95}
+    tasks = []
+    for digest in (1, 2, 2):
+        task = add_task(digest=digest, outcome="finished_with_errors", reason="quality: price")
+        Profile.objects.create(task=task, spider=task.spider, arguments_hash=digest, judged=True)
+        Finding.objects.create(task=task, spider=task.spider, source="monitor", **found)
+        tasks.append(task.pk)
+    monitor.look(clock.now(), {})
+    alerts = Alert.objects.filter(resolved_at=None)
+    # That they finished with errors says only that their quality failed.
+    assert {*alerts.values_list("kind", flat=True)} == {"quality"}
+    assert sorted(alert.facts["task"] for alert in alerts) == [tasks[0], tasks[2]]
+
+
+def test_a_task_that_failed_by_its_quality_needs_somebody_once(look: Look) -> None:
+    task = add_task(outcome="failed", reason="quality: price has a value in 0 % of the items")
+    Profile.objects.create(task=task, spider=task.spider, arguments_hash=1, judged=True)
+    Finding.objects.create(
+        task=task, spider=task.spider, source="expectation", monitor="filled", field="price",
+        unit="share", seen=0.0, low=0.98,
+    )  # fmt: skip
+    assert {*look()} == {"quality", "task_failed"}  # rules may want either
+    needs.snapshot.clear()
+    assert [group.kind for group in needs.snapshot().groups] == ["quality"]
+    Alert.objects.filter(kind="quality").update(acknowledged_at=Now())
+    needs.snapshot.clear()
+    assert needs.snapshot().groups == []
+    Alert.objects.filter(kind="quality").update(resolved_at=Now())
+    needs.snapshot.clear()
+    assert [group.kind for group in needs.snapshot().groups] == ["task_failed"]
+
+
+def test_rows_that_another_database_refuses_or_that_wait_for_it(look: Look) -> None:
+    values = {"database": "warehouse", "rows": [], "size": 1, "page": "0" * 32, "version": "v"}
+    task = add_task()
+    waiting = RowDelivery.objects.create(task=task.pk, **values)
+    assert look() == {}
+    RowDelivery.objects.update(problem="no route", created_at=clock.now() - 2 * MINUTE)
+    alert = look(MINUTE)["delivery"]
+    assert wording.sentence(alert) == "Rows for the database warehouse wait: no route"
+    assert wording.place(alert) == "/admin/crawlservice/rowdelivery/?database=warehouse"
+    RowDelivery.objects.update(refused=True, problem="stock.Part.name: duplicate")
+    alert = look(2 * MINUTE)["delivery"]
+    assert wording.sentence(alert) == (
+        "The database warehouse refuses rows of a page: stock.Part.name: duplicate"
+    )
+    assert wording.place(alert) == f"/admin/crawlservice/rowdelivery/{waiting.pk}/change/"
+    waiting.delete()
+    assert look(3 * MINUTE) == {}
+
+
+def test_exports_whose_target_fails(look: Look) -> None:
+    since = clock.now() - MINUTE / 2
+    values = {
+        "target": {"kind": "http", "url": "https://a.example"}, "problem": "503\nmore",
+        "problem_since": since,
+    }  # fmt: skip
+    export = Export.objects.create(name="push", spider="shop", **values)
+    Export.objects.create(name="paused", paused=True, **values)
+    Export.objects.create(name="well", target={"kind": "files", "url": "x"})
+    assert look() == {}
+    alert = look(MINUTE)["delivery"]
+    assert wording.sentence(alert) == "The target of export push fails: 503"
+    assert wording.place(alert) == f"/admin/crawlservice/export/{export.pk}/change/"
+    assert (alert.spider, alert.since, alert.severity) == ("shop", since, Severity.SEVERE)
+    Export.objects.update(problem="", problem_since=None)
+    assert look(2 * MINUTE) == {}
+
+
+def test_many_findings_of_one_run_hide_no_other_spider(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.alerts.quality.MOST", 2)
+    for spider, count in (("first", 1), ("often", 5)):
+        for _ in range(2):
+            task = add_task(spider, outcome="failed")
+            Profile.objects.create(task=task, spider=spider, arguments_hash=1, judged=True)
+            common = {"task": task, "spider": spider, "source": "monitor", "unit": "share"}
+            for number in range(count):
+                Finding.objects.create(**common, monitor="filled", field=f"f{number}", seen=0)
+    with contextlib.suppress(AssertionError):
+        look()
+    alerts = Alert.objects.filter(kind="quality", resolved_at=None).order_by("spider")
+    assert [(one.spider, one.facts["more"]) for one in alerts] == [("first", 0), ("often", 2)]
+
+
 def test_findings_that_are_accepted_or_followed_by_a_good_run_need_nobody(look: Look) -> None:
     task = add_task(outcome="finished")
     Profile.objects.create(task=task, spider=task.spider, arguments_hash=1, judged=True)
@@ -427,6 +594,22 @@ def test_nobody_leads_and_there_is_work(led: datetime, monitor: AlertMonitor) ->
     assert open_alerts() == {}
 
 
+def test_a_leader_of_an_older_release_leads(
+    led: datetime, service: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "mark_checked", lambda now: None)  # as it does not
+    monkeypatch.setattr("crawlservice.steward.steward.LEADER_FOR", 3600.0)
+    steward = Steward(Settings(), service)
+    steward.tick()
+    add_task()
+    assert not leader_watch.look(led + MINUTE)
+    steward.resign()
+    assert leader_watch.look(led + 2 * MINUTE)
+    assert Steward(Settings(), service)._lead()
+    assert not leader_watch.look(led + 3 * MINUTE)
+    assert open_alerts() == {}
+
+
 def test_without_work_nobody_must_lead(led: datetime) -> None:
     Schedule.objects.create(name="off", spider="shop", every=60, enabled=False)
     assert not leader_watch.look(led + 60 * MINUTE)
@@ -447,4 +630,4 @@ def test_the_metrics_count_open_alerts(look: Look) -> None:
     page = Client(SERVER_NAME="localhost").get("/metrics").content.decode()
     assert 'crawlframe_alerts{severity="severe"} 1.0' in page
     assert 'crawlframe_alerts{severity="notice"} 0.0' in page
-    assert "crawlframe_alerts_checked_seconds 0." in page
+    assert "\ncrawlframe_alerts_checked_seconds " in page

@@ -26,6 +26,7 @@ from crawlservice.models import (
     Alert,
     AlertMessage,
     AlertNotice,
+    AlertReport,
     AlertRule,
     AlertTarget,
     Installation,
@@ -141,6 +142,53 @@ def test_each_target_gets_its_own(target: AlertTarget, receiver: Receiver) -> No
     assert {message.target.name for message in AlertMessage.objects.all()} == {"chat", "pager"}
 
 
+def test_two_rules_with_one_target_tell_it_once(target: AlertTarget, receiver: Receiver) -> None:
+    """New, again and resolved; a target of only one of them is told by that one."""
+    began = clock.now() - 3 * HOUR
+    both, other = add_target("pager", receiver), target
+    add_rule(both, repeat_hours=1)
+    add_rule(both, other, name="failed", kinds=["task_failed"], repeat_hours=1)
+
+    def told(name: str) -> list[str]:
+        rows = AlertMessage.objects.filter(target__name=name).order_by("pk")
+        return [*rows.values_list("title", flat=True)]
+
+    find(began, "shop")
+    announce(began + HOUR / 4)
+    announce(began + HOUR / 3)
+    assert len(told("pager")) == len(told(other.name)) == 1
+    find(began + HOUR / 2, "shop", "news")  # one that both know, and one that is new
+    announce(began + HOUR * 3 / 4)
+    assert (
+        told("pager")[1:]
+        == told(other.name)[1:]
+        == ["[Crawlframe] severe: news #7 failed: no pages"]
+    )
+    announce(began + 1.5 * HOUR)  # shop is due again
+    announce(began + 1.5 * HOUR)
+    assert len(told("pager")) == len(told(other.name)) == 3
+    find(began + 1.6 * HOUR)
+    announce(began + 1.7 * HOUR)
+    announce(began + 1.7 * HOUR)
+    assert told("pager")[3:] == told(other.name)[3:] == ["[Crawlframe] resolved: task failed (2)"]
+    assert not AlertNotice.objects.filter(over=False).exists()
+
+
+def test_a_target_that_a_rule_got_later_is_told_by_the_other_rule(
+    target: AlertTarget, receiver: Receiver
+) -> None:
+    began = clock.now() - HOUR
+    first = add_rule(add_target("pager", receiver))
+    find(began, "shop")
+    announce(began + HOUR / 4)
+    first.targets.add(target)
+    add_rule(target, name="late")
+    announce(began + HOUR / 2)
+    assert [message.target.name for message in AlertMessage.objects.order_by("pk")] == [
+        "pager", "chat",
+    ]  # fmt: skip
+
+
 def test_a_rule_without_resolved_messages_is_done_when_it_is_over(target: AlertTarget) -> None:
     add_rule(target, reports_resolved=False)
     find(clock.now() - HOUR, "shop")
@@ -236,7 +284,7 @@ def test_a_leader_that_dies_while_it_announces_loses_nothing(
     def die(*args: Any, **kwargs: Any) -> None:
         raise Died
 
-    for model in (AlertMessage, AlertNotice):
+    for model in (AlertMessage, AlertNotice, AlertReport):
         with monkeypatch.context() as patch:
             patch.setattr(model.objects, "bulk_create", die)
             with pytest.raises(Died):

@@ -161,6 +161,16 @@ def test_what_cannot_be_is_refused_by_field(
     assert told["field"] == field
 
 
+def test_packages_that_are_missing_are_named(
+    caller: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.alerts.services.apprise", None)
+    body = {"name": "chat", "kind": "service", "address": SLACK}
+    told = error(caller.post("alert-targets", body), 422, "invalid")
+    assert told["field"] == "address"
+    assert "pip install 'crawlframe[alerts]'" in told["message"]
+
+
 def test_a_test_and_a_message_again(caller: Program, receiver: Receiver) -> None:
     address = receiver.url.replace("http", "json")
     body = {"name": "chat", "kind": "service", "address": address}

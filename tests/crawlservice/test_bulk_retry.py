@@ -112,6 +112,41 @@ def test_only_those_that_are_meant(service: Frontier) -> None:
     assert errors(crawl) > 0
 
 
+def test_errors_of_an_older_release_have_no_group_and_run_again_too(service: Frontier) -> None:
+    crawl = crawled(service)
+    failed = errors(crawl)
+    some = Page.objects.filter(state=Page.State.ERROR).order_by("pk")[:2]
+    Page.objects.filter(pk__in=[page.pk for page in some]).update(error_group=None)
+    reason = some[0].reason
+    assert extent(GRAPH).errors == failed
+    assert extent(Wanted("graph", reason)).errors == failed
+    assert extent(Wanted("graph", "timeout")).errors == 0
+    assert extent(Wanted("graph", group=ErrorGroup.objects.get().pk)).errors == failed - 2
+    Page.objects.filter(pk=some[0].pk).update(reason="robots")  # it is no error
+    assert extent(GRAPH).errors == failed - 1
+    row = start(GRAPH, WHO)
+    while step(row.pk):
+        pass
+    assert bulk_retry.get(row.pk).retried_errors == failed - 1
+    assert Page.objects.get(state=Page.State.ERROR).reason == "robots"
+
+
+def test_only_errors_of_that_time_and_later(service: Frontier) -> None:
+    crawl = crawled(service)
+    now = timezone.now()
+    one, other, *_ = Page.objects.filter(state=Page.State.ERROR).order_by("pk")
+    Page.objects.update(created_at=now - timedelta(minutes=1))
+    Page.objects.filter(pk=one.pk).update(created_at=now)
+    since = Wanted("graph", since=now)
+    assert extent(since).errors == 1  # those after it are older
+    row = start(since, WHO)
+    while step(row.pk):
+        pass
+    assert bulk_retry.get(row.pk).retried_errors == 1
+    assert Page.objects.filter(pk=other.pk).exists()
+    assert errors(crawl)
+
+
 def test_tasks_that_still_run_are_left_out(service: Frontier) -> None:
     ended, running = crawled(service), GraphCrawl(service, pages=30)
     for _ in range(4):
@@ -217,6 +252,7 @@ def test_the_command_counts_asks_and_tells(service: Frontier) -> None:
         (["7", "--reason", "timeout"], "--reason needs --spider"),
         (["--spider", "graph", "--since", "yesterday"], "is no time"),
         (["--spider", "graph", "--since", "999999d"], "is no time"),
+        (["--spider", "graph", "--since", "0001-01-01T00:00"], "is no time"),
         (["--spider", "graph", "--yes"], "no such errors"),
     ],
 )

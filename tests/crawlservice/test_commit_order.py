@@ -8,6 +8,7 @@ import pytest
 from django.db import connection, transaction
 
 from crawlframe.outcome import Outcome
+from crawlservice.exports import starting
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.rows import insert
 from crawlservice.models import Item, Page, Task
@@ -141,3 +142,19 @@ def _outcome(task: Task, name: str) -> Outcome:
     )
     made.items = [b"{}"]
     return made
+
+
+@pytest.mark.usefixtures("busy")
+def test_an_export_from_now_on_loses_nothing_that_is_being_written(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Writer(task, "old", 2).commit()
+    Item.objects.update(created_at="2026-01-01T00:00Z")
+    before = last()
+    slow = Writer(task, "slow", 2)
+    Writer(task, "fast", 2).commit()
+    monkeypatch.setattr(starting, "PATIENCE", 0.1)
+    assert starting.start_of("items", "now").position == before
+    monkeypatch.setattr(starting, "PATIENCE", 60.0)
+    monkeypatch.setattr("time.sleep", lambda seconds: slow.commit())
+    assert starting.start_of("items", "now").position == last()

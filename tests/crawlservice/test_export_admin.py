@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlservice.accounts import tokens
 from crawlservice.admin.exportform import PARTS
 from crawlservice.exports import changes
+from crawlservice.exports.definition import Definition
 from crawlservice.models import Action, Export, ExportFile, Item, Task
 from crawlservice.security.sealing import unseal
 from tests.crawlservice.exporting import add, drive, fill, made_task
@@ -117,7 +120,7 @@ def test_secrets_are_stored_encrypted_and_never_shown(as_role: AsRole) -> None:
     client.post(f"{LIST}{row.pk}/change/", table | {"table_url": masked})
     row.refresh_from_db()
     assert changes.target_of(row).url == url.replace("/x", "/other")  # type: ignore[union-attr]
-    for moved in (masked.replace("db.example", "evil.example"), f"{masked}?host=evil.example"):
+    for moved in (masked.replace("db.example", "evil.example"), f"{masked}?sslmode=disable"):
         answer = client.post(f"{LIST}{row.pk}/change/", table | {"table_url": moved})
         assert "enter the password again" in errors_of(answer)["table_url"][0]
 
@@ -199,6 +202,49 @@ def test_what_a_file_defines_is_not_changed_here(as_role: AsRole) -> None:
     assert client.post(f"{LIST}{row.pk}/delete/", {"post": "yes"}).status_code == 403
 
 
+def test_one_that_its_file_no_longer_names_becomes_ours(as_role: AsRole) -> None:
+    client = as_role("administrator")
+    row = add({"kind": "files", "url": "out"})
+    Export.objects.update(from_file=True, listed=False)
+    assert not Export.objects.get().active
+    assert client.post(f"{LIST}{row.pk}/change/", form(spider="shop")).status_code == 302
+    row = Export.objects.get()
+    assert (row.from_file, row.listed, row.active, row.spider) == (False, True, True, "shop")
+
+
+def test_what_a_page_read_before_the_file_was_applied_undoes_nothing() -> None:
+    old = add({"kind": "files", "url": "out"}, spider="shop")
+    Export.objects.update(from_file=True, listed=False)
+    old.refresh_from_db()
+    Export.objects.update(listed=True)  # the leader has read the file meanwhile
+    with pytest.raises(changes.FromFile):
+        changes.edit(old, Definition.model_validate(changes.definition_of(old)))
+    changes.change(old, Definition.model_validate(changes.definition_of(old) | {"spider": "x"}))
+    assert Export.objects.get().active
+
+
+def test_an_older_process_deletes_a_user_with_exports(orm: str) -> None:
+    """It does not know the table."""
+    user = User.objects.create_user("ann")
+    Export.objects.filter(pk=add({"kind": "files", "url": "out"}).pk).update(user=user)
+    with transaction.atomic():
+        User.objects.filter(pk=user.pk)._raw_delete("default")
+        connection.check_constraints()
+    assert Export.objects.get().user_id == user.pk
+
+
+def test_the_list_counts_no_rows_of_exports(as_role: AsRole) -> None:
+    client = as_role("administrator")
+    fill(made_task(), 2)
+    for number in range(3):
+        add({"kind": "files", "url": "out"}, name=f"e{number}")
+    with CaptureQueriesContext(connection) as queries:
+        page = client.get(LIST).content.decode()
+    assert page.count(f"0 / {Item.objects.latest('pk').pk}") == 3
+    told = [query["sql"] for query in queries if Item._meta.db_table in query["sql"]]
+    assert len(told) == 1
+
+
 def test_every_part_of_every_target_has_a_field() -> None:
     assert len(PARTS) == 24
 
@@ -238,7 +284,12 @@ def test_the_api_adds_changes_controls_and_deletes(call: Callable[..., Any]) -> 
     assert call("POST", "/exports/houses/pause").json()["state"] == "paused"
     assert call("POST", "/exports/houses/resume").json()["state"] == "running"
     assert call("POST", "/exports/houses/restart", {"begin": "5"}).json()["position"] == 4
-    assert call("GET", "/exports").json()["exports"][0]["run"] == 2
+    fill(made_task(), 2)
+    (listed,) = call("GET", "/exports").json()["exports"]
+    assert (listed["run"], listed["position"], listed["left"]) == (2, 4, None)
+    one = call("GET", "/exports/houses").json()
+    newest = Item.objects.latest("pk").pk
+    assert (one["left"], one["newest"], listed["newest"]) == (newest - 4, newest, newest)
     assert call("GET", "/exports/none").status_code == 404
     Export.objects.update(from_file=True)
     assert call("DELETE", "/exports/houses").status_code == 409
@@ -250,7 +301,7 @@ def test_the_api_adds_changes_controls_and_deletes(call: Callable[..., Any]) -> 
 # -- the command, and what is kept ----------------------------------------------------------------
 
 
-def test_the_command_lists_them_with_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_them_with_how_far_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("exports")
     assert "no exports" in capsys.readouterr().out
     fill(made_task(), 2)
@@ -260,7 +311,7 @@ def test_the_command_lists_them_with_what_is_left(capsys: pytest.CaptureFixture[
     told = capsys.readouterr().out
     assert "houses" in told
     assert "failing" in told
-    assert "6" in told
+    assert f"0 / {Item.objects.latest('pk').pk}" in told
     assert "houses: it is full" in told
 
 

@@ -79,6 +79,25 @@ def test_what_it_defines_is_added_changed_and_stopped(package: Path) -> None:
     path.unlink()
     file.look()
     assert not Export.objects.filter(listed=True).exists()
+    (problem,) = ExportFile.objects.get().problems
+    assert problem.startswith("there is no exports.toml in exported_spiders, so the exports")
+    assert problem.endswith("houses, rows; delete them, or put the file back")
+    Export.objects.all().delete()
+    file.look()
+    assert ExportFile.objects.get().problems == []
+
+
+def test_a_leader_without_the_spiders_ends_no_exports(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (package / "exports.toml").write_text(GOOD)
+    ExportsFile(node()).look()
+    other = ExportsFile(replace(node(), spiders="nowhere_installed", node="beta"))
+    other.look()
+    assert Export.objects.filter(listed=True).count() == 2
+    file = ExportFile.objects.get()
+    assert file.node == "beta"
+    assert "there is no package nowhere_installed here" in file.problems[0]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ import pytest
 from crawlframe.conf import Settings
 from crawlservice.exports import changes
 from crawlservice.exports.batch import Limits
+from crawlservice.exports.definition import BadExport
+from crawlservice.exports.dialects import MySQL, connect
 from crawlservice.exports.table import names
 from crawlservice.models import Export, Installation, Item, Task
 from tests.conftest import NewDatabase
@@ -128,6 +130,41 @@ def test_a_table_is_made_and_extended(server: tuple[str, Query]) -> None:
     assert len(ask("SELECT none FROM houses WHERE none IS NOT NULL")) == 1
 
 
+def test_a_column_is_changed_however_long_that_takes(
+    server: tuple[str, Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The usual limit applies again to what follows."""
+    url, ask = server
+    commit(made_task(), "a", [{"n": 1}])
+    assert drive(add(table(url))).problem == ""
+    with contextlib.closing(connect(url)) as dialect:
+        waited: list[Any] = []
+        if isinstance(dialect, MySQL):
+            real = dialect._connect
+
+            def patient(timeout: int | None) -> Any:
+                waited.append(timeout)
+                return real(timeout)
+
+            monkeypatch.setattr(dialect, "_connect", patient)
+        limit = "SHOW statement_timeout"
+        dialect.widen("houses", "n", "text")
+        waited += [] if waited else [None if dialect.execute(limit) == [("0",)] else 1]
+        dialect.commit()
+        assert waited == [None]
+        assert isinstance(dialect, MySQL) or dialect.execute(limit) == [("2min",)]
+        assert dialect.columns("houses")["n"] == "text"
+    assert ask("SELECT n FROM houses") == [("1",)]
+
+
+def test_fields_may_have_signs_of_sql(server: tuple[str, Query]) -> None:
+    url, ask = server
+    commit(made_task(), "a", [{"share %": 1, "%s": "x%", 'a"b`c': 2, "a.b": 3}])
+    assert drive(add(table(url))).problem == ""
+    (row,) = ask("SELECT * FROM houses")
+    assert {1, 2, 3, "x%"} <= {*row}
+
+
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("nth", [1, 2])
 def test_wherever_it_dies_a_table_has_every_row_once(
@@ -136,7 +173,7 @@ def test_wherever_it_dies_a_table_has_every_row_once(
     url, ask = server
     monkeypatch.setattr(
         "crawlservice.exports.table.TableWriter.limits",
-        Limits(4, 1 << 20),
+        Limits(4, 1 << 20, columns=500),
     )
     fill(made_task(), 4)
     export = add(table(url))
@@ -154,6 +191,32 @@ def test_a_table_of_others_is_refused(postgres: tuple[str, Query]) -> None:
     ask("CREATE TABLE houses (id int primary key)")
     fill(made_task(), 1)
     assert "its primary key is not _key; name another" in drive(add(table(url))).problem
+
+
+@pytest.mark.parametrize(
+    "option", ["password=x", "passfile=/p", "sslpassword=", "host=b", "%70assword=x"]
+)
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+def test_options_that_hold_secrets_or_files_are_refused(scheme: str, option: str) -> None:
+    with pytest.raises(BadExport, match="cannot be used here, only"):
+        add(table(f"{scheme}://ann@db.example/x?ssl=true&{option}"))
+    assert not Export.objects.exists()
+
+
+def test_passwords_of_the_node_are_sent_nowhere(
+    postgres: tuple[str, Query], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passwords = tmp_path / "pgpass"
+    passwords.write_text("*:*:*:*:of the node's home\n")
+    passwords.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    for given in ("of the environment", ""):
+        monkeypatch.setenv("PGPASSWORD", given)
+        with contextlib.closing(connect(f"{postgres[0]}?sslmode=prefer")) as dialect:
+            assert dialect._connection.info.password == ""
+    monkeypatch.delenv("PGPASSWORD")
+    with contextlib.closing(connect(postgres[0])) as dialect:
+        assert dialect._connection.info.password == ""
 
 
 def test_a_password_is_masked_wherever_it_could_appear() -> None:
@@ -205,7 +268,7 @@ def test_batches_are_signed_and_have_a_key(receiver: Receiver) -> None:
     assert [one["n"] for told in receiver.told for one in rows(told)] == stored()
     assert first.headers["Content-Type"] == "application/x-ndjson"
     assert first.headers["Idempotency-Key"] == first.headers["webhook-id"]
-    assert first.headers["Idempotency-Key"].endswith(f".houses.1.{1:012d}-{4:012d}")
+    assert first.headers["Idempotency-Key"].endswith(f".houses.{row.pk}.1.{1:012d}-{4:012d}")
     assert verify(first, SECRET)
 
 
@@ -302,7 +365,7 @@ def test_what_kafka_has_is_not_sent_again(kafka: str, monkeypatch: pytest.Monkey
         with pytest.raises(Killed):
             drive(export)
     installation = Installation.objects.get().uuid
-    group = f"crawlframe-export.{installation}.houses.1"
+    group = f"crawlframe-export.{installation}.houses.{export.pk}.1"
     with contextlib.closing(Consumer({"bootstrap.servers": kafka, "group.id": group})) as consumer:
         place = TopicPartition("houses", 0, Item.objects.latest("pk").pk)
         consumer.commit(offsets=[place], asynchronous=False)
@@ -310,6 +373,44 @@ def test_what_kafka_has_is_not_sent_again(kafka: str, monkeypatch: pytest.Monkey
     assert (row.rows, row.problem) == (6, "")
     found = read_topic(kafka, "houses", 6)
     assert sorted(json.loads(message.value())["n"] for message in found) == stored()
+
+
+def test_offsets_of_a_deleted_export_of_the_name_are_not_its_own(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import confluent_kafka
+
+    groups: list[str] = []
+    real = confluent_kafka.Consumer
+
+    def consumer(options: dict[str, Any]) -> Any:
+        groups.append(options["group.id"])
+        return real(options)
+
+    fill(made_task(), 2)
+    target = {"kind": "kafka", "servers": kafka, "topic": "houses"}
+    deleted = add(target)
+    with monkeypatch.context() as patch:
+        patch.setattr(confluent_kafka, "Consumer", consumer)
+        drive(deleted)
+    options = {"bootstrap.servers": kafka, "group.id": groups[-1]}
+    with contextlib.closing(real(options)) as reader:  # as its transaction would have done
+        place = confluent_kafka.TopicPartition("houses", 0, Item.objects.latest("pk").pk)
+        reader.commit(offsets=[place], asynchronous=False)
+    changes.delete(deleted)
+    drive(add(target))
+    assert len(read_topic(kafka, "houses", 12)) == 12
+
+
+def test_an_export_that_is_on_its_way_needs_no_group(kafka: str) -> None:
+    """Its place in the database says where to go on; the group is asked about one batch."""
+    task = made_task()
+    fill(task, 2)
+    export = add({"kind": "kafka", "servers": kafka, "topic": "houses"})
+    Export.objects.update(position=Item.objects.latest("pk").pk, rows=6)
+    fill(task, 1, start=5)
+    assert drive(export).rows == 9
+    assert len(read_topic(kafka, "houses", 3)) == 3
 
 
 def test_the_transaction_commits_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

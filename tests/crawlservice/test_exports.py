@@ -64,7 +64,9 @@ def test_items_are_written_in_commit_order_with_their_keys(place: Path) -> None:
     assert (row.rows, row.batches, row.problem, row.planned) == (12, 1, "", None)
     last = Item.objects.latest("pk").pk
     assert row.position == last
-    assert [path.name for path in place.iterdir()] == [f"houses.1.{1:012d}-{last:012d}.jsonl"]
+    assert [path.name for path in place.iterdir()] == [
+        f"houses.{row.pk}.1.{1:012d}-{last:012d}.jsonl"
+    ]
     assert drive(row).batches == 1
     fill(task, 1, start=9)
     assert drive(row).rows == 15
@@ -157,6 +159,24 @@ def test_csv_has_the_columns_of_all_files_so_far(place: Path) -> None:
     assert found[1]["z"] == "[1]"
 
 
+def test_columns_are_collected_where_there_are_some(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.exports.files.COLUMNS", 12)
+    task = made_task()
+    commit(task, "a", [{f"key {n}": n for n in range(40)}])
+    row = drive(add(files()))
+    assert (row.rows, row.columns, row.problem) == (1, [], "")
+    row.delete()
+    row = drive(add(files(format="csv", url="csv")))
+    assert "have more than 12 fields" in row.problem
+    assert "choose fields of the export" in row.problem
+    assert (row.rows, row.columns, row.planned) == (0, [], None)
+    row.delete()
+    row = drive(add(files(format="csv", url="csv"), fields=["key 7"]))
+    assert (row.rows, len(row.columns)) == (1, 9)
+
+
 def test_parquet(place: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     fill(made_task(), 2)
@@ -236,7 +256,7 @@ def test_a_run_that_is_started_again_has_files_of_its_own(place: Path) -> None:
     changes.restart(export, "3")
     row = drive(export)
     assert (row.run, row.rows) == (2, 4)
-    assert sorted(path.name.split(".")[1] for path in place.iterdir()) == ["1", "2"]
+    assert sorted(path.name.split(".")[2] for path in place.iterdir()) == ["1", "2"]
 
 
 def test_a_paused_one_waits_and_goes_on(place: Path) -> None:
@@ -294,6 +314,30 @@ def test_items_that_were_deleted_while_they_were_sent_hold_nothing_up(
     assert (row.planned, row.rows, row.batches) == (None, 0, 0)
     fill(task, 1, start=5)
     assert drive(row).rows == 3
+
+
+@pytest.mark.parametrize("end", ["first", "last"])
+def test_a_row_that_goes_between_two_attempts_makes_no_second_file(
+    place: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    fill(made_task(), 2)
+    export = add(files())
+    with monkeypatch.context() as patch:
+        kill_at(patch, "export.cursor.before")
+        with pytest.raises(Killed):
+            drive(export)
+    (gone,) = [getattr(Item.objects.order_by("pk"), end)()]
+    gone.delete()
+    drive(export)
+    assert [one["n"] for one in records(place)] == stored()
+
+
+def test_one_that_is_added_again_under_its_name_replaces_no_files(place: Path) -> None:
+    fill(made_task(), 2)
+    export = drive(add(files()))
+    changes.delete(export)
+    drive(add(files(), fields=["n"]))
+    assert [one["n"] for one in records(place)] == stored() * 2
 
 
 def test_what_is_left_is_counted_within_limits(

@@ -16,7 +16,7 @@ from selectolax.lexbor import LexborHTMLParser
 from crawlservice.admin import keyset, search
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.models import Item, Page, Task
-from crawlservice.tasks.row_times import last_before
+from crawlservice.tasks.row_times import DISORDER, all_before, none_before
 from tests.crawlservice.web import cells, login
 
 
@@ -155,11 +155,14 @@ def test_the_row_of_a_time_is_found_in_few_steps(
     Page.objects.filter(pk__lt=numbers[0]).delete()
     Page.objects.filter(pk__in=numbers[10:20]).delete()
     with CaptureQueriesContext(connection) as queries:
-        assert last_before(Page, start + timedelta(minutes=30)) == numbers[29]
+        assert all_before(Page, start + DISORDER + timedelta(minutes=30)) == numbers[29]
     assert len(queries) < 12
-    assert last_before(Page, start + timedelta(minutes=15)) == numbers[9]
-    assert last_before(Page, start) < numbers[0]
-    assert last_before(Page, timezone.now()) == numbers[-1]
+    assert all_before(Page, start + DISORDER + timedelta(minutes=15)) == numbers[9]
+    assert all_before(Page, start) < numbers[0]
+    assert all_before(Page, timezone.now()) == numbers[-1]
+    assert none_before(Page, start - DISORDER) < numbers[0]
+    assert none_before(Page, start - DISORDER + timedelta(minutes=5)) == numbers[4]
+    assert none_before(Page, start + timedelta(minutes=39)) == numbers[-1]
 
 
 def test_an_item_leads_to_its_page_and_a_page_to_its_items(many: Client) -> None:

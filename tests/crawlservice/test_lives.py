@@ -226,6 +226,25 @@ def test_who_may_forget_it_in_the_admin(
     assert written == ([("forget node", role)] if may else [])
 
 
+@pytest.mark.parametrize(("role", "may"), [("submitter", False), ("operator", True)])
+def test_the_page_of_a_dead_node_has_a_button(
+    died: int, as_role: Callable[[str], Client], role: str, may: bool
+) -> None:
+    living = lives.begin("beta", "m", 1)
+    client = as_role(role)
+    place = "/admin/crawlservice/generation/{}/change/".format
+    page = client.get(place(died)).content.decode()
+    assert "Node alpha died or is cut off" in page
+    assert ("cf-forget" in page) == may
+    assert "died or is cut off" not in client.get(place(living)).content.decode()
+    forget = f"/admin/crawlservice/generation/{died}/forget/"
+    assert client.get(forget).status_code == 405
+    assert client.post(forget).status_code == (302 if may else 403)
+    assert [life.node for life in lives.offline()] == ([] if may else ["alpha"])
+    written = [(action.verb, action.name) for action in Action.objects.exclude(verb="login")]
+    assert written == ([("forget node", role)] if may else [])
+
+
 def test_two_operators_forget_it_at_the_same_time(
     died: int, as_role: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:

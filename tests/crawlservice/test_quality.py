@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from crawlframe import Expect
+from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.spider import SpiderInfo
 from crawlservice.ledger.store import DjangoLedger
@@ -22,7 +24,9 @@ from crawlservice.quality.judging import after_end, while_it_runs
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds, read
 from crawlservice.quality.run import decode
+from crawlservice.quality.version_trial import VersionTrial
 from crawlservice.quality.watch import Watch
+from crawlservice.quality.wording import words_of
 from crawlservice.rollouts.canary import CanaryTrial
 from crawlservice.rollouts.refusal import take_back
 from crawlservice.tasks.submit import submit
@@ -37,6 +41,10 @@ def all_rows() -> Bounds:
         model.objects.order_by("-pk").values_list("pk", flat=True)[:1] for model in (Item, Page)
     ]
     return Bounds(*(next(iter(rows), 0) for rows in last))
+
+
+def no_refusal(task: Task, bad: str, good: str) -> None:
+    """Of a watch that refuses no version."""
 
 
 def items(count: int, first: int = 0, **fields: Any) -> list[dict[str, Any]]:
@@ -82,6 +90,15 @@ def good_runs(start: Any, count: int = 3) -> None:
 
 def found_in(task: Task) -> list[tuple[str, str, str]]:
     return [(f.source, f.monitor, f.field) for f in findings.of_task(task.pk)]
+
+
+def test_how_long_a_task_that_was_retried_has_worked_is_unknown() -> None:
+    task = Task(created_at=timezone.now())
+    later = task.created_at + timedelta(seconds=90)
+    assert judging.seconds_of(task, later) == 90
+    assert judging.seconds_of(task, None) is None
+    task.retries = 1
+    assert judging.seconds_of(task, later) is None
 
 
 def test_a_good_run_is_told_of_by_nobody(start: Any) -> None:
@@ -207,7 +224,7 @@ def test_what_is_left_to_read_at_the_end_is_judged_later(
     task = end(start(items(60, price=None)))
     assert task.outcome == "finished"
     assert not Profile.objects.get(task=task).judged
-    watch = Watch(all_rows, lambda task, good: None)
+    watch = Watch(all_rows, no_refusal)
     watch.tick({})
     task = Task.objects.get(pk=task.pk)
     assert task.outcome == "finished_with_errors"
@@ -224,7 +241,12 @@ def test_a_judge_that_fails_keeps_no_task_from_ending(
     monkeypatch.setattr(judging, "history_of", fail)
     assert end(start(items(60))).outcome == "finished"
     assert "could not be judged" in caplog.text
-    Watch(all_rows, lambda task, good: None).tick({})  # it goes on, too
+    watch = Watch(all_rows, no_refusal)
+    watch.tick({})  # it goes on, too
+    monkeypatch.undo()
+    assert not Profile.objects.get().judged
+    Watch(all_rows, no_refusal).tick({})
+    assert Profile.objects.get().judged
 
 
 @pytest.mark.parametrize(
@@ -232,7 +254,7 @@ def test_a_judge_that_fails_keeps_no_task_from_ending(
 )
 def test_actions(start: Any, action: Any, state: str) -> None:
     task = start(items(40), Expect(fields={"colour": 0.9}, action=action))
-    watch = Watch(all_rows, lambda task, good: None)
+    watch = Watch(all_rows, no_refusal)
     counts = {task.pk: Counts("running", 6, 5, 0, 0, 0, 0, 0, 0, items=40)}
     watch.tick(counts)
     watch.tick(counts)
@@ -247,14 +269,25 @@ def test_a_version_is_refused(start: Any) -> None:
     Profile.objects.all().delete()
     for task in Task.objects.all():
         after_end(task, LATER, 500)
-    taken: list[tuple[int, str]] = []
-    watch = Watch(all_rows, lambda task, good: taken.append((task.pk, good)))
+    taken: list[tuple[int, str, str]] = []
+    away = [True]
+
+    def refuse(task: Task, bad: str, good: str) -> None:
+        if away[0]:
+            raise FrontierError("Redis is unreachable")
+        taken.append((task.pk, bad, good))
+
+    watch = Watch(all_rows, refuse)
     task = start(items(60, price=None), Expect(action="refuse"))
     Item.objects.filter(task=task).update(version="3f00")
     counts = {task.pk: Counts("running", 8, 7, 0, 0, 0, 0, 0, 0, items=60)}
     watch.tick(counts)
     watch.tick(counts)
-    assert taken == [(task.pk, "2f00")]
+    assert Profile.objects.filter(action_due="refuse").exists()
+    away[0] = False
+    watch.tick(counts)
+    watch.tick(counts)
+    assert taken == [(task.pk, "3f00", "2f00")]
     assert Task.objects.get(pk=task.pk).state == "paused"
 
 
@@ -348,6 +381,23 @@ def test_who_may_accept(bad_run: Task) -> None:
     assert answer.status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("monitor", "seen", "unit", "text"),
+    [
+        ("pages", 1, "count", "The run has 1 page."),
+        ("pages", 12, "count", "The run has 12 pages."),
+        ("items", 1, "count", "The run has 1 item."),
+        ("items", 0, "count", "The run has 0 items."),
+        ("yield", 1.0, "count", "A page has 1 item on average."),
+        ("yield", 1.2, "count", "A page has 1.2 items on average."),
+        ("length", 1.2, "chars", "The median length of a is 1 character."),
+    ],
+)
+def test_counts_in_words(monitor: str, seen: float, unit: str, text: str) -> None:
+    found = Finding(source="monitor", monitor=monitor, field="a", unit=unit, seen=seen)
+    assert words_of(found).what == text
+
+
 def test_the_api(bad_run: Task) -> None:
     from tests.crawlservice.test_api_schema import known
 
@@ -407,6 +457,28 @@ def test_a_canary_whose_items_are_worse_fails(start: Any) -> None:
     assert found.startswith(f"task {task.pk} of spider shop: price has a value in ")
 
 
+def test_a_task_that_is_removed_meanwhile_ends_no_trial(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_runs(start)
+    trial = CanaryTrial("3f00")
+    gone, kept = start(items(20)), start(items(60, price=None))
+    Item.objects.filter(task__in=(gone, kept)).update(version="3f00")
+    real = VersionTrial._part
+
+    def part(self: VersionTrial, number: int) -> Any:
+        if number == gone.pk:  # its rows have been read
+            for model in (Item, Page):
+                model.objects.filter(task=number).delete()
+            Task.objects.filter(pk=number).delete()
+        return real(self, number)
+
+    monkeypatch.setattr(VersionTrial, "_part", part)
+    found = [trial.check_quality() for _ in range(3)][-1]
+    assert found.startswith(f"task {kept.pk} of spider shop: price has a value in ")
+    assert not Task.objects.filter(pk=gone.pk).exists()
+
+
 def test_old_profiles_are_emptied(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawlservice.quality.history.RUNS", 3)
     good_runs(start, 8)
@@ -422,7 +494,7 @@ def test_tasks_that_cannot_be_judged_keep_none_waiting(
     bad = [end(start(items(20))) for _ in range(10)]
     Profile.objects.all().update(content=b"\xff")
     fine = end(start(items(20)))
-    watch = Watch(all_rows, lambda task, good: None)
+    watch = Watch(all_rows, no_refusal)
     for _ in range(3):
         watch.tick({})
     judged = Profile.objects.filter(judged=True)
@@ -434,14 +506,31 @@ def test_nodes_that_follow_a_branch_are_taken_back(
     published: Frontier, join: Callable[..., int], caplog: pytest.LogCaptureFixture
 ) -> None:
     task = submit("shop", ULM)
-    take_back(task, "1f00c0ffee00")
-    assert "no node follows a branch" in caplog.text
-    join("alpha", version="2f00c0ffee00", follows="origin/main")
-    join("beta", version="1f00c0ffee00", follows="origin/other")
-    take_back(task, "1f00c0ffee00+ab12")
-    assert "is no commit" in caplog.text
+    good, bad = "1f00c0ffee00", "2f00c0ffee00"
+    take_back(task, bad, good)
+    assert "no node that follows a branch runs 2f00c0ffee00" in caplog.text
+    join("alpha", version=bad, follows="origin/main")
+    join("beta", version=good, follows="origin/main")
+    join("gamma", version="3f00c0ffee00", follows="origin/other")
+    take_back(task, bad, f"{good}+ab12")
+    take_back(task, f"{good}+ab12", good)
+    assert caplog.text.count("is no commit") == 2
     assert published.rollouts.current() is None
-    take_back(task, "1f00c0ffee00")
+    take_back(task, bad, good)
     told = published.rollouts.current()
     assert told is not None
-    assert (told.revision, told.branch, told.back) == ("1f00c0ffee00", "main", True)
+    assert (told.revision, told.branch, told.nodes, told.back) == (good, "main", (), True)
+    assert published.rollouts.of("gamma", "other") is None
+
+
+def test_nodes_with_newer_code_than_what_was_bad_keep_it(
+    published: Frontier, join: Callable[..., int]
+) -> None:
+    task = submit("shop", ULM)
+    join("alpha", version="2f00c0ffee00", follows="origin/main")
+    join("beta", version="3f00c0ffee00", follows="origin/main")
+    take_back(task, "2f00c0ffee00", "1f00c0ffee00")
+    told = published.rollouts.of("alpha", "main")
+    assert told is not None
+    assert (told.revision, told.nodes) == ("1f00c0ffee00", ("alpha",))
+    assert published.rollouts.of("beta", "main") is None

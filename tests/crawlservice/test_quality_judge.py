@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pytest
 
 from crawlframe import Expect
-from crawlservice.quality.judge import Found, highest, judge, lowest
+from crawlservice.quality.found import Found
+from crawlservice.quality.judge import judge
+from crawlservice.quality.limits import highest, lowest
 from crawlservice.quality.metrics import Key, metrics
 from crawlservice.quality.norms import NONE, Good, Norms, Totals, norms_of
 from crawlservice.quality.profile import FIELDS, NAMES, Content, merged, section_of
+from crawlservice.quality.recent import ALIKE, LEVELS
 from crawlservice.quality.run import Run, decode, encode
 from crawlservice.quality.sketch import (
     FREQUENT,
@@ -143,7 +147,8 @@ def test_a_profile_is_bounded() -> None:
     content = run.content()
     assert len(content.fields) <= FIELDS
     assert len(content.sections) <= NAMES + 1
-    assert len(encode(run)) < 200_000
+    assert len(encode(run.settled())) < 200_000
+    assert len(encode(run)) < 300_000
 
 
 @pytest.mark.parametrize("data", [None, [], 3, "text", {"a": None}, {"a": {"b": [1]}}, {"": ""}])
@@ -224,6 +229,107 @@ def test_a_fault_that_begins_late_is_found_and_dated() -> None:
     assert 160 <= found.since <= 210
 
 
+def test_a_fault_is_seen_after_few_items_whenever_it_begins() -> None:
+    norms = good(1000)
+    for first in (0, 137, 600, 990):
+        seen = [
+            count
+            for count in range(1, 11)
+            if names(judge(a_run(first + count, 0, first, price=None), norms, ANYTHING,
+                           totals=totals(first + count), ended=False))
+        ]  # fmt: skip
+        assert seen == [*range(seen[0], 11)]
+        assert 3 <= seen[0] <= 10
+    found = judge(a_run(300, 0, 290, price=None), norms, ANYTHING, totals=totals(300), ended=False)
+    (one,) = (one for one in found if one.field == "price")
+    assert (one.monitor, one.since) == ("filled", 290.0)
+
+
+def test_empty_stretches_that_good_runs_have_too_are_no_fault() -> None:
+    """A part of the site has no prices: 15 items in a row, at another place in each run."""
+
+    def with_gap(place: int, size: int) -> Run:
+        run = Run()
+        for n in range(1000):
+            gap = place <= n < place + size
+            run.add_item(item(n, **({"price": None} if gap else {})), "v1", float(n), ())
+        return run
+
+    norms = norms_of(
+        [Good(n, with_gap(90 * n + 50, 15), totals(1000)) for n in range(8)], alike=True
+    )
+    for end in range(400, 430):
+        run = Run()
+        for n in range(end):
+            fields = {"price": None} if 400 <= n < 415 else {}
+            run.add_item(item(n, **fields), "v1", float(n), ())
+        assert judge(run, norms, ANYTHING, totals=totals(end), ended=False) == []
+
+
+def test_pages_with_half_of_their_items_are_seen_after_few_pages() -> None:
+    def pages(count: int, *items: int) -> Run:
+        run = Run()
+        for n in range(count):
+            n_items = items[n % len(items)]
+            run.add_page(f"http://a.example/x/{n}", 200, n_items, failed=False, version="v",
+                         at=float(n))  # fmt: skip
+        return run
+
+    norms = norms_of(
+        [Good(n, pages(200, 11, 12, 13), totals(2400, 200)) for n in range(5)], alike=True
+    )
+    assert judge(pages(10, 12, 11), norms, ANYTHING, totals=totals(115, 10), ended=False) == []
+    found = judge(pages(5, 6, 5), norms, ANYTHING, totals=totals(28, 5), ended=False)
+    assert names(found) == ["yield"]
+
+
+def test_pages_that_were_read_before_their_items_do_not_hide_a_fault() -> None:
+    """The service reads up to some hundred pages, and then their items."""
+
+    def run(count: int, faulty_from: int = 10**9) -> Run:
+        made = Run()
+        for start in range(0, count, 500):
+            for n in range(start, min(count, start + 500)):
+                made.add_page(f"http://a.example/x/{n}", 200, 1, failed=False, version="", at=n)
+            for n in range(start, min(count, start + 500)):
+                fields = {"price": None} if n >= faulty_from else {}
+                made.add_item(item(n, **fields), "v1", float(n), ())
+        return made
+
+    norms = norms_of([Good(n, run(1000), totals(1000)) for n in range(5)], alike=True)
+    assert {low for key, (low, _) in norms.steps.items() if key.monitor == "filled"} == {1.0}
+    assert {low for key, (low, _) in norms.windows.items() if key.monitor == "filled"} == {1.0}
+    found = judge(run(710, 700), norms, ANYTHING, totals=totals(710), ended=False)
+    assert [(one.monitor, one.field, one.since) for one in found] == [("filled", "price", 700.0)]
+
+
+def test_blocks_of_the_latest_part_grow_with_their_age() -> None:
+    run = Run()
+    for n in range(3_003):
+        run.add_item({"a": n}, "v1", float(n), ())
+    latest = run.latest_items
+    sizes = [block.content.items for block in latest.blocks]
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(sizes.count(size) <= ALIKE for size in sizes)
+    assert len(sizes) <= ALIKE * LEVELS
+    assert [block.at for block in latest.blocks] == [
+        3_000.0 - sum(sizes[place:]) for place in range(len(sizes))
+    ]
+    stretches = [(at, content.items) for at, content in latest.stretches()]
+    assert all(at == 3_003 - items for at, items in stretches)
+    assert stretches[0][1] == 8
+    assert all(2 * after[1] >= 3 * before[1] for before, after in pairwise(stretches))
+
+
+def test_an_ended_run_keeps_nothing_of_its_latest_part() -> None:
+    run = a_run(203)
+    assert run.items_read == run.settled().items_read == 203
+    assert run.settled().content().coverage == run.content().coverage
+    assert not run.settled().latest_items.blocks
+    assert len(encode(run.settled())) < len(encode(run))
+    assert run.latest_items.blocks
+
+
 def test_a_few_values_prove_nothing() -> None:
     run = a_run(4, 9000, faulty_from=0, price=None)
     assert judge(run, good(), ANYTHING, totals=totals(4), ended=False) == []
@@ -241,6 +347,7 @@ def test_two_good_runs_are_too_few_to_compare() -> None:
     [
         ([200, 200, 200, 200, 200], 100, True),
         ([200, 210, 190, 205, 195, 200], 120, True),
+        ([415, 585, 695, 655, 500], 305, False),  # it may be another day of the week
         ([200, 210, 190, 205, 195, 200], 170, False),
         ([200, 210, 190, 205, 195, 200], 900, False),  # more is no fault
         ([200, 190, 180, 171, 163, 155, 147, 140], 210, False),  # it grows

@@ -145,6 +145,19 @@ def test_save_and_run(operator: Client) -> None:
     assert Task.objects.get().arguments == {"city": "Bern"}
 
 
+def test_its_page_says_why_it_cannot_start(operator: Client, log_in: Any) -> None:
+    post(operator)
+    schedule = Schedule.objects.get()
+    place = f"{LIST}{schedule.pk}/change/"
+    assert "It cannot start" not in operator.get(place).content.decode()
+    Schedule.objects.update(problem="no <b>city</b>", problem_since=timezone.now())
+    page = operator.get(place).content.decode()
+    assert "It cannot start" in page
+    assert "no &lt;b&gt;city&lt;/b&gt;" in page
+    assert "Correct it below" in page
+    assert "Correct it below" not in log_in("viewer").get(place).content.decode()
+
+
 def test_pages_show_times_and_runs_at_a_fixed_cost(operator: Client) -> None:
     def look(place: str) -> tuple[str, int]:
         with CaptureQueriesContext(connection) as queries:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from selectolax.lexbor import LexborHTMLParser
 
 from crawlframe.frontier import Frontier
-from crawlservice.models import Action, DisabledSpider, Page, Schedule, Task
+from crawlservice.models import Action, DisabledSpider, Page, Profile, Schedule, Task
 from crawlservice.tasks import spider_runs
 from crawlservice.tasks.spider_switch import disable
 from tests.crawlservice.web import log_in_as, rows, texts
@@ -81,6 +81,31 @@ def test_the_latest_runs_are_compared_with_one_that_is_not_shown(service: Fronti
     for items in (7, 5, 5):
         ran(items=items)
     assert [run.items_change for run in spider_runs.runs("shop", count=2)] == [0, -2]
+
+
+def test_the_coverage_of_the_fields_that_say_most(service: Frontier) -> None:
+    shares = [
+        {"url": 1.0, "price": 1.0, "old|price": 0.2, "a": 1.0, "b": 1.0, "c": 1.0},
+        {"url": 1.0, "old|price": 0.2, "a": 1.0, "b": 1.0, "c": 1.0},  # no item has a price
+        {},  # no items
+    ]
+    for coverage in shares:
+        task = ran(items=3)
+        Profile.objects.create(task=task, spider="shop", coverage=coverage, content=b"")
+    running = ran(state=Task.State.RUNNING, outcome="", finished_at=None)
+    Profile.objects.create(task=running, spider="shop", coverage={"new": 0.5}, content=b"")
+    found = spider_runs.runs("shop")
+    assert spider_runs.covered_fields(found) == ["price", "old|price", "a", "b", "c"]
+    chart = spider_runs.points(found)
+    assert chart["coverage price"] == [100.0, 0.0, None]
+    assert chart["coverage old/price"] == [20.0, 20.0, None]
+    client = log_in_as("viewer")
+    (canvas,) = LexborHTMLParser(get(client, "/admin/spiders/shop")).css("[data-series^=coverage]")
+    series = str(canvas.attributes["data-series"]).split("|")
+    assert series[0] == "coverage price"
+    assert str(canvas.attributes["data-labels"]).split("|")[:2] == ["price", "old/price"]
+    points = client.get("/admin/spider-runs/shop").json()["points"]
+    assert {*series} < points.keys()
 
 
 def test_the_page_of_a_spider_that_nobody_publishes(service: Frontier) -> None:

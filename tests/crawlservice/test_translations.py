@@ -110,6 +110,7 @@ def test_who_is_logged_in_may_choose(as_role) -> None:
 
 SAME = {
     "JSON",
+    "SHA-256",
     "URL",
     "Webhook",
     "basic",
@@ -120,8 +121,8 @@ SAME = {
 }  # in both languages
 # No page of the admin has them.
 NOT_SHOWN = {
-    "AlertNotice", "BotKey", "ExportFile", "Installation", "Sample", "StartPart", "Submission",
-    "SetupLink",
+    "AlertNotice", "AlertReport", "BotKey", "ExportFile", "Installation", "Sample", "StartPart",
+    "Submission", "SetupLink",
 }  # fmt: skip
 HIDDEN = {
     "id", "seeds", "follow_ups", "request", "digest",

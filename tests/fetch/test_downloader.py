@@ -26,7 +26,8 @@ from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider, SpiderSettings
+from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 
 from .conftest import LOOPBACK, Exchange, Site
 

@@ -21,7 +21,7 @@ from crawlframe.node.worker.exchange import exchange_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.secret import MASK, Secret
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 from .conftest import LOOPBACK, Exchange, Site
 

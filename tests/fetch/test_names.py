@@ -29,7 +29,7 @@ from crawlframe.fetch.names import LEAST_TTL, LONGEST_TTL, Known, Names, load_ho
 from crawlframe.fetch.pins import place_of
 from crawlframe.fetch.requests_client import RequestsDownloader
 from crawlframe.request import Request
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 from .conftest import LOOPBACK, Exchange, Site
 from .dns_server import NXDOMAIN, REFUSED, SERVFAIL, DnsServer, Zone, dns_server

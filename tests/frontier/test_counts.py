@@ -12,7 +12,8 @@ from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.spider import SpiderInfo, SpiderSettings
+from crawlframe.spider import SpiderInfo
+from crawlframe.spider_settings import SpiderSettings
 from tests.frontier.bench import Bench
 
 

@@ -17,6 +17,7 @@ from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
+    QUOTA,
     REFUSED,
     SENT,
     UNREACHABLE,
@@ -79,6 +80,44 @@ def test_the_host_rests_until_the_named_instant_however_far(bench: Bench) -> Non
     assert 6 < rest(bench) <= 7
     assert (state(bench).why, bench.frontier.hosts.held()) == ("refused", {})
     assert bench.claim() == []
+
+
+def test_few_requests_that_an_api_still_allows_go_one_at_a_time(bench: Bench) -> None:
+    bench.open(*bench.requests(9))
+    tell(bench, QUOTA, 7000, *bench.claim(1))
+    assert 6 < rest(bench) <= 7
+    assert (state(bench).why, bench.claim(), bench.frontier.hosts.held()) == ("quota", [], {})
+    recover(bench)
+    (one,) = bench.claim(9)
+    tell(bench, QUOTA, 9000, one)  # it is ended by an answer that says so again
+    assert 8 < rest(bench) <= 9
+    trial(bench, ANSWERED)
+    assert (state(bench).why, rest(bench)) == ("", 0)
+    assert len(bench.claim_all()) > 1
+
+
+def test_the_answer_that_allows_the_least_counts(bench: Bench) -> None:
+    bench.open(*bench.requests(9))
+    for one, ms in zip(bench.claim(3), (5000, 9000, 6000), strict=True):
+        tell(bench, QUOTA, ms, one)
+    assert 8 < rest(bench) <= 9
+
+
+def test_a_quota_says_nothing_of_a_host_that_refuses(bench: Bench) -> None:
+    bench.open(*bench.requests(9))
+    first, second = bench.claim(2)
+    tell(bench, REFUSED, 7000, first)
+    tell(bench, QUOTA, 9000, second)
+    assert state(bench).why == "refused"
+    assert 8 < rest(bench) <= 9
+    trial(bench, REFUSED, 100)
+    assert state(bench).why == "refused"
+
+
+def test_an_operator_is_told_of_a_quota_that_is_spent_for_long(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    tell(bench, QUOTA, 2 * HOUR, *bench.claim(1))
+    assert [*bench.frontier.hosts.held()] == [HOST]
 
 
 def test_an_operator_is_told_of_a_rest_of_more_than_an_hour(bench: Bench) -> None:

@@ -187,8 +187,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if wait < 0 or left < wait then wait = left end": [
             (("`<` becomes `<=` (2)",), "the same is put in place of the same")
         ],
-        "if state[2] or state[4] or obeyed then call('PERSIST', HOST(host)) end  -- it may have "
-        "been idle": [(("always",), SAVES)],
+        "if state[2] or state[4] or obeyed or pool then call('PERSIST', HOST(host)) end  -- it may "
+        "have been idle": [(("always",), SAVES)],
     },
     "complete.lua": {
         "local cursors = call('EXISTS', CURSOR) == 1 "

@@ -52,9 +52,10 @@ TURNS = 1_000_000  # of all loops of a script in one call
 def bounded(source: str, turns: int = TURNS) -> str:
     """The script, with an error after so many turns of its loops: a mutant that would not end fails
     by what it does, and not by the time it takes."""
-    code, at, parts = mask(source), 0, [f"local turns_left_ = {turns} "]
+    # Not in a local variable: a function may have 200, and the largest script comes close to that.
+    code, at, parts = mask(source), 0, [f"KEYS.turns_ = {turns} "]
     for found in TURNING.finditer(code):
-        parts += [source[at : found.end()], " turns_left_ = turns_left_ - 1 if turns_left_ < 0 "]
+        parts += [source[at : found.end()], " KEYS.turns_ = KEYS.turns_ - 1 if KEYS.turns_ < 0 "]
         parts.append("then error('it does not end') end ")
         at = found.end()
     return "".join([*parts, source[at:]])
@@ -63,18 +64,19 @@ def bounded(source: str, turns: int = TURNS) -> str:
 def marked(file: str, source: str, compiles: Callable[[str], bool]) -> tuple[str, set[int]]:
     """The script, such that each line that begins a statement is logged by Redis, once a call; and
     the numbers of these lines."""
+    runs = f"KEYS['{file}']"
     head = (
-        "local ran_ = {} local function runs_(n) if not ran_[n] then ran_[n] = true "
+        f"{runs} = function(n) if not KEYS['{file}' .. n] then KEYS['{file}' .. n] = true "
         f"redis.log(redis.LOG_WARNING, '@{file}:' .. n) end end "
     )
     code, lines, numbers = mask(source).split("\n"), source.split("\n"), set[int]()
     for number, line in enumerate(code, 1):
         begins = not INSIDE.match(line.strip())
-        changed = [*lines[: number - 1], f"do runs_({number}) end {lines[number - 1]}"]
+        changed = [*lines[: number - 1], f"do {runs}({number}) end {lines[number - 1]}"]
         if begins and compiles(head + "\n".join([*changed, *lines[number:]])):
             numbers.add(number)
     text = "\n".join(
-        f"do runs_({number}) end {line}" if number in numbers else line
+        f"do {runs}({number}) end {line}" if number in numbers else line
         for number, line in enumerate(lines, 1)
     )
     return head + text, numbers

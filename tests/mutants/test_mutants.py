@@ -216,14 +216,14 @@ def test_heads_and_comments_have_none() -> None:
 def test_loops_are_bounded_without_another_line() -> None:
     source = "for i = 1, 2 do f() end\nrepeat -- while\n  g('while x do')\nuntil h()"
     short = bounded(source, 7)
-    assert short.startswith("local turns_left_ = 7 for i = 1, 2 do turns_left_ = ")
+    assert short.startswith("KEYS.turns_ = 7 for i = 1, 2 do KEYS.turns_ = ")
     assert short.count("it does not end") == 2
     assert short.count("\n") == source.count("\n")
 
 
 def test_the_line_that_must_run() -> None:
     source = "if a\n  and b then\n  c()\nelse d() end\ne(\n  f)"
-    text, numbers = marked("x/one.lua", source, lambda text: "do runs_(2)" not in text)
+    text, numbers = marked("x/one.lua", source, lambda text: "](2) end" not in text)
     assert {1, 3, 5} <= numbers
     assert "@x/one.lua:" in text
     assert [statement(source, {1, 3, 5}, number) for number in range(1, 7)] == [1, 1, 3, 1, 5, 5]

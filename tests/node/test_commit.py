@@ -18,10 +18,11 @@ from crawlframe.conf import Settings
 from crawlframe.errors import Fenced
 from crawlframe.faults import Faults
 from crawlframe.fetch.page_cache import PageCache
+from crawlframe.files.saved_file import SavedFile
 from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.records import NOTHING, REFUSED
-from crawlframe.ledger import LedgerRefused, Recorded
+from crawlframe.ledger import FilesGone, LedgerRefused, Recorded
 from crawlframe.node.worker import commit
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.replay import Replay
@@ -655,3 +656,22 @@ def test_pages_of_the_development_cache_do_not_wait_for_their_host(
     committer.close()
     committer.run()
     assert [one.host for one in desk.bench.claim()] == ["kept.example"]
+
+
+def test_a_page_whose_file_was_pruned_is_fetched_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = SavedFile("http://a/", "sha256/00/00/00", "0" * 64, 5, "image/png")
+    real = desk.ledger.commit
+
+    def commit(outcomes: list[Outcome]) -> dict[bytes, Recorded]:
+        if any(outcome.files for outcome in outcomes):
+            raise FilesGone("its file was pruned")
+        return real(outcomes)
+
+    monkeypatch.setattr(desk.ledger, "commit", commit)
+    desk.write(desk.outcome("/a", files=[file], items=1), desk.outcome("/b"))
+    assert desk.rows() == {"/b": "done"}
+    counts = desk.bench.frontier.counts(1)
+    assert counts is not None
+    assert (counts.delayed, counts.ne) == (1, 0)

@@ -25,7 +25,7 @@ from crawlframe.outcome import Outcome, Verdict
 from crawlframe.record import errand_of
 from crawlframe.request import Request, make_rid
 from crawlframe.robots.state import Status
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 from tests.node.test_robots import ORIGIN, ROBOTS, RULES, URL, Cluster, Polite, Rude, Worker
 
 ELSEWHERE = "http://b.example/robots.txt"

@@ -92,6 +92,21 @@ def test_back_only_when_it_is_said(
     assert follower.pull(second, back=True) == Pulled(second, "")
 
 
+def test_a_tip_that_was_left_is_not_pulled_again_until_the_branch_moves(
+    author: Repository, node: Repository, follower: Follower
+) -> None:
+    first = node.head
+    bad = author.commit({"a.txt": "bad"})
+    assert follower.pull() == Pulled(bad, "")
+    assert follower.pull(first, back=True) == Pulled(first, "")
+    assert follower.pull() == Pulled(first, "")
+    assert follower.pull(bad) == Pulled(bad, "")  # by name
+    assert follower.pull(first, back=True) == Pulled(first, "")
+    fixed = author.commit({"a.txt": "fixed"})
+    assert follower.pull() == Pulled(fixed, "")
+    assert follower.pull() == Pulled(fixed, "")
+
+
 def test_what_is_not_on_the_branch_is_refused(
     author: Repository, node: Repository, follower: Follower
 ) -> None:

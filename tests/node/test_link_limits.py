@@ -14,7 +14,8 @@ from crawlframe.errors import SpiderError
 from crawlframe.node.worker.link_limits import LinkLimits
 from crawlframe.node.worker.traps import TrapWatch
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.spider import SpiderSettings, describe, read_settings
+from crawlframe.spider import describe, read_settings
+from crawlframe.spider_settings import SpiderSettings
 from crawlframe.testing import make_response, run
 from tests.node.runner import HTML, Ready, Tasks
 from tests.node.test_traps import calendar

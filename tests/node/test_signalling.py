@@ -24,6 +24,7 @@ from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
     NO_SIGNAL,
+    QUOTA,
     REFUSED,
     UNREACHABLE,
     Signal,
@@ -35,6 +36,11 @@ from tests.node.runner import Ready, Tasks
 
 URL = "http://h.example/"
 YEAR = 366 * 24 * 3_600_000  # ms
+
+
+def left(requests: int, seconds: int) -> dict[str, str]:
+    """The headers of an API that allows so many requests."""
+    return {"X-RateLimit-Remaining": str(requests), "X-RateLimit-Reset": str(seconds)}
 
 
 class Plain(Spider):
@@ -90,6 +96,16 @@ def run(
         (Ready(403), Signal(BLOCKED)),
         (Ready(429), Signal(REFUSED, -1)),
         (Ready(503, headers={"Retry-After": "7"}), Signal(REFUSED, 7000)),
+        (Ready(200, headers=left(100, 60)), Signal(ANSWERED, 1000)),
+        (Ready(200, headers=left(5, 60)), Signal(QUOTA, 10_000)),
+        (Ready(200, headers=left(0, 60)), Signal(QUOTA, 60_500)),
+        (Ready(404, headers=left(0, 60)), Signal(QUOTA, 60_500)),
+        (Ready(200, headers=left(0, 0)), Signal(ANSWERED, 1000)),
+        (Ready(429, headers=left(0, 60)), Signal(REFUSED, 60_000)),
+        (Ready(429, headers=left(3, 60)), Signal(REFUSED, -1)),
+        (Ready(403, headers=left(0, 60)), Signal(REFUSED, 60_000)),
+        (Ready(403, headers=left(3, 60)), Signal(BLOCKED)),
+        (Ready(429, headers={"Retry-After": "7"} | left(0, 60)), Signal(REFUSED, 7000)),
         (Ready(error=ConnectError("refused")), Signal(UNREACHABLE)),
         (Ready(error=ConnectionLost("gone")), Signal(UNREACHABLE)),
         (Ready(error=DnsError("who?")), Signal(UNREACHABLE)),

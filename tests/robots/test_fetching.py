@@ -24,7 +24,7 @@ from crawlframe.robots.judge import judge
 from crawlframe.robots.reading import MAX_FILE, Fetched, read
 from crawlframe.robots.rules import MAX_BYTES, Rules
 from crawlframe.robots.state import SILENT, RobotsState, Status
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 from tests.fetch.conftest import Exchange, Site
 
 NOW = 1_800_000_000.0

@@ -1,4 +1,4 @@
-"""The example in docs/howto/download-files.md stores files from a real server."""
+"""The example in docs/howto/download-files.md saves files of a real server."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PAGE = Path(__file__).parents[2] / "docs/howto/download-files.md"
 def test_files_are_stored_once_and_checked(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FILES", str(tmp_path))
-    (source,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)  # the default directory of files is below it
+    source, *_ = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     source = source.replace("https://files.example", site.url).replace("files.example", "127.0.0.1")
     module: dict[str, Any] = {"__name__": "howto_downloads"}
     exec(compile(source, str(PAGE), "exec", dont_inherit=True), module)
@@ -39,13 +39,13 @@ def test_files_are_stored_once_and_checked(
     html(site, "/downloads", "".join(links))
 
     outcomes = crawl(spider, {})
-    stored = [json.loads(item) for item in items(outcomes)]
-    kept = tmp_path / sums["/a.bin"][:2] / sums["/a.bin"]
+    stored = [json.loads(item)["file"] for item in items(outcomes)]
+    sha256 = sums["/a.bin"]
+    path = f"sha256/{sha256[:2]}/{sha256[2:4]}/{sha256}"
     assert [(one["url"], one["size"], one["path"]) for one in stored] == [
-        (f"{site.url}/a.bin", 256, str(kept)), (f"{site.url}/b.bin", 256, str(kept)),
+        (f"{site.url}/a.bin", 256, path), (f"{site.url}/b.bin", 256, path),
     ]  # fmt: skip
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [kept]
-    assert kept.read_bytes() == bodies["/a.bin"]
+    assert (tmp_path / "var/files" / path).read_bytes() == bodies["/a.bin"]
     (failed,) = [one for one in outcomes if one.reason]
     assert (failed.url, failed.reason) == (f"{site.url}/c.bin", "callback")
     assert f"the checksum is {sums['/c.bin']}, not 000" in failed.detail

@@ -1,7 +1,7 @@
 -- Pace: what the signals of fetches mean for their host. This is the body of a function, which is only
 -- called where there is such a host, as defining all this takes longer than a short script. Nothing here calls Redis or looks at a clock:
 -- a host is a table with the fields of its hash that matter (load_host in _signals.lua). Times are ms.
-local ANSWERED, REFUSED, UNREACHABLE, BLOCKED = 1, 2, 3, 4  -- as in records.py
+local ANSWERED, REFUSED, UNREACHABLE, BLOCKED, QUOTA = 1, 2, 3, 4, 6  -- as in records.py
 
 -- The adaptive rate --------------------------------------------------------------------------------
 -- AIMD (Chiu and Jain 1989) in the form of CUBIC (RFC 9438), counted in requests in place of round
@@ -146,6 +146,17 @@ local function park(host, named, now)
   host.r, host.p, host.why = now + math.max(named, PARKED_FOR), 1, 'blocked'
 end
 
+-- A proxy that a host blocks is left alone there at once: others are there in its place.
+local FIRST_BAN, MOST_BAN = 60000, 21600000  -- ms
+
+local function ban(host, now)
+  host.f = host.f + 1
+  if host.s == 0 then host.s = now end
+  local rest = math.min(MOST_BAN, FIRST_BAN * 2 ^ math.min(30, host.f - 1))
+  host.r, host.p, host.why = now + rest, 1, 'blocked'
+  if host.pace then pace_failure(host.pace, host.f, rest) end
+end
+
 -- The last pages are only kept once one was a block, until none is.
 local function note_page(host, block)
   if not (block or host.b) then return end
@@ -160,21 +171,35 @@ local function recover(host)
   host.f, host.u, host.s, host.p, host.r, host.why = 0, 0, 0, 0, 0, nil
 end
 
+-- The host answers, and allows few more requests: they go one at a time, each after a rest. `old`: it
+-- rests already, which may be for another reason.
+local function ration(host, ms, now, old)
+  host.r = math.max(host.r, now + ms)
+  if old and host.why and host.why ~= 'quota' then return end
+  host.p, host.f, host.s = 1, 0, 0
+  host.why = ms > PARKED_FOR and 'asked' or 'quota'
+end
+
 -- Changes a host by the signal of one fetch. ms: as in records.Signal.
 local function hear(host, kind, ms, now, bound)
   -- Of a host that rests, or of which a trial is to be made, it is an older request.
   local old, on_trial = host.r > now or host.p == 1, host.p == 2
-  local blocking = note_page(host, kind == REFUSED or kind == BLOCKED)
+  local blocking = not host.pair and note_page(host, kind == REFUSED or kind == BLOCKED)
   if kind == UNREACHABLE then
     host.u = host.u + 1
     if not old and (on_trial or host.u >= TOO_MANY) then
-      if host.why == 'blocked' and on_trial then park(host, -1, now)
+      if host.why == 'blocked' and on_trial and not host.pair then park(host, -1, now)
       else fail(host, 1000, -1, 'unreachable', now) end
     end
     return
   end
   host.u = 0
-  if kind == ANSWERED or kind == BLOCKED and not (on_trial and host.why == 'blocked') then
+  if kind == QUOTA then
+    if on_trial then recover(host) end
+    ration(host, ms, now, old)
+    return
+  end
+  if kind == ANSWERED or kind == BLOCKED and not host.pair and not (on_trial and host.why == 'blocked') then
     if on_trial then recover(host) elseif not old then host.f, host.s = 0, 0 end
   end
   if kind == ANSWERED then
@@ -184,6 +209,7 @@ local function hear(host, kind, ms, now, bound)
       host.r = now + ms
       if ms > PARKED_FOR and host.why ~= 'blocked' then host.why = 'asked' end
     end
+  elseif host.pair and (kind == BLOCKED or on_trial and host.why == 'blocked') then ban(host, now)
   elseif blocking or on_trial and host.why == 'blocked' then
     park(host, kind == REFUSED and ms or -1, now)
   elseif kind == REFUSED then

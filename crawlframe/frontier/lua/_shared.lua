@@ -170,8 +170,8 @@ end
 local OVER = '+'
 
 -- Splits "<holder><hold>|<lane>" into holder, lane, hold. The hold of a request in progress is
--- ".<number of its claim>" (or "", from older code) while it has a slot of its host, OVER when the
--- fetch is over and the slot given back. Returns nothing when `own` cannot be read.
+-- ".<number of its claim>", with "~<id>" of a proxy of the pool that it goes through (or "", from older
+-- code), while it has a slot of its host, OVER when the fetch is over and the slot given back. Returns nothing when `own` cannot be read.
 local function split_own(own)
   local holder, hold, lane = string.match(own or '', '^(%w*)([^|]*)|(.*)$')
   return holder, lane, hold
@@ -257,14 +257,17 @@ end
 
 -- Host slots: `a` of a host counts the requests in progress whose fetch is not over ----------------
 local REMEMBERED = 86400000  -- ms for which is kept what was learned about a host without requests
+local PAIR_REMEMBERED = 3600000  -- the same for the rate of a host through one proxy: there are many of these
 
 -- No request of the host waits or is in flight: what matters later is kept as long as it does.
 local function rest_host(host)
-  local state = call('HMGET', HOST(host), 'n', 'x', 'ro', 'g', 'b', 'ip', 'v')
+  local state = call('HMGET', HOST(host), 'n', 'x', 'ro', 'g', 'b', 'ip', 'v', 'l', 'px')
   local keep = math.max(tonumber(state[1]) or 0, tonumber(state[7]) or 0)
   if state[6] then keep = math.max(keep, now_ms() + PLACED_FOR) end
-  if state[2] or state[3] or state[4] or state[5] then
-    keep = math.max(keep, now_ms()) + REMEMBERED
+  if state[2] or state[3] or state[4] or state[5] or state[8] or state[9] then
+    local rate_only = not (state[2] or state[3] or state[5] or state[8] or state[9])
+    local pair = rate_only and string.find(host, '|%d+$')
+    keep = math.max(keep, now_ms()) + (pair and PAIR_REMEMBERED or REMEMBERED)
     if state[2] then
       local orders = call('HMGET', HOST(host), 'ou', 'od', 'oc', 'op')
       if not orders[1] and (orders[2] or orders[3] or orders[4]) then return call('PERSIST', HOST(host)) end
@@ -330,12 +333,15 @@ end
 
 local note_signal  -- set by _signals.lua, for the verbs that are told of signals
 
+local left_pairs, free_pairs, hear_proxy = {}  -- {place, proxy}: slots given back, for _proxies.lua
+
 local left_by = {}  -- generation -> rids that leave() removed from it
 
 -- freed: host -> number of slots given back. Must follow every use of leave() on held requests.
 local function free_slots(freed)
   for holder, rids in pairs(left_by) do call('SREM', INPROGRESS(holder), unpack(rids)) end
   left_by = {}
+  if #left_pairs > 0 then free_pairs() end
   local addresses = {}
   for host, n in pairs(freed) do
     local address = address_of(host)
@@ -432,7 +438,9 @@ local function leave(rid, own, freed, groups, kind, ms, address)
     count(task, 'inprogress', -1)
     if hold ~= OVER then
       freed[host] = (freed[host] or 0) + 1
-      if kind then note_signal(id, host, kind, ms, address) end
+      local proxy = hold and string.match(hold, '~(%d+)$')
+      if proxy then left_pairs[#left_pairs + 1] = {host, proxy} end
+      if kind then note_signal(id, host, kind, ms, address, proxy) end
     end
   end
   return lane
@@ -511,7 +519,7 @@ end
 local function admit(task, groups)
   for _, group in ipairs(groups) do
     local lane, delay, flat = task.id .. ':' .. group[1], group[2], group[3]
-    local host = task.host_limit > 0 and string.match(group[1], '^%d+:(.*)$')
+    local host = task.host_limit > 0 and string.match(group[1], '^%d+:([^|]*)')
     local bounded = host or task.limit > 0
     for i = 1, #flat, 4 do
       local rid, fingerprint, hash = flat[i], flat[i + 1], flat[i + 2]

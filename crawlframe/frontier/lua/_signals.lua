@@ -10,9 +10,25 @@ end
 
 local told, watching = {}, nil  -- host -> signals
 local moved = {}  -- host -> the address to which it was connected
+local through = {}  -- {place, proxy, kind, ms}: signals of fetches through proxies of the pool
 
 -- Answers matter only to hosts with an adaptive rate, and to those that are watched.
-function note_signal(id, host, kind, ms, address)
+-- proxy: of the pool, that the fetch went through; it says nothing about others then.
+function note_signal(id, host, kind, ms, address, proxy)
+  if proxy and kind and kind ~= 0 then
+    through[#through + 1] = {host, proxy, kind, ms}
+    local task = task_of(id)
+    if kind == ANSWERED and task and task.auto and string.find(host, '|all;', 1, true) then
+      append(told, host, {kind, ms, task.delay, true})
+      return
+    end
+    if kind == via.PROXY_FAILED then
+      if ms == via.SURE then return end
+      kind = 3  -- this pair does not work
+    end
+    host = via.host_in(host) .. '|' .. proxy
+  end
+  if kind == via.PROXY_FAILED then kind = 3 end  -- that of one proxy, which the place stands for
   if address and address ~= '' then
     local task = task_of(id)
     if task and task.shares then moved[host] = address end
@@ -51,6 +67,7 @@ local function define_hearing()
   local function load_host(name, adaptive)
     local values = call('HMGET', HOST(name), 'r', 'f', 'u', 's', 'p', 'why', 'b', 'c', 'w', 'n')
     local host = {why = values[6] or nil, b = values[7] or nil, gap = 0, drain = 0}
+    host.pair = string.find(name, '|%d+$') ~= nil
     for i = 1, 5 do host[KEPT[i]] = tonumber(values[i]) or 0 end
     if adaptive or values[8] then host.pace = load_pace(values[8]) end
     host.bound = tonumber(values[9]) or 0
@@ -103,7 +120,7 @@ local function define_hearing()
     if is_watched(host) ~= is_watched(before) then
       call(is_watched(host) and 'SADD' or 'SREM', WATCHED, name)
     end
-    if host.r ~= before.r or host.why ~= before.why then mark_held(name) end
+    if not string.find(name, '|', 1, true) and (host.r ~= before.r or host.why ~= before.why) then mark_held(name) end
     local later = host.r ~= before.r or host.drain > 0
     if later and call('ZSCORE', HOSTS, name) then bring_back(name) end
   end
@@ -126,8 +143,9 @@ local function move_host(host, address)
   placing = true
 end
 
--- This request of the host was sent so many ms ago.
-local function note_sent(host, ago, rid)
+-- This request of the host was sent so many ms ago, through a proxy of the pool, if one is named.
+local function note_sent(host, ago, rid, proxy)
+  if proxy and delay_from(HOST(via.host_in(host) .. '|' .. proxy), ago, rid) then via.settle_pair(host, proxy) end
   local told = delay_from(HOST(host), ago, rid)
   local address = address_of(host)
   if address and delay_from(ADDRESS(address), ago, rid) then show_address(address) end
@@ -138,6 +156,8 @@ end
 local function hear_signals()
   for host, address in pairs(moved) do move_host(host, address) end
   moved = {}
+  for _, signal in ipairs(through) do hear_proxy(unpack(signal)) end
+  through = {}
   local names = {}
   for name in pairs(told) do names[#names + 1] = name end
   if #names == 0 then return end

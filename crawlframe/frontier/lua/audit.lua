@@ -6,6 +6,7 @@
 -- Returns: {1 if everything was walked, else 0; a message for each problem, ...}
 local MAX_PROBLEMS = 1000  -- limit of problems reported
 local problems, per_task, active, held, ready, parked_by_tried = {1}, {}, {}, {}, {}, {}
+local uses = {}  -- proxy -> requests in flight that it does not count
 local at = {}  -- address -> slots of its hosts that it does not count
 local function problem(...)
   if #problems <= MAX_PROBLEMS then problems[#problems + 1] = string.format(...) end
@@ -61,7 +62,7 @@ local function walk(key, visit)
     if key then scan = call('HSCAN', key, cursor, 'COUNT', 1000)
     else
       local tag = string.gsub(TAG, '[%[%]*?\\]', '\\%0')
-      scan = call('SCAN', cursor, 'MATCH', tag .. '[qhi]*:*', 'COUNT', 1000)
+      scan = call('SCAN', cursor, 'MATCH', tag .. '[qhip]*:*', 'COUNT', 1000)
     end
     cursor = scan[1]
     for i = 1, #scan[2], key and 2 or 1 do
@@ -96,7 +97,14 @@ walk(OWN, function(rid, own)
     end
   else
     mine.inprogress = mine.inprogress + 1
-    if hold ~= OVER then add(active, host, 1) end
+    if hold ~= OVER then
+      local proxy = string.match(hold, '~(%d+)$')
+      add(active, host, 1)
+      if proxy then
+        add(active, string.match(host, '^[^|]*') .. '|' .. proxy, 1)
+        add(uses, proxy, 1)
+      end
+    end
     add(held, holder, 1)
     if call('SISMEMBER', INPROGRESS(holder), rid) == 0 then
       problem('%s is held by generation %s but not on its list', hex(rid), holder)
@@ -175,6 +183,7 @@ walk(nil, function(key)
   if kind == 'h' then audit_host(key, name)
   elseif kind == 'ip' then add(at, name, -(tonumber(call('HGET', key, 'a')) or 0))
   elseif kind == 'iw' then audit_address(name)
+  elseif kind == 'proxy' then add(uses, name, -(tonumber(call('HGET', key, 'a')) or 0))
   elseif kind == 'q' then audit_lane(name)
   elseif kind == 'inprogress' then add(held, name, -call('SCARD', key)) end
 end)
@@ -184,6 +193,9 @@ for host, difference in pairs(active) do
 end
 for address, difference in pairs(at) do
   if difference ~= 0 then problem('address %s: %d requests in flight are not counted', address, difference) end
+end
+for proxy, difference in pairs(uses) do
+  if difference ~= 0 then problem('proxy %s: %d requests in flight are not counted', proxy, difference) end
 end
 for generation, difference in pairs(held) do
   if call('SISMEMBER', FENCED, generation) == 1 and not call('ZSCORE', GENERATIONS, generation)

@@ -10,7 +10,8 @@
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...},
 --          {rid whose host has no address yet, although its task limits what goes to one, ...},
 --          {rid, microseconds until it may be sent, ...}: those that are to be reported when they have been sent,
---          {task that runs in one worker and is due, but is not in ARGV[5], and that no other generation serves, ...}}
+--          {task that runs in one worker and is due, but is not in ARGV[5], and that no other generation serves, ...},
+--          {rid, id of the proxy of the pool that it goes through, ...}}
 -- Repeated with the same sequence number, it returns the same batch. It counts as a change in the
 -- call log when it reports fetches or returns requests. Errors FENCED, ERA when the era is not open.
 local refusal = closed()
@@ -29,14 +30,17 @@ local function end_fetches(over)
   for i, own in ipairs(call('HMGET', OWN, unpack(rids))) do
     local holder, lane, hold = split_own(own or '|')
     local place = 5 * i
+    local proxy = hold and via.proxy_in(hold)
+    if proxy then hold = string.match(hold, '^[^~]*') end
     if holder == generation and hold == '.' .. over[place - 3] and not told[rids[i]] then
       local id, _, host = split_lane(lane)
       if over[place - 2] == SENT then
-        note_sent(host, over[place - 1], rids[i])
+        note_sent(host, over[place - 1], rids[i], proxy)
       else
         told[rids[i]] = true
         freed[host] = (freed[host] or 0) + 1
-        note_signal(id, host, over[place - 2], over[place - 1], over[place])
+        if proxy then left_pairs[#left_pairs + 1] = {host, proxy} end
+        note_signal(id, host, over[place - 2], over[place - 1], over[place], proxy)
         marked[#marked + 1] = rids[i]
         marked[#marked + 1] = generation .. OVER .. '|' .. lane
       end
@@ -77,6 +81,7 @@ end
 
 local rids, lanes, found = {}, {}, {}  -- the claimed requests, with their lanes and records
 local spaced = {}  -- rid, when it may be sent, ...: those of hosts or addresses with a delay
+local routed = {}  -- rid, id of its proxy, ...: those that go through the pool
 
 local function answer(wait)
   local states, batch, blamed, refused, homeless, named = {}, {}, {}, {}, {}, {}
@@ -98,7 +103,7 @@ local function answer(wait)
       end
       local id, _, host = split_lane(lanes[i])
       local task = task_of(id)
-      if task.shares and not address_of(host) then homeless[#homeless + 1] = rid end
+      if task.shares and not string.find(host, '|', 1, true) and not address_of(host) then homeless[#homeless + 1] = rid end
       if not named[id] then
         named[id] = true
         states[#states + 1] = id
@@ -113,7 +118,7 @@ local function answer(wait)
   for i = 1, #spaced, 2 do
     waits[i], waits[i + 1] = spaced[i], math.max(0, math.ceil(1000 * (spaced[i + 1] - exact_now())))
   end
-  return {wait, states, batch, blamed, refused, homeless, waits, free}
+  return {wait, states, batch, blamed, refused, homeless, waits, free, routed}
 end
 
 local last = call('GET', BATCH(generation))
@@ -125,10 +130,11 @@ if last then
     for _, rid in ipairs(held) do
       local own, record = call('HGET', OWN, rid), call('HGET', REQ, rid)
       if own and record then
-        local holder, lane = split_own(own)
+        local holder, lane, hold = split_own(own)
         if holder == generation then
-          local place = #rids + 1
+          local place, proxy = #rids + 1, via.proxy_in(hold)
           rids[place], lanes[place], found[place] = rid, lane, record
+          if proxy then routed[#routed + 1], routed[#routed + 2] = rid, proxy end
         end
       end
     end
@@ -267,12 +273,322 @@ local function room_at(address, concurrency, delay)
   return delay > 0 and math.min(room, 1) or room
 end
 
+-- Claim's choice of proxies of the pool, for one place at a time. Follows the names of claim.lua.
+via.LOOK_AGAIN = 1000  -- ms until a place is examined again that nothing else would wake
+do  -- a script may have 200 locals at a time
+local WINDOW = 64  -- proxies that are looked at for one place in one claim
+local NO_POOL, NO_PROXY = 1000, 5000  -- ms until a place is examined again
+local LONG = 30000  -- ms that the proxies of a tier rest, from which the next tier is used
+local MANY = 1000  -- values passed to one call
+local exhausted = {}  -- choice -> places in this claim that found all their proxies full
+local ENOUGH = 5  -- of them, after which others of the choice are not examined
+
+-- Whether an entry {tier, country, tag, ...} has what the terms of a choice ask for.
+local function fits(entry, terms)
+  for _, term in ipairs(terms) do
+    local country, tier = string.match(term, '^country=(%a+)$'), string.match(term, '^tier=(%d+)$')
+    local found = country and entry[2] == country or tier and entry[1] == tonumber(tier)
+    if not country and not tier then
+      for i = 3, #entry do found = found or entry[i] == term end
+    end
+    if not found then return false end
+  end
+  return true
+end
+
+-- The ring of a choice: its proxies by tier, the cheapest first. Returns its tiers: {tier, how many, ...}.
+local function build_ring(choice, version)
+  local out, terms, members, counts, tiers = {}, {}, {}, {}, {}
+  for _, id in ipairs(call('SMEMBERS', OUT)) do out[id] = true end
+  for term in string.gmatch(string.sub(choice, 6), '[^,]+') do terms[#terms + 1] = term end
+  local all = call('HGETALL', POOL)
+  for i = 1, #all, 2 do
+    local entry = cmsgpack.unpack(all[i + 1])
+    if not out[all[i]] and fits(entry, terms) then
+      members[#members + 1] = integer(entry[1] * via.TIER + tonumber(all[i]))
+      members[#members + 1] = all[i]
+      if not counts[entry[1]] then tiers[#tiers + 1] = entry[1] end
+      counts[entry[1]] = (counts[entry[1]] or 0) + 1
+    end
+  end
+  call('DEL', RING(choice))
+  for i = 1, #members, MANY do
+    call('ZADD', RING(choice), unpack(members, i, math.min(i + MANY - 1, #members)))
+  end
+  table.sort(tiers)
+  local flat = {}
+  for _, tier in ipairs(tiers) do
+    flat[#flat + 1], flat[#flat + 2] = tier, counts[tier]
+  end
+  call('HSET', RINGS, choice, cmsgpack.pack({version, flat}))
+  return flat
+end
+
+local rings, pool_version = {}, nil  -- those that this claim has read
+
+local function tiers_of(choice)
+  if pool_version == nil then pool_version = call('GET', POOL_VERSION) end
+  if pool_version and not rings[choice] then
+    local kept = call('HGET', RINGS, choice)
+    local version, flat = unpack(kept and cmsgpack.unpack(kept) or {})
+    rings[choice] = version == pool_version and flat or build_ring(choice, pool_version)
+  end
+  return rings[choice]
+end
+
+-- Up to n of the `count` members of a ring from rank `first`, beginning with number `from`, in a circle.
+local function slice(choice, first, count, from, n)
+  n = math.min(n, count)
+  local ids = call('ZRANGE', RING(choice), first + from, first + math.min(count, from + n) - 1)
+  if #ids < n then
+    for _, id in ipairs(call('ZRANGE', RING(choice), first, first + n - #ids - 1)) do ids[#ids + 1] = id end
+  end
+  return ids
+end
+
+local function number_of(text) return tonumber(string.sub(redis.sha1hex(text), 1, 8), 16) end
+
+-- The proxy of a session at this place; another one after a block, or when it is out.
+local function of_session(pool, choice, session, first, count, kept, turn)
+  if kept and call('ZSCORE', RING(choice), kept) then return {kept} end
+  if count == 0 then return {} end
+  local from = number_of(session .. ':' .. (turn or '0')) % count
+  local some = slice(choice, first, count, from, WINDOW)
+  local busy, chosen = call('ZMSCORE', BUSY(pool.host), unpack(some)), some[1]
+  for i, id in ipairs(some) do
+    if (tonumber(busy[i] or 0) or 0) < now + LONG or tonumber(busy[i]) >= FOREVER then chosen = id break end
+  end
+  call('HSET', HOST(pool.place), 'px', chosen)
+  return {chosen}
+end
+
+-- Returns nil for a place whose route is no choice of the pool.
+function via.open_pool(place)
+  local choice, each, session = via.pool_route(place)
+  if not choice then return nil end
+  local pool = {place = place, host = via.host_in(place), each = each, ids = {}, scores = {}, i = 0, last = 0,
+    count = 0, taken = 0, most = math.huge, soonest = FOREVER, start = 0}
+  local tiers = tiers_of(choice)
+  if not tiers then
+    pool.unpublished = true
+    return pool
+  end
+  pool.choice = choice
+  if (exhausted[choice] or 0) >= ENOUGH then
+    pool.full, pool.passed, pool.sticky, pool.last_tier = true, true, true, true
+    return pool
+  end
+  local state = call('HMGET', HOST(place), 'pc', 'l', 'lu', 'lt', 'lk', 'px', 'sx')
+  local level, first, used = 1, 0, tonumber(state[2])
+  while used and level < #tiers / 2 and tiers[2 * level - 1] < used do level = level + 1 end
+  if state[3] then
+    call('HDEL', HOST(place), 'lu')
+    if level < #tiers / 2 then
+      level = level + 1
+      local trial = now + via.trial_after(tonumber(state[5]) or 0)
+      call('HSET', HOST(place), 'l', tiers[2 * level - 1], 'lt', integer(trial))
+    end
+  elseif level > 1 and (tonumber(state[4]) or 0) <= now then  -- one request tries the cheaper tier
+    pool.most = 1
+    call('HSET', HOST(place), 'lt', integer(now + via.trial_after(tonumber(state[5]) or 0)))
+    level = level - 1
+  end
+  pool.last_tier = level >= #tiers / 2
+  for i = 1, level - 1 do first = first + tiers[2 * i] end
+  local count = tiers[2 * level] or 0
+  pool.count = count
+  if session ~= '' then pool.ids = of_session(pool, choice, session, first, count, state[6], state[7])
+  elseif count > 0 then
+    pool.start = (tonumber(state[1]) or number_of(place)) % count
+    pool.ids = slice(choice, first, count, pool.start, WINDOW)
+  end
+  pool.sticky = session ~= ''
+  pool.size = #pool.ids
+  call('ZREMRANGEBYSCORE', BUSY(pool.host), '-inf', integer(now))
+  if #pool.ids > 0 then pool.scores = call('ZMSCORE', BUSY(pool.host), unpack(pool.ids)) end
+  return pool
+end
+
+local function wait_for(pool, id, from)
+  via.mark_busy(pool.host, id, from)
+  if from >= FOREVER then pool.unknown = true else pool.soonest = math.min(pool.soonest, from) end
+end
+
+-- How many requests a proxy may have in flight: one that has not proved itself, or fails, few.
+local function cap_of(most, failures, proved)
+  most = tonumber(most) or 0
+  if most <= 0 then most = math.huge end
+  if proved and not failures then return most end
+  return math.min(most, via.MAX_FAILURES - (tonumber(failures) or 0))
+end
+
+local rooms_of = {}  -- proxy -> how many more requests it may have; of those that this claim has looked at
+
+local function room_of(id)
+  if not rooms_of[id] then
+    local proxy = call('HMGET', PROXY(id), 'a', 'm', 'f', 'ok')
+    rooms_of[id] = cap_of(proxy[2], proxy[3], proxy[4]) - (tonumber(proxy[1]) or 0)
+  end
+  return rooms_of[id]
+end
+
+-- The pair of a proxy, if it may be used now.
+local function examine(pool, id, concurrency)
+  if room_of(id) <= 0 then
+    pool.full = true
+    return nil
+  end
+  local name = pool.host .. '|' .. id
+  local state = call('HMGET', HOST(name), 'a', 'n', 'd', 'r', 'p', 'g', 'v')
+  local active, next_time = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0
+  local from = math.max(claimable_from(next_time, state[3]), tonumber(state[4]) or 0)
+  if active > 0 and is_unsent(state[3]) then from = FOREVER end
+  if from > now then return wait_for(pool, id, from) end
+  local limit = state[5] and 1 or pool.each and concurrency or math.huge
+  local beside, until_then = 0, 0
+  if state[7] then beside, until_then = count_permits(name, HOST(name)) end
+  if active + beside >= limit then
+    if beside > 0 then pool.unknown = true end  -- the fetch beside the queue may be over earlier
+    return wait_for(pool, id, active > 0 and FOREVER or until_then)
+  end
+  return {id = id, name = name, next_time = next_time, at = pool.each and math.max(now, next_time) or now,
+    gap = tonumber(state[6]) or 1000 / pace_rules().FIRST_RATE, trial = state[5], unsent = state[3],
+    full = active + beside + 1 >= limit}
+end
+
+local function next_pair(pool, concurrency)
+  while pool.i < #pool.ids do
+    pool.i = pool.i + 1
+    local id, score = pool.ids[pool.i], tonumber(pool.scores[pool.i] or nil)
+    if score and score > now then
+      if score >= FOREVER then pool.unknown = true else pool.soonest = math.min(pool.soonest, score) end
+    else
+      local pair = examine(pool, id, concurrency)
+      if pair then return pair end
+    end
+  end
+end
+
+-- The last request that was taken goes through this proxy.
+local function assign(pool, pair, lane, delay, adaptive, empty)
+  local place = #rids
+  local rid, key, d, later = rids[place], HOST(pair.name), nil, nil
+  owners[2 * place] = generation .. '.' .. sequence .. '~' .. pair.id .. '|' .. lane
+  routed[#routed + 1], routed[#routed + 2] = rid, pair.id
+  add_active(key, 1)
+  add_active(PROXY(pair.id), 1)
+  rooms_of[pair.id] = rooms_of[pair.id] - 1
+  call('PERSIST', key)
+  if pool.each and adaptive then
+    local bound = pace_rules().held_up(pair.next_time, pair.at, pair.gap) and not empty
+    if bound then call('HINCRBY', key, 'w', 1) else call('HDEL', key, 'w') end
+    later = pace_rules().next_after(pair.next_time, pair.at, pair.gap, 1, delay)
+  elseif pool.each and delay > 0 then later = pair.at + delay end
+  if later then call('HSET', key, 'n', exact(later)) end
+  if pool.each and delay > 0 then
+    d = integer(delay) .. ' ' .. rid
+    call('HSET', key, 'd', d)
+  elseif pair.unsent then call('HDEL', key, 'd') end
+  if pair.trial then call('HSET', key, 'p', 2) end
+  if pool.each and (delay > 0 or pair.at > now) then
+    spaced[#spaced + 1], spaced[#spaced + 2] = rid, pair.at
+  end
+  if d or pair.full or pair.trial then wait_for(pool, pair.id, FOREVER)
+  elseif later and later > now then wait_for(pool, pair.id, later)
+  else pool.ids[#pool.ids + 1] = pair.id end  -- it may be used again, after the others
+end
+
+-- Takes up to n requests of a lane, each through a free proxy; the limits are those of a pair. Returns how
+-- many, and whether the lane is empty now. `dry`: no proxy was left for more.
+function via.take_proxied(pool, lane, n, delay, adaptive, concurrency)
+  local got = 0
+  while got < n do
+    if pool.taken >= pool.most then
+      pool.dry, pool.again = true, true
+      break
+    end
+    local pair = next_pair(pool, concurrency)
+    if not pair then
+      pool.dry = true
+      break
+    end
+    local some, empty = take_lane(lane, 1)
+    if some == 0 then
+      pool.i = pool.i - 1
+      return got, true
+    end
+    assign(pool, pair, lane, delay, adaptive, empty)
+    got, pool.taken, pool.last = got + 1, pool.taken + 1, pool.i
+    if empty then return got, true end
+  end
+  return got, false
+end
+
+-- When a place that found no free proxy is examined again; earlier, if one of its pairs is free before.
+function via.dry_until(pool)
+  if pool.unpublished then return now + NO_POOL end
+  local first = pool.soonest
+  if not pool.last_tier and not pool.full and not pool.unknown and (pool.count == 0 or first > now + LONG) then
+    call('HSET', HOST(pool.place), 'lu', 1)  -- the proxies of this tier do not work here
+    return now + 1
+  end
+  if pool.again then return now end
+  if pool.full and not pool.passed and pool.taken == 0 then
+    exhausted[pool.choice] = (exhausted[pool.choice] or 0) + 1
+  end
+  if pool.count == 0 and not pool.passed then return now + NO_PROXY end
+  if pool.full then
+    call('ZADD', STALLED, integer(now), pool.place)
+    first = math.min(first, now + via.LOOK_AGAIN)
+  end
+  if pool.unknown then first = math.min(first, now + via.LOOK_AGAIN) end
+  if not pool.sticky and pool.count > pool.size then
+    call('HSET', HOST(pool.place), 'pc', (pool.start + pool.size) % pool.count)
+    if call('ZCARD', BUSY(pool.host)) < pool.count then first = math.min(first, now + 5)
+    else
+      local soonest = call('ZRANGEBYSCORE', BUSY(pool.host), '(' .. integer(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+      first = math.min(first, tonumber(soonest[2]) or now + 5, now + via.LOOK_AGAIN)
+    end
+  end
+  return math.max(now, first)
+end
+
+function via.close_pool(pool)
+  if pool.last > 0 then call('ZREM', STALLED, pool.place) end
+  if pool.last > 0 and not pool.sticky then
+    call('HSET', HOST(pool.place), 'pc', (pool.start + (pool.last - 1) % pool.size + 1) % pool.count)
+  end
+end
+
+-- What operators and the robots.txt say about the host of a place, over the rules of the place itself.
+function via.with_orders(rules, host)
+  local state = call('HMGET', HOST(host), 'x', 'rd', 'rw', 'od', 'oc', 'op', 'ou')
+  if not state[1] then return rules end
+  local ends = tonumber(state[7])
+  if ends and ends <= now then state[4], state[5], state[6] = false, false, false end
+  return {
+    till = state[6] and math.max(rules.till, ends or FOREVER) or rules.till,
+    probation = rules.probation,
+    robots_delay = tonumber(state[2]) or 0,
+    robots_wait = tonumber(state[3]) or 0,
+    delay = tonumber(state[4]),
+    concurrency = tonumber(state[5]),
+  }
+end
+end
+
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
   local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ip', 'd', 'v')
   local active, next_time, turn = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0, tonumber(state[3]) or 0
   local rules = state[4] and rules_of(host) or FREE
+  local through = string.find(host, '|', 1, true)  -- a place, whose requests go through proxies
+  local pool, site = nil, host
+  if through then
+    site = via.host_in(host)
+    pool, rules = via.open_pool(host), via.with_orders(rules, site)
+  end
   local beside, until_then = 0, 0
   if state[7] then beside, until_then = count_permits(host, HOST(host)) end
   local resting, robots_wait = rules.till > now, rules.robots_wait > now
@@ -316,7 +632,8 @@ local function take(host, quota)
     elseif polite and (resting or robots_wait and task.robots) then
       skipped = skipped + 1
     elseif got < quota and not (polite and waits) then
-      local n, delay, gap, at = quota - got, 0, nil, now
+      local n, delay, gap, at, unread = quota - got, 0, nil, now, false
+      local pairs_delay, pairs_adaptive, pairs_concurrency
       if task.pin then n = math.min(n, rooms[id]) end
       if polite then
         at = math.max(now, next_time)
@@ -324,13 +641,21 @@ local function take(host, quota)
         local concurrency = rules.concurrency or task.concurrency
         if task.robots then
           delay, obeyed = math.max(delay, rules.robots_delay), true
-          if not knows_robots(host) then concurrency = 1 end  -- this one brings the robots.txt
+          unread = not knows_robots(site)
+          if unread then concurrency = 1 end  -- this one brings the robots.txt
         end
         if rules.probation then concurrency = 1 end
-        local homeless = task.shares and not address  -- this one only finds out the address
+        local homeless = task.shares and not address and not through  -- this one only finds out the address
         if homeless then concurrency, delay = 1, 0 end
         -- An order's delay replaces the adaptive rate.
-        gap = task.auto and not rules.delay and not homeless and adaptive_gap(host)
+        local adaptive = task.auto and not rules.delay and not homeless
+        if pool then
+          pairs_delay, pairs_adaptive, pairs_concurrency = delay, adaptive, concurrency
+          if pool.each then  -- the limits of the host hold for each proxy
+            delay, adaptive, concurrency = 0, false, unread and 1 or math.huge
+          end
+        end
+        gap = adaptive and adaptive_gap(host)
         -- The strictest limit so far applies, so that a task with a low limit is never starved.
         limit = math.min(limit, concurrency)
         local room = limit - active - beside - kept
@@ -345,13 +670,16 @@ local function take(host, quota)
         end
         if delay > 0 then n = math.min(n, 1)
         elseif gap then n = math.min(n, pace_rules().batch_of(gap, next_time, at)) end
-        if left < poorer and n > 0 and not task.pin then
+        if left < poorer and n > 0 and not task.pin and not pool then
           local due = math.min(room, call('LLEN', LANE(lane)))
           if n >= due then n, kept, left = due - 1, kept + 1, left + 1 end
         end
       end
       if n > 0 then
-        local some, empty = take_lane(lane, n)
+        local some, empty
+        if pool and polite then
+          some, empty = via.take_proxied(pool, lane, n, pairs_delay, pairs_adaptive, pairs_concurrency)
+        else some, empty = take_lane(lane, n) end
         count(task, 'inprogress', some)
         if task.pin then rooms[id] = rooms[id] - some end
         got, active, asked = got + some, active + some, asked or polite and some > 0
@@ -388,7 +716,7 @@ local function take(host, quota)
   end
   if got > 0 then
     add_slots(host, got, place)
-    if state[2] or state[4] or obeyed then call('PERSIST', HOST(host)) end  -- it may have been idle
+    if state[2] or state[4] or obeyed or pool then call('PERSIST', HOST(host)) end  -- it may have been idle
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
   if waits then
@@ -397,6 +725,7 @@ local function take(host, quota)
   if unsent then call('HSET', HOST(host), 'd', unsent)
   elseif state[6] and got > 0 then call('HDEL', HOST(host), 'd') end
   if rules.probation and asked then call('HSET', HOST(host), 'p', 2) end
+  if pool then via.close_pool(pool) end
   from = claimable_from(next_time, state[6] and got == 0)
   if gone == #members and (gone < most or call('EXISTS', LANES(host)) == 0) then
     call('ZREM', HOSTS, host)
@@ -411,12 +740,15 @@ local function take(host, quota)
     end
   elseif skipped > 0 and skipped + apart + gone == #members then
     local till = resting and rules.till or rules.robots_wait
+    if through then till = math.min(till, now + via.LOOK_AGAIN) end  -- an order for its host does not wake a place
     call('ZADD', HOSTS, integer(math.ceil(math.max(next_time, till))), host)
   elseif active <= 0 and beside >= limit then
     call('ZADD', HOSTS, integer(until_then), host)  -- earlier, when one of those fetches is over
   elseif active + beside >= limit or unsent then
     -- free_slots adds it again, or note_sent: a worker may send a request later than it was claimed.
     call('ZREM', HOSTS, host)
+  elseif pool and pool.dry and not resting then
+    call('ZADD', HOSTS, integer(math.ceil(math.max(from, via.dry_until(pool)))), host)
   elseif address and not resting and (crowd > 0 or spacing > 0) and room_at(address, crowd, spacing) <= 0 then
     address.full = true
     call('ZREM', HOSTS, host)

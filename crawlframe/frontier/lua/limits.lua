@@ -19,7 +19,10 @@ for _, lane in ipairs(cmsgpack.unpack(ARGV[3])) do
     if #members > 0 then
       -- With other tasks, the next time may follow from their delay.
       local gap = task.auto and tonumber(call('HGET', HOST(host), 'g')) or 0
-      if alone then hasten_host(host, math.max(task.delay, gap)) end
+      if alone then
+        hasten_host(host, math.max(task.delay, gap))
+        if via.pool_route(host) then via.hasten_pairs(host, task.delay) end
+      end
       bring_back(host)
     end
   end

@@ -37,6 +37,8 @@ if lasts == 0 then
     note_signal(id, host, tonumber(ARGV[6]), tonumber(ARGV[7]), '')
     hear_signals()
     if call('EXISTS', PERMITS(host)) == 0 then call('HDEL', HOST(host), 'v') end
+    local site, proxy = string.match(host, '^([^|]*)|(%d+)$')
+    if proxy then call('ZREM', BUSY(site), proxy) end  -- claim looks at the pair itself
     if not (address and call('ZSCORE', WAITING(address), host)) then reconsider(host) end
   end
   return {1, 0}

@@ -16,6 +16,7 @@ from crawlframe.node.child_process import Child
 from crawlframe.node.master.deferred_calls import DeferredCalls
 from crawlframe.node.master.one_worker import OneWorker
 from crawlframe.node.messages import WorkerReport
+from crawlframe.proxies.place import host_in
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ class Claims:
         self._next_report = now
         if self._one_worker is not None:
             self._ask_for(claim.unserved, self._one_worker, frontier, generation, now)
-        if missing := self._introduction.missing_for(one.host for one in claim.requests):
+        if missing := self._introduction.missing_for(host_in(one.host) for one in claim.requests):
             log.warning("%s", missing)
         if not claim.requests or claim.wait != 0:
             pause = IDLE_PAUSE if claim.wait < 0 else min(IDLE_PAUSE, claim.wait / 1000)

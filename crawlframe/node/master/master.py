@@ -169,8 +169,7 @@ class Master:
             self._stop(HANDED_OVER)  # the supervisor keeps the previous master
         if self._stopping_since is not None or not self._pool.may_spawn:
             return
-        if not any(child.role == "steward" and child.staying for child in self._pool):
-            self._pool.start_steward()
+        self._pool.start_services()
         working = sum(child.staying for child in self._pool.workers)
         self._code_reload.tick(working, time.monotonic())
         if self._code_reload.live is not None and self._life.alive:
@@ -343,6 +342,7 @@ class Master:
         return stuck is not None
 
     def _leave(self) -> None:
+        self._pool.close()
         self._life.leave()
         if self._life.alive and not self._deferred.away:  # else the node's next life does it
             self._deferred.attempt(lambda: self._life.replay(self._frontier))

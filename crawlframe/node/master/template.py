@@ -23,6 +23,7 @@ import parsel  # noqa: F401  # once here, and not again in each worker of each v
 import psutil
 import selectolax.lexbor  # noqa: F401
 
+import crawlframe.fetch.browser.client
 import crawlframe.fetch.requests_client  # noqa: F401  # later, the disk may hold another one
 from crawlframe import faults
 from crawlframe.code.registry import Registry
@@ -78,15 +79,17 @@ class Template:
         *,
         cold: bool,
         tolerant: bool,
+        browser: Path | None = None,
     ) -> Template:
         """Forks a process that loads the spiders, without the modules in ``skip``. ``cold``: there
-        is no version to fall back on; ``tolerant``: the code may change while it is loaded."""
+        is no version to fall back on; ``tolerant``: the code may change while it is loaded.
+        ``browser``: the socket of the browser host."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         master = os.getpid()
 
         def main(channel: FromChildLine) -> None:
             ours.close()
-            process = _TemplateProcess(settings, services, marks, channel, theirs, master)
+            process = _TemplateProcess(settings, services, marks, channel, theirs, master, browser)
             offspring.keep(lambda loaded: process.run(skip, cold, tolerant, loaded))
 
         child = Child.spawn("template", main)
@@ -153,6 +156,7 @@ class _TemplateProcess:
         channel: FromChildLine,
         orders: socket.socket,
         master: int,
+        browser: Path | None,
     ) -> None:
         self._settings = settings
         self._services = services
@@ -160,6 +164,7 @@ class _TemplateProcess:
         self._channel = channel
         self._orders = orders
         self._master = master
+        self._browser = browser
 
     def run(
         self, skip: Mapping[str, str], cold: bool, tolerant: bool, loaded: Callable[[], None]
@@ -301,4 +306,5 @@ class _TemplateProcess:
             generation,
             channel,
             partial(self._marks.write, place),
+            self._browser,
         )

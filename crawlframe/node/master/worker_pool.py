@@ -19,13 +19,14 @@ from crawlframe.frontier.nodes import DEATHS_WITHIN, NodeHealth
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import CAN_ADOPT, Child, describe_exit
 from crawlframe.node.master.blame import Shortage, blamed
+from crawlframe.node.master.browser_process import BrowserSocket
 from crawlframe.node.master.template import Template
 from crawlframe.node.messages import (
     Beat,
     FromChild,
     Loaded,
     Retire,
-    StewardReady,
+    ServiceReady,
     ToChild,
     WorkerReady,
 )
@@ -59,6 +60,7 @@ class WorkerPool:
         self.hurried = False  # nobody gets the grace time
         self.cpu_wanted = False  # one additional worker, for callbacks that compute
         self.isolated_wanted = False  # one additional worker, for requests that must run alone
+        self._browser = BrowserSocket.open(settings)
         self._shortage = Shortage()
         self._failed_boots = 0
         self._next_spawn = 0.0
@@ -97,14 +99,22 @@ class WorkerPool:
         self.members.append(child)
         self._selector.register(child.channel, selectors.EVENT_READ, child)
 
-    def start_steward(self) -> None:
-        """Forks the process that does the chores of the cluster."""
-        self.add(Child.spawn("steward", self._services.run_steward))
+    def start_services(self) -> None:
+        """Forks what is missing of the other processes: the steward, which does the
+        chores of the cluster, and the keeper of the browser."""
+        present = {child.role for child in self.members if child.staying}
+        if "steward" not in present:
+            self.add(Child.spawn("steward", self._services.run_steward))
+        if self._browser is not None and "browser" not in present:
+            self.add(self._browser.spawn(self._settings))
 
     def start_template(self, skip: Mapping[str, str], *, cold: bool, tolerant: bool) -> Template:
         """Forks a template, with the arguments of Template.spawn."""
         template = Template.spawn(
-            self._settings, self._services, self.marks, skip, cold=cold, tolerant=tolerant
+            *(self._settings, self._services, self.marks, skip),
+            cold=cold,
+            tolerant=tolerant,
+            browser=self._browser.path if self._browser is not None else None,
         )
         self.add(template.child)
         return template
@@ -189,7 +199,7 @@ class WorkerPool:
                 case Beat(memory, waits):
                     child.rss, child.waits = memory, waits
                     continue
-                case WorkerReady() | StewardReady() | Loaded():
+                case WorkerReady() | ServiceReady() | Loaded():
                     child.ready = True
                     self._failed_boots = 0
             yield message
@@ -242,7 +252,7 @@ class WorkerPool:
                 child.signal(signal.SIGKILL)
                 child.last_beat = now
             elif (
-                child.role != "steward"
+                child.works
                 and child.staying
                 and (child.rss > limit or now - child.born > self._settings.max_age)
             ):
@@ -265,6 +275,11 @@ class WorkerPool:
             # Other processes were left behind by the spiders.
             for child in [child for child in self.members if child.pid == pid]:
                 yield child, os.waitstatus_to_exitcode(status)
+
+    def close(self) -> None:
+        """Removes what is left of them on disk."""
+        if self._browser is not None:
+            self._browser.close()
 
     def remove(self, child: Child, code: int | None) -> None:
         """Removes one that has ended."""

@@ -54,6 +54,7 @@ class Follower:
         self._remote = remote
         self._branch = branch
         self._tip = f"refs/remotes/{remote}/{branch}"
+        self._left = ""  # the tip from which it had to go back
 
     @classmethod
     def of(cls, checkout: Checkout, branch: str, *, check: bool = True) -> Follower:
@@ -82,7 +83,8 @@ class Follower:
 
     def pull(self, revision: str | None = None, *, back: bool = False) -> Pulled:
         """Fetches, and fast-forwards the checkout to ``revision`` (at least 4 hex digits), or to
-        the tip of the branch when it is None. With ``back``, the revision may also be an older one.
+        the tip of the branch when it is None. With ``back``, the revision may also be an older one;
+        the tip that it leaves is pulled again only by name, or when the branch has moved on.
         It must be part of the remote branch, and the checkout must not have changes of its own.
 
         Blocks for up to FETCH + MOVE seconds; never raises. Git checks for obstacles before it
@@ -95,7 +97,10 @@ class Follower:
                 self._check_branch()
                 self._check_clean()
                 self._fetch()
-                self._move(self._target(revision), back)
+                tip, target = self._target(None), self._target(revision)
+                if revision is not None or tip != self._left:
+                    self._move(target, back)
+                    self._left = tip if back and target != tip else ""
         except PullRefused as error:
             return Pulled(self._checkout.revision(), str(error))
         return Pulled(self._checkout.revision(), "")

@@ -17,7 +17,14 @@ from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.records import REFUSED, Redirect, Signal
-from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded, TablesChanged
+from crawlframe.ledger import (
+    FilesGone,
+    Ledger,
+    LedgerAway,
+    LedgerRefused,
+    Recorded,
+    TablesChanged,
+)
 from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.replay import Replay
@@ -28,6 +35,7 @@ log = logging.getLogger(__name__)
 
 GATHER = 0.005  # seconds after the first outcome of a batch in which others join it
 GATHER_ROUNDS = 4  # times that is repeated while more are worth waiting for
+REFETCH = 1000  # milliseconds until a page is fetched again whose file was pruned meanwhile
 RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds, while the database or Redis is unavailable
 
 
@@ -262,12 +270,15 @@ class Committer(threading.Thread):
     def _commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         try:
             return self._ledger.commit(outcomes)
-        except (LedgerRefused, TablesChanged) as error:
+        except (LedgerRefused, TablesChanged, FilesGone) as error:
             if len(outcomes) > 1:
                 recorded: dict[bytes, Recorded] = {}
                 for outcome in outcomes:
                     recorded.update(self._commit([outcome]))
                 return recorded
+            if isinstance(error, FilesGone):
+                outcomes[0].end(Verdict.DEFER, "file_gone", str(error), delay=REFETCH)
+                return {}
             if isinstance(error, TablesChanged):
                 outcomes[0].end(Verdict.PARK, str(error)[:500])
                 return {}
@@ -314,5 +325,5 @@ def _value(outcome: Outcome) -> int:
     """The number that goes with a request that is given back: milliseconds, or a penalty."""
     if outcome.verdict is Verdict.RELEASE:
         refused = outcome.signal[0] == REFUSED or outcome.reason == CHALLENGED
-        return REFUSAL if refused else 0
+        return REFUSAL if refused or outcome.detour else 0
     return outcome.delay

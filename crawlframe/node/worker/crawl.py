@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from crawlframe.budgets import ByteBudget
-from crawlframe.errors import SpiderError, UnknownCallback
+from crawlframe.errors import BadRequest, SpiderError, UnknownCallback
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.ledger import TaskSpec
@@ -18,10 +18,13 @@ from crawlframe.node.worker.link_limits import LinkLimits
 from crawlframe.node.worker.traps import TrapWatch
 from crawlframe.overrides import overridden
 from crawlframe.pipelines import Pipelines
+from crawlframe.proxies.choice import DIRECT
+from crawlframe.proxies.place import route_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.signatures import misfit
-from crawlframe.spider import Spider, SpiderSettings, read_settings
+from crawlframe.spider import Spider, read_settings
+from crawlframe.spider_settings import SpiderSettings
 
 if TYPE_CHECKING:
     from crawlframe.page_objects import PageObjects
@@ -94,6 +97,20 @@ class TaskCrawl:
         """The spider's own follow method, or None."""
         follow = self.spider.follow
         return None if getattr(follow, "__func__", None) is Spider.follow else follow
+
+    def route(self, request: Request) -> str:
+        """Through which proxies a request goes; "" for none. Raises BadRequest."""
+        options, settings = request.options, self.settings
+        choice = options.proxy or settings.proxy
+        if choice is None or choice == DIRECT:
+            return ""
+        if settings.ip_concurrency or settings.ip_delay:
+            raise BadRequest(
+                f"request {request.url}: its spider has ip_concurrency or ip_delay, which do not "
+                "fit with a proxy"
+            )
+        session = "" if options.session is None else f"{self.spec.task}.{options.session}"
+        return route_of(choice, shared=settings.proxy_limits == "all", session=session)
 
     def retries(self, request: Request) -> int:
         """Further attempts after a failed one."""

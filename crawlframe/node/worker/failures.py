@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from crawlframe import outcome, pipelines
-from crawlframe.errors import CloseTask, FetchError
+from crawlframe.errors import CloseTask, Excluded, FetchError, UnparsablePage
 from crawlframe.fetch import middlewares
 from crawlframe.items import clean_text
 from crawlframe.response import Response
@@ -65,3 +65,19 @@ def callback_traceback(error: BaseException) -> str:
     """The traceback from the author's code on."""
     lines = traceback.format_tb(authors_part(error.__traceback__))
     return trim("".join([*lines, *traceback.format_exception_only(error)]))
+
+
+def reason_of(error: FetchError) -> str:
+    """The error's reason for the ledger, in one line. Authors choose the reasons of their own
+    errors; one named "cancelled" or "robots" is replaced, since it would not count as an error."""
+    reason = " ".join(clean_text(str(error.reason)).split())
+    if reason in outcome.EXCLUDED and isinstance(error, Excluded):
+        return reason
+    return FetchError.reason if reason in outcome.NO_ERRORS | {""} else reason
+
+
+def describe(failed: middlewares.MiddlewareFailed) -> tuple[str, str]:
+    """Reason and detail for the ledger."""
+    error = failed.error
+    reason = error.reason if isinstance(error, UnparsablePage) else "middleware"
+    return reason, f"middleware {failed.name}:\n{callback_traceback(error)}"

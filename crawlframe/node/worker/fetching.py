@@ -9,29 +9,31 @@ from functools import partial
 from typing import TypeVar
 
 from crawlframe import faults
-from crawlframe.errors import Blocked, ConnectionLost, Excluded, FetchError, UnparsablePage
+from crawlframe.errors import Blocked, ConnectionLost, FetchError, ProxyFailed
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
 from crawlframe.fetch.send_time import SendTime
-from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, Claimed, Signal
-from crawlframe.items import clean_text
+from crawlframe.frontier.records import ANSWERS, NO_SIGNAL, Claimed, Signal
 from crawlframe.links import host_of
 from crawlframe.node.worker.backoff import backoff
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.node.worker.failures import StatusError, callback_traceback
+from crawlframe.node.worker.failures import StatusError
 from crawlframe.node.worker.memory_waits import MemoryWaits
 from crawlframe.node.worker.permits import HostPermits, LocalPermits
+from crawlframe.node.worker.proxy_source import ProxySource, find_way, retire_session
 from crawlframe.node.worker.replay import KEPT_HOST, NotKept, Replay
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
 from crawlframe.node.worker.robots_holds import Holds
-from crawlframe.node.worker.signalling import Judge
+from crawlframe.node.worker.signalling import Judge, signal_of_error
 from crawlframe.node.worker.site_files import Elsewhere, Step, Wait
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
-from crawlframe.outcome import CHALLENGED, EXCLUDED, NO_ERRORS, Outcome, Verdict
+from crawlframe.outcome import CHALLENGED, Outcome, Verdict
+from crawlframe.proxies.place import place_of
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand, with_errand, with_hops, without_errand
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -62,11 +64,14 @@ class Fetching:
         sent: Callable[[Claimed], None] = lambda claimed: None,
         replay: Replay | None = None,
         permits: HostPermits | None = None,
+        proxies: ProxySource | None = None,
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
         that of requests whose spider names none. ``sent`` is called when a request leaves that
         has a time before which it must not. ``replay``: the development cache, if it is used.
-        ``permits``: of inline fetches; None: there is no frontier."""
+        ``permits``: of inline fetches; None: there is no frontier. ``proxies``: None: requests
+        that go through the pool are not sent."""
+        self._proxies = proxies
         self._downloader = downloader
         self._robots = robots
         self._tdm = None if robots is None else TdmGuard(robots)
@@ -98,6 +103,10 @@ class Fetching:
         if claimed.homeless and not apart:
             await self._tell_address(outcome, url)
             return None
+        route = crawl.route(request)
+        source = None if apart else self._proxies
+        if source is not None and not await find_way(source, outcome, claimed, route):
+            return None
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
         paced = claimed.due is not None and claimed.refusals < MAX_CHALLENGES
@@ -116,9 +125,9 @@ class Fetching:
                 raise NotKept
             if outcome.lent:  # a middleware has fetched from this host in our slot, and our time
                 outcome.lent = False
-                async with self.permits.take(crawl, outcome.host, 0.0, own=True):
+                async with self.permits.take(crawl, outcome.limited_at, 0.0, own=True):
                     pass
-            check = self.check_for(asked, crawl, send_time)
+            check = self.check_for(asked, crawl, send_time, outcome.via)
             transfer = self._downloader.fetch(
                 asked,
                 crawl.settings,
@@ -129,6 +138,8 @@ class Fetching:
                 check=check,
                 trail=trail,
                 send_time=send_time,
+                rid=outcome.rid,
+                proxy=outcome.via,
             )
             try:
                 response = await judge.of(asked, transfer, send_time.elapsed)
@@ -136,7 +147,7 @@ class Fetching:
                 if replay is not None:
                     replay.keep_redirect(asked, trail)
                 raise
-            if replay is not None and judge.signal.kind == ANSWERED:  # neither refused nor blocked
+            if replay is not None and judge.signal.kind in ANSWERS:  # neither refused nor blocked
                 replay.keep(asked, response, crawl)
             if check is not None:
                 response.robots = check.rules
@@ -160,7 +171,7 @@ class Fetching:
                     response = await next_hop()
                 except Redirected:
                     outcome.redirects = trail.hops
-                    outcome.target = host_of(trail.hops[-1].url)
+                    outcome.target = outcome.place_of(host_of(trail.hops[-1].url))
                     if self._moves(outcome.host, outcome.target) and not (
                         replay is not None and replay.goes_on(trail.next_request())
                     ):
@@ -177,7 +188,7 @@ class Fetching:
             self._holds.hold(outcome, wait)
             return None
         except NotKept:  # it waits for its host, as it would have without the cache
-            outcome.target, outcome.left = host_of(url), outcome.record
+            outcome.target, outcome.left = place_of(host_of(url), route), outcome.record
             outcome.end(Verdict.REDIRECT)
             return None
         except Challenged:
@@ -187,7 +198,8 @@ class Fetching:
             outcome.end(Verdict.RELEASE, CHALLENGED)
             return None
         except Elsewhere as elsewhere:
-            await self._send(outcome, elsewhere.errand._replace(home=outcome.host))
+            home = outcome.place_of(outcome.host)
+            await self._send(outcome, elsewhere.errand._replace(home=home))
             return None
         except (FetchError, MiddlewareFailed) as error:
             excused = isinstance(error, FetchError) and (
@@ -196,12 +208,13 @@ class Fetching:
             )
             outcome.signal, outcome.slot = NO_SIGNAL if excused else judge.signal, False
             outcome.fetch_ms = self._end(claimed, send_time, outcome.signal)
+            retire_session(outcome, crawl, request)
             outcome.cookies = crawl.cookies.changes()
             if excused and isinstance(error, FetchError):
                 outcome.end(Verdict.DEFER, error.reason, str(error), backoff(outcome.attempts))
                 return None
             if isinstance(error, Blocked) and error.response is not None:
-                outcome.status, outcome.size = error.response.status, len(error.response.body)
+                outcome.status, outcome.size = error.response.status, error.response.size
             raise
         outcome.signal = judge.signal
         if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
@@ -211,7 +224,8 @@ class Fetching:
         # workers.
         outcome.slot = keep = self._callbacks.is_slow(outcome.task, outcome.callback)
         outcome.fetch_ms = self._end(claimed, send_time, outcome.signal, keep)
-        outcome.status, outcome.size = response.status, len(response.body)
+        outcome.status, outcome.size = response.status, response.size
+        retire_session(outcome, crawl, request)
         outcome.cookies = crawl.cookies.changes()
         if outcome.redirects:
             Trail(request, outcome.redirects).complete(response)
@@ -219,6 +233,8 @@ class Fetching:
         if not crawl.handles(sent, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
         self._terms.read(response, sent, outcome, crawl.settings)
+        if response.file is not None:
+            outcome.files.append(response.file)
         return response
 
     def check_for(
@@ -226,14 +242,15 @@ class Fetching:
         request: Request,
         crawl: TaskCrawl,
         send_time: SendTime | None = None,
+        proxy: Proxy | None = None,
         *,
         in_place: bool = False,
     ) -> RobotsCheck | TdmCheck | None:
-        """The check of each URL before it is sent; None if the spider obeys no robots.txt.
-        ``send_time`` and ``in_place``: as in ``SiteFiles.read``."""
+        """The check of each URL before it is sent; None if the spider obeys no robots.txt. The
+        rest is as in ``SiteFiles.read``."""
         if self._robots is None or self._tdm is None or not crawl.settings.robots:
             return None
-        check = self._robots.check_for(request, crawl.settings, send_time, in_place=in_place)
+        check = self._robots.check_for(request, crawl.settings, send_time, proxy, in_place=in_place)
         return check if crawl.settings.purpose is None else TdmCheck(check, self._tdm)
 
     async def run_errand(
@@ -244,9 +261,19 @@ class Fetching:
         if claimed.homeless:
             await self._tell_address(outcome, errand.url)
             return
+        if self._proxies is not None and not await find_way(
+            self._proxies, outcome, claimed, outcome.route
+        ):
+            return
         step, send_time = Step(None), self._send_time(claimed)
         if self._robots is not None and crawl.settings.robots:
-            step = await self._robots.files.go_on(errand, send_time)
+            try:
+                step = await self._robots.files.go_on(errand, send_time, outcome.via)
+            except ProxyFailed as error:
+                outcome.signal, outcome.detour = signal_of_error(error), True
+                self._end(claimed, send_time, outcome.signal)
+                outcome.end(Verdict.RELEASE, error.reason, str(error))
+                return
         outcome.signal, outcome.status = step.signal, step.status
         spent = self._end(claimed, send_time, outcome.signal)
         outcome.fetch_ms = spent if step.sent else 0
@@ -257,13 +284,13 @@ class Fetching:
         here = outcome.errand
         while errand is not None and not self._moves(outcome.host, host_of(errand.url)):
             assert self._robots is not None
-            errand = (await self._robots.files.go_on(errand)).errand
+            errand = (await self._robots.files.go_on(errand, proxy=outcome.via)).errand
         if errand is None and here is None:
             outcome.end(Verdict.RELEASE)
             return
         before = outcome.record
         if errand is not None:
-            outcome.target = host_of(errand.url)
+            outcome.target = outcome.place_of(host_of(errand.url))
             outcome.record = with_errand(before, errand)
         else:
             assert here is not None
@@ -314,19 +341,3 @@ class _Watch:
 
     def in_thread(self) -> AbstractContextManager[None]:
         return self._callbacks.in_thread(self._rid)
-
-
-def reason_of(error: FetchError) -> str:
-    """The error's reason for the ledger, in one line. Authors choose the reasons of their own
-    errors; one named "cancelled" or "robots" is replaced, since it would not count as an error."""
-    reason = " ".join(clean_text(str(error.reason)).split())
-    if reason in EXCLUDED and isinstance(error, Excluded):
-        return reason
-    return FetchError.reason if reason in NO_ERRORS | {""} else reason
-
-
-def describe(failed: MiddlewareFailed) -> tuple[str, str]:
-    """Reason and detail for the ledger."""
-    error = failed.error
-    reason = error.reason if isinstance(error, UnparsablePage) else "middleware"
-    return reason, f"middleware {failed.name}:\n{callback_traceback(error)}"

@@ -10,18 +10,21 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from crawlframe.budgets import HOST_BYTE_LIMIT
-from crawlframe.errors import FetchError, RobotsUnread
+from crawlframe.errors import ConfigError, FetchError, ProxyFailed, RobotsUnread
 from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.redirects import Check, Redirected, Trail
-from crawlframe.frontier.records import ANSWERED
+from crawlframe.frontier.records import ANSWERS
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.permits import LONGEST_WAIT, HostPermits
+from crawlframe.node.worker.proxy_source import ProxySource
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.signalling import Judge
 from crawlframe.node.worker.site_files import Wait
 from crawlframe.outcome import Outcome
-from crawlframe.request import Request
+from crawlframe.proxies.place import limited_at
+from crawlframe.proxies.proxy import Proxy
+from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
 
@@ -53,10 +56,12 @@ class InlineFetch:
         self,
         downloader: Downloader,
         crawl: TaskCrawl,
-        check_for: Callable[[Request, TaskCrawl], Check | None],
+        check_for: Callable[..., Check | None],
         permits: HostPermits,
         replay: Replay | None = None,
+        proxies: ProxySource | None = None,
     ) -> None:
+        self._proxies = proxies
         self._downloader = downloader
         self._crawl = crawl
         self._check_for = check_for
@@ -106,32 +111,44 @@ class InlineFetch:
         if crawl.budget is not None and crawl.budget.is_spent(asked.host):
             raise BytesSpent(asked.host)
         outcome = RUNNING.get(None)
-        lender = outcome if isinstance(outcome, Outcome) and outcome.lends(asked.host) else None
+        route = crawl.route(asked)
+        lends = isinstance(outcome, Outcome) and outcome.lends(asked.host, route)
+        lender = outcome if lends and isinstance(outcome, Outcome) else None
         judge = Judge(crawl, _unmarked)
         async with self._room(asked.host, lender):
             try:
-                response = await self._permitted(asked, lender, judge, trail, account)
+                response = await self._permitted(asked, route, lender, judge, trail, account)
             except Redirected:
                 if replay is not None:
                     replay.keep_redirect(asked, trail)
                 raise
-        self._count(asked.host, len(response.body))
-        if replay is not None and judge.signal.kind == ANSWERED:
+        self._count(asked.host, response.size)
+        if response.file is not None and isinstance(outcome, Outcome):
+            outcome.files.append(response.file)
+        if replay is not None and judge.signal.kind in ANSWERS:
             replay.keep(asked, response, crawl)
         return response
 
     async def _permitted(
-        self, asked: Request, lender: Outcome | None, judge: Judge, trail: Trail, account: Account
+        self,
+        asked: Request,
+        route: str,
+        lender: Outcome | None,
+        judge: Judge,
+        trail: Trail,
+        account: Account,
     ) -> Response:
         """Fetches with a permit, and again with another one once the robots.txt is known."""
         crawl, patient_until = self._crawl, time.monotonic() + LONGEST_WAIT
         seconds = limits_of(asked, crawl.settings).timeout
         while True:
-            own = lender is not None and lender.lends(asked.host)
+            own = lender is not None and lender.lends(asked.host, route)
+            via = lender.via if own and lender is not None else await self._proxy_for(asked, route)
+            where = limited_at(asked.host, route, via.id if via else 0)
             address = ""
             if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
                 address = await self._downloader.address_of(asked.url)
-            permit_of = self._permits.take(crawl, asked.host, seconds, own=own, address=address)
+            permit_of = self._permits.take(crawl, where, seconds, own=own, address=address)
             try:
                 async with permit_of as permit:
                     if lender is not None:
@@ -143,8 +160,10 @@ class InlineFetch:
                         crawl.cookies,
                         crawl.allows,
                         account,
-                        check=self._check_for(asked, crawl),
+                        check=self._check_for(asked, crawl, proxy=via),
                         trail=trail,
+                        rid=make_rid(crawl.spec.task, asked.fingerprint()),
+                        proxy=via,
                     )
                     try:
                         return await judge.of(asked, transfer, time.monotonic)
@@ -156,6 +175,18 @@ class InlineFetch:
                     why = f"it is not known within {LONGEST_WAIT:g} s"
                     raise RobotsUnread(asked.url, "timeout", why, pause) from None
                 await asyncio.sleep(pause)
+
+    async def _proxy_for(self, asked: Request, route: str) -> Proxy | None:
+        """The proxy of a fetch in a slot of its own. Raises ProxyFailed."""
+        if not route or self._proxies is None:
+            return None
+        try:
+            found = await self._proxies.for_route(route)
+        except ConfigError as error:
+            raise ProxyFailed(f"{asked.url}: {error}") from None
+        if found is None:
+            raise ProxyFailed(f"{asked.url}: no proxy of {route!r} is known, so it is not sent")
+        return found
 
     def _room(self, host: str, lender: Outcome | None) -> asyncio.Semaphore:
         """Bounds the fetches that wait for one host; those in a lent slot take turns."""

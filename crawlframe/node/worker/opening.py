@@ -8,7 +8,7 @@ from typing import Any
 
 from crawlframe.code.registry import Registry
 from crawlframe.errors import CloseTask, SpiderError
-from crawlframe.fetch.middlewares import Middlewares
+from crawlframe.fetch.middlewares import Middlewares, layers_of
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl, method
@@ -33,7 +33,11 @@ class CrawlMaker:
         """Returns the task with a new spider object. Raises UnknownSpider, ArgumentError,
         SpiderError, and what the author's __init__ and properties raise."""
         spider, start_arguments = build(self._kind_of(spec), spec.arguments, spec.settings)
-        middlewares = self._middlewares_of(type(spider))
+        if layers := layers_of(spider):
+            around = (*type(spider).middlewares, *layers)
+            middlewares: Middlewares | None = Middlewares(around, self._deadline)
+        else:
+            middlewares = self._middlewares_of(type(spider))
         pipelines = Pipelines(spider.pipelines, type(spider).item)
         return TaskCrawl.of(spec, spider, start_arguments, middlewares, pipelines)
 

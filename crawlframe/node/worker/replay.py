@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from crawlframe.conf import Settings
+from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadRequest, CacheUnusable, MissingCode
 from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.rendered import RenderedResponse
 from crawlframe.request import Admission, Request
 from crawlframe.response import Response
 
@@ -64,6 +66,8 @@ class Replay:
     def find(self, request: Request, crawl: TaskCrawl, trail: Trail) -> Response | None:
         """Returns the page that is kept for the request. Raises Redirected after it has added a
         redirect to the trail, as a fetch does."""
+        if (request.downloader or crawl.settings.downloader) == BROWSER:
+            return None  # what its actions brought is not kept
         kept = self._use(lambda cache: cache.find(request), None)
         if kept is None:
             return None
@@ -83,6 +87,8 @@ class Replay:
 
     def keep(self, request: Request, response: Response, crawl: TaskCrawl) -> None:
         """Keeps what is worth keeping: not what would be tried again."""
+        if isinstance(response, RenderedResponse):
+            return
         if response.status not in crawl.settings.retry_statuses:
             self._use(lambda cache: cache.keep(request, response), None)
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from crawlframe.conf import Settings
+from crawlframe.downloaders import BROWSER
 from crawlframe.errors import RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.send_time import SendTime
@@ -28,13 +29,14 @@ from crawlframe.node.worker.site_files import (
     Wait,
     once,
 )
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand
 from crawlframe.request import Request
 from crawlframe.robots.reading import PATH
 from crawlframe.robots.rules import ALLOW_ALL, LARGE, Rules, origin_of
 from crawlframe.robots.state import MAX_ORIGIN, SILENT, RobotsState, Status
 from crawlframe.robots.token import product_token, user_agent_of
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 WATCH_EVERY = 1.0  # seconds between two looks for files that were forgotten
 
@@ -62,14 +64,18 @@ class RobotsGuard:
         request: Request,
         settings: SpiderSettings,
         send_time: SendTime | None = None,
+        proxy: Proxy | None = None,
         *,
         in_place: bool = False,
     ) -> RobotsCheck:
-        """Returns the check of the URLs that are sent for a request. ``send_time`` and
+        """Returns the check of the URLs that are sent for a request. ``send_time``, ``proxy`` and
         ``in_place``: as in ``SiteFiles.read``."""
         own = user_agent_of(request.headers, settings.headers) or settings.user_agent
         via = request.downloader or settings.downloader
-        return RobotsCheck(self, own or self._settings.user_agent, via, send_time, in_place)
+        if via == BROWSER:  # the file needs none
+            via = "curl"
+        agent = own or self._settings.user_agent
+        return RobotsCheck(self, agent, via, send_time, in_place, proxy)
 
     async def rules_for(
         self,
@@ -77,12 +83,13 @@ class RobotsGuard:
         user_agent: str,
         via: str,
         send_time: SendTime | None = None,
+        proxy: Proxy | None = None,
         *,
         in_place: bool = False,
     ) -> Rules:
         """Returns the rules for a URL. Raises Wait while they are unknown; Elsewhere as
         ``SiteFiles.read`` does; RobotsUnread if nothing answered; PrivateAddress and BadUrl if no
-        request may be sent there."""
+        request may be sent there; ProxyFailed."""
         origin, token = origin_of(url), product_token(user_agent)
         if len(origin) > MAX_ORIGIN:  # no such host exists
             return ALLOW_ALL
@@ -90,7 +97,7 @@ class RobotsGuard:
         errand = Errand(origin + PATH, origin + PATH, 0, user_agent, via, host_of(url))
 
         async def load() -> Loaded[Rules]:
-            return await self._load(url, errand, send_time, in_place)
+            return await self._load(url, errand, send_time, proxy, in_place)
 
         try:
             return await once(self._cache, key, url, load)
@@ -111,12 +118,17 @@ class RobotsGuard:
             self._cache.clear()
 
     async def _load(
-        self, url: str, errand: Errand, send_time: SendTime | None, in_place: bool
+        self,
+        url: str,
+        errand: Errand,
+        send_time: SendTime | None,
+        proxy: Proxy | None,
+        in_place: bool,
     ) -> Loaded[Rules]:
         origin = origin_of(url)
         turn = await self.store.turn(origin, LEASE)
         if turn.mine:
-            turn = await self.files.read(errand, turn, send_time, in_place=in_place)
+            turn = await self.files.read(errand, turn, send_time, proxy, in_place=in_place)
         state, now, fresh = turn
         if state.is_known(now):
             return await self._take(url, errand.user_agent, state, now, fresh)
@@ -158,8 +170,10 @@ class RobotsCheck:
         via: str,
         send_time: SendTime | None,
         in_place: bool,
+        proxy: Proxy | None = None,
     ) -> None:
         self.rules = ALLOW_ALL
+        self.proxy = proxy
         self.user_agent = user_agent
         self.via = via
         self.send_time = send_time
@@ -169,7 +183,7 @@ class RobotsCheck:
     async def __call__(self, url: str) -> None:
         """Raises RobotsForbidden, and what ``RobotsGuard.rules_for`` raises."""
         self.rules = await self._guard.rules_for(
-            url, self.user_agent, self.via, self.send_time, in_place=self.in_place
+            *(url, self.user_agent, self.via, self.send_time, self.proxy), in_place=self.in_place
         )
         if self.rules.large:
             allowed = await asyncio.to_thread(self.rules.allows, url)

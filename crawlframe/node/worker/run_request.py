@@ -31,15 +31,24 @@ from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl, call_of, check_fit, method
 from crawlframe.node.worker.crawls import Crawls
 from crawlframe.node.worker.exchange import exchange_of
-from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
-from crawlframe.node.worker.fetching import Fetching, describe, reason_of
+from crawlframe.node.worker.failures import (
+    StatusError,
+    callback_traceback,
+    closing_reason,
+    describe,
+    reason_of,
+    trim,
+)
+from crawlframe.node.worker.fetching import Fetching
 from crawlframe.node.worker.inline import InlineFetch
+from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import OPENED, NotOpened
 from crawlframe.node.worker.permits import HostPermits
+from crawlframe.node.worker.proxy_source import ProxySource
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
+from crawlframe.node.worker.signalling import DETOURS, REFUSALS, JudgementFailed
 from crawlframe.node.worker.start_run import StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.node.worker.terms import denies
@@ -78,11 +87,12 @@ class RequestRunner:
         sent: Callable[[Claimed], None] = lambda claimed: None,
         replay: Replay | None = None,
         permits: HostPermits | None = None,
+        proxies: ProxySource | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
-        ``moves``, ``sent``, ``replay`` and ``permits`` those of Fetching. ``failed`` is called
-        with what authors' code raised. Without ``starts``, nothing is recorded before an
-        outcome."""
+        ``moves``, ``sent``, ``replay``, ``permits`` and ``proxies`` those of Fetching. ``failed``
+        is called with what authors' code raised. Without ``starts``, nothing is recorded before
+        an outcome."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -95,6 +105,7 @@ class RequestRunner:
             sent=sent,
             replay=replay,
             permits=permits,
+            proxies=proxies,
         )
         self._failed = failed
         self._starts = starts
@@ -103,13 +114,15 @@ class RequestRunner:
             source,
             self.callbacks,
             mark,
-            lambda crawl: InlineFetch(downloader, crawl, in_place, self._fetching.permits, replay),
+            lambda crawl: InlineFetch(
+                downloader, crawl, in_place, self._fetching.permits, replay, proxies
+            ),
         )
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """Returns the outcome of one request; raises only when it is cancelled."""
-        rid, task, host, attempts, deliveries, record, *_ = claimed
-        outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
+        rid, attempts = claimed.rid, claimed.attempts
+        outcome = outcome_of(claimed, self._version)
         RUNNING.set(outcome)
         try:
             poison = claimed.poison(self._settings.max_deliveries)
@@ -178,8 +191,8 @@ class RequestRunner:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
         if crawl.budget is not None:
-            if crawl.budget.is_spent(claimed.host):
-                outcome.end(Verdict.ERROR, CANCELLED, f"{HOST_BYTE_LIMIT} of {claimed.host}")
+            if crawl.budget.is_spent(outcome.host):
+                outcome.end(Verdict.ERROR, CANCELLED, f"{HOST_BYTE_LIMIT} of {outcome.host}")
                 outcome.refuse_link(HOST_BYTE_LIMIT)
                 return outcome
             outcome.budget = crawl.budget
@@ -208,6 +221,10 @@ class RequestRunner:
         """The request waits for another attempt, or ends as an error; what its errback yields is
         kept in either case."""
         refused = outcome.signal[0] == REFUSED and isinstance(error, StatusError)
+        outcome.detour = outcome.via is not None and outcome.via.of_pool
+        outcome.detour &= refusals + 1 < DETOURS.get(outcome.signal[0], 0)
+        if outcome.detour:  # that proxy rests, and another one is tried at once
+            return outcome.end(Verdict.RELEASE, error.reason, str(error))
         if refused and refusals + 1 < REFUSALS:  # its host rests, and then it goes first
             asked = max(0, round(outcome.signal[1]))
             return outcome.end(Verdict.RELEASE, error.reason, str(error), asked)
@@ -274,6 +291,7 @@ class RequestRunner:
             limits=crawl.links,
             nofollow=crawl.settings.obey_nofollow and denies(response, FOLLOW),
             noindex=crawl.settings.obey_noindex and denies(response, INDEX),
+            route=crawl.route,
         )
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 
 from crawlframe.errors import (
+    ActionFailed,
     BadEncoding,
     BadRedirect,
     BadResponse,
@@ -13,8 +15,12 @@ from crawlframe.errors import (
     ConnectError,
     ConnectionLost,
     DnsError,
+    DownloadRefused,
     FetchError,
     FetchTimeout,
+    PageCrashed,
+    ProxyFailed,
+    ProxyUnreaching,
     TlsError,
     TooManyRedirects,
 )
@@ -23,22 +29,33 @@ from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
     NO_SIGNAL,
+    PROXY_FAILED,
+    QUOTA,
     REFUSED,
+    SURE,
     UNREACHABLE,
     Signal,
 )
 from crawlframe.node.worker.backoff import retry_after
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.rate_headers import quota_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
 
 REFUSALS = 20  # times that a host may refuse a request, which then ends as an error
+FORBIDDEN = 403  # how some APIs refuse what exceeds their quota
 REFUSING = (429, 503)  # statuses that mean "later" for the whole host (RFC 6585 4, RFC 9110 15.6.4)
 NO_MEASURE = -1  # for an answer whose time says nothing
 
+# Signals of a fetch through a proxy of the pool after which another one is tried, and how often.
+DETOURS = {PROXY_FAILED: REFUSALS, BLOCKED: REFUSALS, UNREACHABLE: 5}
+
 _UNREACHABLE = (ConnectError, ConnectionLost, DnsError, FetchTimeout)
-_ANSWERED = (BadEncoding, BadRedirect, BadResponse, BodyTooLarge, TlsError, TooManyRedirects)
+_ANSWERED = (
+    *(ActionFailed, BadEncoding, BadRedirect, BadResponse, BodyTooLarge, DownloadRefused),
+    *(PageCrashed, TlsError, TooManyRedirects),
+)
 
 
 class JudgementFailed(Exception):
@@ -52,18 +69,29 @@ class JudgementFailed(Exception):
 def signal_of_error(error: Exception) -> Signal:
     """What an error of the downloader says. Others, such as those that middlewares raise, say
     nothing."""
+    if isinstance(error, ProxyFailed):
+        return Signal(PROXY_FAILED, 0 if isinstance(error, ProxyUnreaching) else SURE)
     if isinstance(error, _UNREACHABLE):
         return Signal(UNREACHABLE)
     return Signal(ANSWERED, NO_MEASURE) if isinstance(error, _ANSWERED) else NO_SIGNAL
 
 
-def signal_of_response(response: Response, seconds: float, blocked: bool) -> Signal:
-    """What a response says that took so long; ``blocked``: its spider calls it a block."""
-    if response.status in REFUSING:
+def signal_of_response(
+    response: Response, seconds: float, blocked: bool, concurrency: int = 1
+) -> Signal:
+    """What a response says that took so long; ``blocked``: its spider calls it a block.
+    ``concurrency``: so many requests may be on their way, for which no quota may be left."""
+    quota = quota_of(response)
+    spent = quota is not None and quota.remaining == 0 and response.status == FORBIDDEN
+    if response.status in REFUSING or spent:
         asked = retry_after(response)
+        if asked is None and quota is not None and quota.remaining == 0:
+            asked = math.ceil(1000 * quota.reset)
         return Signal(REFUSED, NO_MEASURE if asked is None else asked)
     if blocked:
         return Signal(BLOCKED)
+    if quota is not None and quota.remaining <= concurrency and quota.reset > 0:
+        return Signal(QUOTA, math.ceil(1000 * quota.gap))
     return Signal(ANSWERED, NO_MEASURE if response.status >= 500 else round(1000 * seconds))
 
 
@@ -101,7 +129,8 @@ class Judge:
         else:  # what the spider handles is no block
             blocked = self._crawl.spider.is_blocked(response)
             blocked = blocked and not self._crawl.handles(request, response.status)
-        self.signal = signal_of_response(response, seconds, blocked)
+        concurrency = self._crawl.settings.concurrency
+        self.signal = signal_of_response(response, seconds, blocked, concurrency)
         if own and blocked and self.signal.kind == BLOCKED:
             block = Blocked(f"{response.url} ({response.status}) is a block, says is_blocked")
             block.response = response

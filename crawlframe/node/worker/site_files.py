@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
 from crawlframe.conf import Settings
-from crawlframe.errors import BadUrl, PrivateAddress
+from crawlframe.errors import BadUrl, PrivateAddress, ProxyFailed
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
@@ -19,6 +19,7 @@ from crawlframe.links import host_of
 from crawlframe.node.worker.loading_cache import Loaded, LoadingCache
 from crawlframe.node.worker.robots_store import RobotsStore
 from crawlframe.node.worker.signalling import NO_MEASURE, REFUSING
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -27,7 +28,7 @@ from crawlframe.robots.judge import judge
 from crawlframe.robots.reading import MAX_FILE, PATH, Fetched, Moved, ask
 from crawlframe.robots.state import SILENT, RobotsState
 from crawlframe.robots.token import product_token
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 log = logging.getLogger(__name__)
 
@@ -91,32 +92,42 @@ class SiteFiles:
         self._clock = clock
 
     async def read(
-        self, errand: Errand, turn: RobotsTurn, send_time: SendTime | None, *, in_place: bool
+        self,
+        errand: Errand,
+        turn: RobotsTurn,
+        send_time: SendTime | None,
+        proxy: Proxy | None = None,
+        *,
+        in_place: bool,
     ) -> RobotsTurn:
         """Reads a file where it should be, and returns the turn with its state. ``send_time``: of
-        its transfers; ``in_place``: redirects are followed at once. Raises Elsewhere if it
-        redirects; PrivateAddress and BadUrl if no request may be sent there."""
+        its transfers; ``proxy``: through which they go; ``in_place``: redirects are followed at
+        once. Raises Elsewhere if it redirects; PrivateAddress and BadUrl if no request may be sent
+        there; ProxyFailed."""
         began = self._clock()
         try:
-            while isinstance(got := await self._ask(errand, send_time), Moved):
+            while isinstance(got := await self._ask(errand, send_time, proxy), Moved):
                 errand = errand._replace(url=got.url, hops=errand.hops + 1)
                 if not in_place:
                     await self._send_out(errand)
                     raise Elsewhere(errand)
-        except (PrivateAddress, BadUrl):
+        except (PrivateAddress, BadUrl, ProxyFailed):
             await self._store.save(key_of(errand.file), turn.state)
             raise
         now = turn.now + self._clock() - began
         return turn._replace(state=await self._settle(errand, turn.state, got, now), now=now)
 
-    async def go_on(self, errand: Errand, send_time: SendTime | None = None) -> Step:
-        """Makes the next transfer of an errand, unless the file was read meanwhile."""
+    async def go_on(
+        self, errand: Errand, send_time: SendTime | None = None, proxy: Proxy | None = None
+    ) -> Step:
+        """Makes the next transfer of an errand, unless the file was read meanwhile. Raises
+        ProxyFailed."""
         turn = await self._store.turn(key_of(errand.file), LEASE)
         step = Step(None)
         if turn.state.is_due(turn.now):
             clock = self._clock if send_time is None else send_time.elapsed
             began = clock()
-            got = await self._ask(errand, send_time)
+            got = await self._ask(errand, send_time, proxy)
             seconds = clock() - began
             step = Step(None, _signal_of(got, seconds), got.status, sent=True)
             if isinstance(got, Moved):
@@ -146,14 +157,16 @@ class SiteFiles:
         await self._store.save(key_of(errand.file), state)
         return state
 
-    async def _ask(self, errand: Errand, send_time: SendTime | None) -> Fetched | Moved:
+    async def _ask(
+        self, errand: Errand, send_time: SendTime | None, proxy: Proxy | None
+    ) -> Fetched | Moved:
         limits = SpiderSettings(
             timeout=TIMEOUT, max_body=MAX_FILE, cookies=False, downloader=errand.via
         )
 
         async def transfer(url: str) -> Response:
             request = Request(url, headers={"User-Agent": errand.user_agent}, redirects=0)
-            return await self._downloader.fetch(request, limits, send_time=send_time)
+            return await self._downloader.fetch(request, limits, send_time=send_time, proxy=proxy)
 
         try:
             async with asyncio.timeout(TIMEOUT):
@@ -175,6 +188,10 @@ async def once(
         if first:
             raise
         raise Wait(url) from None
+    except ProxyFailed:  # the others have proxies of their own
+        if first:
+            raise
+        raise Wait(url, SHORTLY, shortly=True) from None
 
 
 def key_of(file: str) -> str:

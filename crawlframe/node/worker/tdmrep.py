@@ -20,6 +20,7 @@ from crawlframe.node.worker.site_files import (
     Wait,
     once,
 )
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand
 from crawlframe.robots.rules import Rules, origin_of
 from crawlframe.robots.state import MAX_ORIGIN
@@ -43,6 +44,7 @@ class TdmGuard:
         user_agent: str,
         via: str,
         send_time: SendTime | None = None,
+        proxy: Proxy | None = None,
         *,
         in_place: bool = False,
     ) -> TdmRules:
@@ -55,16 +57,21 @@ class TdmGuard:
         errand = Errand(origin + PATH, origin + PATH, 0, user_agent, via, host_of(url))
 
         async def load() -> Loaded[TdmRules]:
-            return await self._load(url, errand, send_time, in_place)
+            return await self._load(url, errand, send_time, proxy, in_place)
 
         return await once(self._cache, key, url, load)
 
     async def _load(
-        self, url: str, errand: Errand, send_time: SendTime | None, in_place: bool
+        self,
+        url: str,
+        errand: Errand,
+        send_time: SendTime | None,
+        proxy: Proxy | None,
+        in_place: bool,
     ) -> Loaded[TdmRules]:
         turn = await self._robots.store.turn(errand.file, LEASE)
         if turn.mine:
-            turn = await self._robots.files.read(errand, turn, send_time, in_place=in_place)
+            turn = await self._robots.files.read(errand, turn, send_time, proxy, in_place=in_place)
         state, now, fresh = turn
         if not state.is_known(now):  # another worker reads it
             raise Wait(url, SHORTLY, shortly=True)
@@ -91,5 +98,6 @@ class TdmCheck:
         await self._robots(url)
         robots = self._robots
         self.reservations = await self._guard.rules_for(
-            url, robots.user_agent, robots.via, robots.send_time, in_place=robots.in_place
+            *(url, robots.user_agent, robots.via, robots.send_time, robots.proxy),
+            in_place=robots.in_place,
         )

@@ -12,7 +12,7 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.token import product_token, user_agent_of
 from crawlframe.robots.usage import read_usage
-from crawlframe.spider import SpiderSettings
+from crawlframe.spider_settings import SpiderSettings
 
 
 class Terms:

@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import uvloop
@@ -38,6 +39,7 @@ from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.log_writer import LogWriter
+from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
@@ -47,6 +49,7 @@ from crawlframe.node.worker.robots_store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Starts
+from crawlframe.node.worker.stored_proxies import StoredProxies
 from crawlframe.node.worker.stored_starts import StoredStarts
 from crawlframe.node.worker.task_source import StoredTasks
 from crawlframe.outcome import Outcome, Verdict
@@ -70,11 +73,13 @@ def run_worker(
     generation: int,
     channel: FromChildLine,
     mark: Callable[[int, bytes], None],
+    browser: Path | None = None,
 ) -> None:
-    """Runs a worker to its end. ``mark`` is called with (slot, rid of the running callback)."""
+    """Runs a worker to its end. ``mark`` is called with (slot, rid of the running callback).
+    ``browser``: the socket of the node's browser host."""
     return_large_blocks()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
-    worker = Worker(settings, services, registry, version, generation, channel, mark)
+    worker = Worker(settings, services, registry, version, generation, channel, mark, browser)
     uvloop.run(worker.run())
 
 
@@ -90,6 +95,7 @@ class Worker:
         generation: int,
         channel: FromChildLine,
         mark: Callable[[int, bytes], None],
+        browser: Path | None = None,
     ) -> None:
         self._settings = settings
         self._services = services
@@ -98,6 +104,7 @@ class Worker:
         self._generation = generation
         self._channel = channel
         self._mark = mark
+        self._browser = browser
         self._sieve = Sieve()
         self._running: dict[asyncio.Task[None], Claimed] = {}
         self._foreign: set[bytes] = set()  # rids of requests that others have taken over
@@ -126,7 +133,7 @@ class Worker:
             replay,
         )
         identity = Identity(self._settings.signature_agent)
-        downloader = Downloader(self._settings, identity)
+        downloader = Downloader(self._settings, identity, browser=self._browser)
         self._identity = IdentityRefresh(
             identity, ledger, self._committer.call, self._loop.call_soon_threadsafe
         )
@@ -135,6 +142,7 @@ class Worker:
         robots = RobotsGuard(
             self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
         )
+        self._proxies = StoredProxies(self._committer, ledger)
         ahead = self._settings.start_ahead
         starts = Starts(
             StoredStarts(self._committer, self._frontier, ledger, self._sieve, ahead, replay)
@@ -158,6 +166,7 @@ class Worker:
             starts=starts,
             replay=replay,
             permits=StoredPermits(self._committer, self._frontier, self._generation),
+            proxies=self._proxies,
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
@@ -170,7 +179,8 @@ class Worker:
         self._log.listen()
         self._send(WorkerReady(self._settings.concurrency))
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
-        chores = [self._loop.create_task(chore) for chore in (self._beat(), robots.watch())]
+        started = (self._beat(), robots.watch(), downloader.sweep())
+        chores = [self._loop.create_task(chore) for chore in started]
         await self._end.wait()
         starts.leave()
         for chore in chores:
@@ -226,8 +236,7 @@ class Worker:
         self._committer.put(outcome)
 
     def _of(self, claimed: Claimed) -> Outcome:
-        rid, task, host, attempts, deliveries, record, *_ = claimed
-        return Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
+        return outcome_of(claimed, self._version)
 
     # -- worker -> master -------------------------------------------------------------------------
 
@@ -289,6 +298,7 @@ class Worker:
             self._committer.confirm()
             self._identity.tick(now - begun)
             self._recipes.tick()
+            self._proxies.tick()
             self._log.tick()
             busy = {one.task for one in self._running.values()}
             self._runner.crawls.let_go(busy, IDLE)

@@ -12,7 +12,8 @@ from rich.table import Table
 from crawlframe.code.registry import Registry
 from crawlframe.errors import UnknownSpider
 from crawlframe.loading import load_spiders
-from crawlframe.spider import SpiderInfo, SpiderSettings
+from crawlframe.spider import SpiderInfo
+from crawlframe.spider_settings import SpiderSettings
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.tasks.arguments import signature

@@ -12,13 +12,13 @@ from rich.table import Table
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.exports.file import path_of, problems_of
-from crawlservice.exports.source import left
+from crawlservice.exports.source import with_newest
 from crawlservice.exports.states import state_of
 from crawlservice.models import Export, ExportFile
 
 
 class Command(ServiceCommand):
-    help = "Lists the continuous exports, with how many rows each has left."
+    help = "Lists the continuous exports, with how far each is."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -29,13 +29,14 @@ class Command(ServiceCommand):
         if options["check"]:
             self._check()
             return
-        table = Table("name", "state", "exports", "left", "exported", box=None, pad_edge=False)
+        table = Table("name", "state", "exports", "position", "exported", box=None, pad_edge=False)
         for column in ("last batch", "last sent"):
             table.add_column(column)
-        found = [*Export.objects.all()]
+        found = [*with_newest(Export.objects.all())]
         for export in found:
             sent = f"{export.last_at:%Y-%m-%d %H:%M:%S} UTC" if export.last_at else "-"
-            cells = (export.name, state_of(export), _scope(export), str(left(export)))
+            position = f"{export.position:,} / {export.newest:,}"  # type: ignore[attr-defined]
+            cells = (export.name, state_of(export), _scope(export), position)
             table.add_row(*map(plain, (*cells, f"{export.rows:,}", export.last_batch or "-", sent)))
         if found:
             self.console.print(table)

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from crawlframe.downloaders import known
 from crawlframe.loading import load_spiders
 from crawlframe.response import Response
 from crawlframe.spider import Spider
@@ -16,6 +17,7 @@ from crawlservice.cli.fetch_shell import PageFetcher, shell
 from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
+from crawlservice.proxies.here import pool_here
 
 
 class Command(ServiceCommand):
@@ -27,7 +29,7 @@ class Command(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("url", nargs="?", help="may be left out with --shell")
         parser.add_argument("--spider", help="use this spider's settings and middlewares")
-        parser.add_argument("--downloader", choices=("curl", "requests"))
+        parser.add_argument("--downloader", choices=known())
         parser.add_argument("--robots", action="store_true", help="ask robots.txt first")
         parser.add_argument("--headers", action="store_true", help="print status and headers only")
         parser.add_argument(
@@ -41,7 +43,8 @@ class Command(ServiceCommand):
         if lacks:
             self.stderr.write(f"note: {lacks}")
         fetcher = PageFetcher(
-            settings.CRAWLFRAME, spider, options["downloader"], options["robots"], identity
+            *(settings.CRAWLFRAME, spider, options["downloader"], options["robots"], identity),
+            pick=pool_here(),
         )
         if options["url"] is None and not options["shell"]:
             raise CommandError("give a URL, or --shell")

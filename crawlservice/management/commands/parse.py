@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from crawlframe.code.registry import Registry
+from crawlframe.downloaders import known
 from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
 from crawlframe.loading import load_spiders
@@ -21,6 +22,7 @@ from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.cli.parse_page import NotParsed, PageParser, spider_for
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
+from crawlservice.proxies.here import pool_here
 from crawlservice.tasks.arguments import parse_pairs
 
 
@@ -44,7 +46,7 @@ class Command(ServiceCommand):
         )  # fmt: skip
         parser.add_argument("--cb-kwargs", metavar="JSON", help="arguments of the callback")
         parser.add_argument("--meta", metavar="JSON", help="meta of the request")
-        parser.add_argument("--downloader", choices=("curl", "requests"))
+        parser.add_argument("--downloader", choices=known())
         parser.add_argument("--robots", action="store_true", help="ask robots.txt first")
         parser.add_argument("--no-middlewares", action="store_true", help="fetch without them")
         parser.add_argument("--no-pipelines", action="store_true", help="items as yielded")
@@ -74,6 +76,7 @@ class Command(ServiceCommand):
             pipelines=not options["no_pipelines"],
             robots=options["robots"],
             identity=identity,
+            pick=pool_here(),
         )
         for problem in registry.broken.values():
             self.stderr.write(f"warning: not loaded: {problem.partition(chr(10))[0]}")

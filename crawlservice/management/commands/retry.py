@@ -102,6 +102,6 @@ def read_since(text: str) -> datetime | timedelta:
         moment = parse_datetime(text)
     except ValueError:
         moment = None
-    if moment is None:
+    if moment is None or not 1970 < moment.year < 2200:
         raise ArgumentTypeError(f"{text!r} is no time; give 2026-01-31T18:00, 90m, 2h or 3d")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -51,6 +51,7 @@
       pointRadius: "dots" in canvas.dataset ? 3 : 0,
       pointHitRadius: 8,
       spanGaps: false,
+      clip: 4,  // points at the edge are not cut
     }));
     const spanOf = (scale) => scale.max - scale.min;
     return new Chart(canvas, {

@@ -1,122 +1,12 @@
-"""Every exception of the engine. An exception without a message shows its docstring."""
+"""The errors with which fetches end."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import Any
 
+from crawlframe.errors.crawling import CrawlframeError
+
 MAX_AFTER = 366 * 24 * 3600  # seconds that another try may be put off
-
-
-class CrawlframeError(Exception):
-    """Something in Crawlframe went wrong."""
-
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
-
-
-class ConfigError(CrawlframeError):
-    """A setting is wrong. Raised at start-up; the message names the setting and how to fix
-    it."""
-
-
-class TablesMissing(ConfigError):
-    """The database lacks tables of this version. Raised at start-up; a supervisor recognises it by
-    the exit code."""
-
-    exit_code = 4
-
-
-class SpiderError(CrawlframeError):
-    """A spider breaks the contract: bad settings, unknown callback, an item or request that cannot
-    be stored. The message names the part of the spider to change."""
-
-
-class UnknownSpider(SpiderError):
-    """No loaded spider has this name."""
-
-
-class UnknownCallback(SpiderError):
-    """The spider has no method of this name."""
-
-
-class ArgumentError(CrawlframeError):
-    """A spider argument is unknown, missing or of the wrong type."""
-
-
-class BadRequest(CrawlframeError):
-    """A request cannot be made: its URL, method, body or other field is wrong."""
-
-
-class MissingCode(BadRequest):
-    """The code that a queued request needs is missing on this node; another version may have it."""
-
-
-class FrontierError(CrawlframeError):
-    """Redis refused or failed a verb of the frontier."""
-
-
-class Fenced(FrontierError):
-    """This generation was declared dead, and its requests belong to others. Start a new one."""
-
-
-class EraChanged(Fenced):
-    """Redis lost data and was, or is being, filled again from the database. The requests that this
-    process holds belong to others now."""
-
-
-class DropItem(CrawlframeError):
-    """Raised by a pipeline: the item is not stored.
-
-    ``reason`` is a short, fixed text; the task shows how many items were dropped for it."""
-
-    def __init__(self, reason: str = "no reason given") -> None:
-        super().__init__(str(reason))
-        self.reason = str(reason)
-
-
-class CloseTask(CrawlframeError):
-    """Raised by a callback or a pipeline: the task ends early, as finished.
-
-    What is in flight ends, the rest is cancelled. ``reason`` is shown with the outcome; 200
-    characters of it are kept."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(str(reason))
-        self.reason = str(reason)
-
-
-class NotJson(CrawlframeError, ValueError):
-    """The body of a response is not JSON."""
-
-
-class UnparsablePage(CrawlframeError):
-    """Parsing the page would take too long, so it was not started.
-
-    ``reason`` is the short stable word stored in the ledger."""
-
-    reason = "too_complex"
-
-
-class TooComplex(UnparsablePage):
-    """The page has too many tags, attributes, names or unclosed elements for a parser."""
-
-
-class TooDeep(UnparsablePage):
-    """The elements of the page, or the parts of its JSON, are nested too deeply for a parser."""
-
-    reason = "too_deep"
-
-
-class MiddlewareError(SpiderError):
-    """A middleware breaks its contract: it changes the callback of a request, or does not return a
-    Response."""
-
-
-class HostChanged(MiddlewareError):
-    """A middleware sends a request to another host, which would bypass that host's limits. Yield a
-    Request for it instead."""
 
 
 class FetchError(CrawlframeError):
@@ -233,11 +123,66 @@ class BadRedirect(FetchError):
     retryable = False
 
 
+class ProxyFailed(FetchError):
+    """The proxy could not be used, whatever the host: it cannot be reached, for instance."""
+
+    reason = "proxy_failed"
+
+
+class ProxyUnreaching(ProxyFailed):
+    """The proxy makes no tunnel to this host, which may be the reason."""
+
+
+class ProxyAuth(ProxyFailed):
+    """The proxy refuses the credentials, or asks for some."""
+
+    reason = "proxy_auth"
+
+
+class ProxyUnfit(FetchError):
+    """The downloader cannot use a proxy of this kind."""
+
+    reason = "proxy_unfit"
+    retryable = False
+
+
 class PrivateAddress(FetchError):
     """The host resolves to a private address, and CRAWLFRAME_ALLOW_PRIVATE does not allow it."""
 
     reason = "private_address"
     retryable = False
+
+
+class NoBrowser(FetchError):
+    """The node has no browser for requests that need one."""
+
+    reason = "no_browser"
+    retryable = False
+
+
+class BrowserLost(FetchError):
+    """The browser ended before the page was complete."""
+
+    reason = "browser_lost"
+
+
+class PageCrashed(FetchError):
+    """The renderer of the page crashed, or the browser failed to show it."""
+
+    reason = "page_crash"
+
+
+class DownloadRefused(FetchError):
+    """The browser would save the document and not show it. Another downloader can fetch it."""
+
+    reason = "download"
+    retryable = False
+
+
+class ActionFailed(FetchError):
+    """An action of the request could not be done; the message names it."""
+
+    reason = "action"
 
 
 class Excluded(FetchError):
@@ -258,8 +203,42 @@ class UsageDenied(Excluded):
     reason = "usage"
 
 
-class CacheUnusable(CrawlframeError):
-    """The development cache cannot be read or written."""
+class FileRefused(FetchError):
+    """The file is of another type than those that the request saves."""
+
+    reason = "file_type"
+    retryable = False
+
+
+class FileNotStored(FetchError):
+    """The file could not be written to the file store, which is full or away."""
+
+    reason = "file_store"
+
+
+class DownloaderFailed(FetchError):
+    """A plug-in downloader cannot be loaded, or raised an error that is not a FetchError."""
+
+    reason = "downloader"
+    retryable = False
+
+
+class TokenRefused(FetchError):
+    """An API gave no token."""
+
+    reason = "token"
+    retryable = False
+
+
+class GraphQLFailed(FetchError):
+    """A GraphQL API answered with errors."""
+
+    reason = "graphql"
+
+    def __init__(self, message: str, *, passing: bool) -> None:
+        """``passing``: another try may help."""
+        super().__init__(message)
+        self.retryable = passing
 
 
 class RobotsUnread(FetchError):
@@ -277,9 +256,3 @@ class RobotsUnread(FetchError):
     def copy(self) -> RobotsUnread:
         """Another one, for another request."""
         return RobotsUnread(*self._arguments)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'x'?)"`` if a known word is close, otherwise ``""``."""
-    near = difflib.get_close_matches(word, [*known], n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,0 +1,149 @@
+"""``python -m benchmarks.browser [--quick] [--only speed,hostile] [--pages N]``"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from benchmarks.browser.run import Crawl, crawl
+from benchmarks.browser.site import CARDS, EVILS
+from benchmarks.lab.chart import Line, Panel
+from benchmarks.lab.job import keep, run, say, show
+from benchmarks.lab.node import migrated
+from benchmarks.lab.postgres import Postgres
+from benchmarks.lab.redis import RedisServer
+
+JOBS = ("speed", "hostile")
+SPEED, QUICK_SPEED = 1_000, 200
+HOSTILE, QUICK_HOSTILE = 5_000, 300
+GOAL = 10.0  # pages/s and core
+EARLY = 500  # pages after which the memory is compared with that at the end
+GROWTH = 1.3  # of the memory
+LIMIT = 4 * 3600.0  # seconds
+
+
+def main() -> int:
+    options = parsed()
+    return run("browser", lambda work: measure(options, work))
+
+
+def parsed() -> argparse.Namespace:
+    """The arguments of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.browser",
+        description=f"Pages whose {CARDS} cards are made by a script, rendered by one node; "
+        f"then pages of which {len(EVILS)} kinds of evil ones are 5 %% each. Exit code 1 when a "
+        "page was lost, ended twice, or a process was left. Takes about an hour.",
+    )
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[*JOBS],
+                        metavar="NAMES", help=f"some of {','.join(JOBS)}")  # fmt: skip
+    parser.add_argument("--pages", type=int, help=f"of each ({SPEED:,} and {HOSTILE:,})")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_SPEED} and {QUICK_HOSTILE} pages"
+    )
+    parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
+    options = parser.parse_args()
+    if unknown := [name for name in options.only if name not in JOBS]:
+        parser.error(f"--only: there is no {', '.join(unknown)}; there are {', '.join(JOBS)}")
+    return options
+
+
+def measure(options: argparse.Namespace, work: Path) -> int:
+    failed: list[str] = []
+    figures: dict[str, dict[str, Any]] = {}
+    sizes = {
+        "speed": options.pages or (QUICK_SPEED if options.quick else SPEED),
+        "hostile": options.pages or (QUICK_HOSTILE if options.quick else HOSTILE),
+    }
+    with Postgres() as postgres, RedisServer(work / "redis") as redis:
+        template = migrated(postgres, work / "migrate")
+        for job in options.only:
+            say("browser", f"{job}, {sizes[job]:,} pages")
+            redis.flush()
+            dsn = postgres.new_database(template)
+            evil = job == "hostile"
+            done = crawl(work / job, dsn, redis.url, sizes[job], evil=evil, timeout=LIMIT)
+            (_show_hostile if evil else _show_speed)(done)
+            failed += [f"{job}: {problem}" for problem in problems(done, evil=evil)]
+            figures[job] = {**done._asdict(), "reasons": dict(done.reasons)}
+    keep("browser", figures, "Memory of the browser", _panels(figures), options.output)
+    for problem in failed:
+        say("browser", f"FAILED {problem}")
+    return 1 if failed else 0
+
+
+def _panels(figures: dict[str, dict[str, Any]]) -> list[Panel]:
+    lines = [
+        Line(job, [(ended, size / (1 << 20)) for ended, size in seen])
+        for job, done in figures.items()
+        if (seen := done["memory"])
+    ]
+    return [Panel("While it crawls", "ended pages", lines=lines, y="MiB")]
+
+
+def problems(done: Crawl, *, evil: bool) -> list[str]:
+    """What must not happen."""
+    good = done.pages if not evil else sum(n * 13 % 20 >= len(EVILS) for n in range(done.pages))
+    found = []
+    if not done.rows == done.urls == done.pages:
+        found.append(f"{done.pages} requests have {done.rows} rows of {done.urls} URLs")
+    if done.whole != good:
+        found.append(f"{done.whole} of {good} good pages are complete")
+    if done.orphans:
+        found.append(f"{done.orphans} processes are left")
+    return found
+
+
+def memory_at(done: Crawl, share: float) -> float:
+    """MiB of the browser around that share of the pages: the median of what was seen."""
+    at = share * done.pages
+    near = [size for ended, size in done.memory if abs(ended - at) <= 0.05 * done.pages and size]
+    return sorted(near)[len(near) // 2] / (1 << 20) if near else 0.0
+
+
+def _show_speed(done: Crawl) -> None:
+    per_core = done.pages / done.cpu
+    show(
+        f"{done.pages:,} pages of {CARDS} cards, images, fonts and media blocked",
+        ["pages/s", "CPU ms/page", "pages/s and core", "in Chromium", "MiB"],
+        [
+            [
+                f"Crawlframe (goal {GOAL:g} a core)",
+                f"{done.pages / done.seconds:.1f}",
+                f"{1000 * done.cpu / done.pages:.0f}",
+                f"{per_core:.1f}",
+                f"{done.chromium / done.cpu:.0%}",
+                f"{memory_at(done, 0.5):.0f}",
+            ]
+        ],
+        "CPU: of all processes of the node; in Chromium: of what was seen of its processes twice a "
+        "second.",
+    )
+
+
+def _show_hostile(done: Crawl) -> None:
+    first = min(EARLY, done.pages // 3)
+    early, late = memory_at(done, first / done.pages), memory_at(done, 0.95)
+    show(
+        f"{done.pages:,} pages, {', '.join(EVILS)}: 5 % each",
+        ["pages/s", "rows", "URLs", "complete", f"MiB at {first}", "at the end", "growth", "left"],
+        [
+            [
+                f"Crawlframe (goal {GROWTH:g})",
+                f"{done.pages / done.seconds:.1f}",
+                str(done.rows),
+                str(done.urls),
+                str(done.whole),
+                f"{early:.0f}",
+                f"{late:.0f}",
+                f"{late / early:.2f}" if early else "?",
+                str(done.orphans),
+            ]
+        ],
+    )
+    show("How they ended", ["requests"], [[why, str(n)] for why, n in sorted(done.reasons.items())])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,66 @@
+"""Failures: the error that a failure of Chromium or Playwright stands for."""
+
+from __future__ import annotations
+
+import re
+
+from crawlframe import errors
+from crawlframe.errors import (
+    BadEncoding,
+    BadResponse,
+    BadUrl,
+    BrowserLost,
+    ConnectError,
+    ConnectionLost,
+    DnsError,
+    DownloadRefused,
+    FetchError,
+    FetchTimeout,
+    PageCrashed,
+    TlsError,
+    TooManyRedirects,
+)
+
+_NET = re.compile(r"net::(ERR_\w+)")
+# The first pattern that matches Chromium's name of a network error.
+_NAMES: list[tuple[re.Pattern[str], type[FetchError]]] = [
+    (re.compile(pattern), kind)
+    for pattern, kind in (
+        (r"ERR_(CERT_|SSL_|BAD_SSL|NO_SSL|TLS_)", TlsError),
+        (r"ERR_(NAME_NOT_RESOLVED|NAME_RESOLUTION_FAILED|DNS_)", DnsError),
+        (r"ERR_(CONNECTION_REFUSED|ADDRESS_|TUNNEL_|PROXY_|INTERNET_DISCONNECTED)", ConnectError),
+        (r"ERR_(TIMED_OUT|CONNECTION_TIMED_OUT)", FetchTimeout),
+        (r"ERR_(CONTENT_DECODING_)", BadEncoding),
+        (r"ERR_TOO_MANY_REDIRECTS", TooManyRedirects),
+        (r"ERR_(INVALID_URL|UNSAFE_PORT|DISALLOWED_URL_SCHEME|UNKNOWN_URL_SCHEME)", BadUrl),
+        (r"ERR_(INVALID_RESPONSE|INVALID_HTTP|RESPONSE_HEADERS|INVALID_CHUNKED)", BadResponse),
+        (r"ERR_", ConnectionLost),
+    )
+]
+
+
+def name(text: str, where: str) -> FetchError:
+    """The error for a message of Playwright."""
+    text = text.split("\n", 1)[0][:500]
+    if "crashed" in text:
+        return PageCrashed(f"{where}: its renderer crashed")
+    if "Download is starting" in text:
+        return DownloadRefused(f"{where} is a download")
+    if found := _NET.search(text):
+        kind = next(kind for pattern, kind in _NAMES if pattern.search(found[1]))
+        return kind(f"{where}: {found[0]}")
+    if "has been closed" in text:
+        return PageCrashed(f"{where}: the page closed itself")
+    return PageCrashed(f"{where}: {text}")
+
+
+def made(kind: str, message: str) -> FetchError:
+    """The error of that name, as it was sent by the host."""
+    found = getattr(errors, kind, None)
+    if not (isinstance(found, type) and issubclass(found, FetchError)):
+        found = BrowserLost
+    try:
+        error: FetchError = found(message)
+    except TypeError:  # one with other arguments, which the host does not raise
+        error = BrowserLost(message)
+    return error

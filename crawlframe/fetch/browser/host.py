@@ -1,0 +1,164 @@
+"""BrowserHost: the process that has a node's browser, and renders pages for its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvloop
+
+from crawlframe.errors import BrowserLost, FetchError, FetchTimeout
+from crawlframe.fetch.browser.orders import (
+    Cancel,
+    Failed,
+    FromWorker,
+    Go,
+    Line,
+    MayGo,
+    Order,
+    Permission,
+    Ready,
+    host_end,
+)
+from crawlframe.fetch.browser.pages import Pages
+from crawlframe.fetch.browser.settings import FILES, HostSettings
+from crawlframe.fetch.browser.visit import Visit
+from crawlframe.fetch.names import Names, load_hook
+
+BEAT = 1.0  # seconds
+GO = 300.0  # seconds that a worker may keep a page before it says go
+LAST = 0.5  # seconds without a worker, after which a host ends that was asked to
+
+log = logging.getLogger(__name__)
+
+
+def run_host(settings: HostSettings, listener: socket.socket, beat: Callable[[], object]) -> None:
+    """Serves until SIGTERM, and then until no worker is connected. ``beat`` is called every
+    second."""
+    files = Path(listener.getsockname()).parent / FILES
+    uvloop.run(BrowserHost(settings, files).serve(listener, beat))
+
+
+class BrowserHost:
+    """``serve`` is its life."""
+
+    def __init__(self, settings: HostSettings, files: Path) -> None:
+        """``files``: a directory for those of browsers. Raises ConfigError if the resolver of the
+        settings cannot be used."""
+        self._names = Names(load_hook(settings.resolver))
+        self._pages = Pages(settings, self._names, files)
+        self._lines: set[Line[FromWorker]] = set()
+        self._ending = False
+
+    async def serve(self, listener: socket.socket, beat: Callable[[], object]) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._end)
+        server = await asyncio.start_unix_server(self._accept, sock=listener)
+        watch = asyncio.ensure_future(self._pages.watch())
+        lonely = 0.0
+        while not (self._ending and lonely >= LAST):
+            beat()
+            pause = LAST if self._ending else BEAT
+            await asyncio.sleep(pause)
+            lonely = 0.0 if self._lines else lonely + pause
+            if watch.done():
+                watch.result()
+        watch.cancel()
+        server.close()
+        await self._pages.close()
+        await self._names.close()
+
+    def _end(self) -> None:
+        self._ending = True
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = host_end(reader, writer)
+        self._lines.add(line)
+        orders: dict[int, _Running] = {}
+        try:
+            while True:
+                match await line.receive():
+                    case Order() as order:
+                        running = orders[order.id] = _Running(self._pages, line, order)
+                        running.start(lambda number: orders.pop(number, None))
+                    case Cancel(number):
+                        if found := orders.get(number):
+                            found.cancel()
+                    case (Go(number) | Permission(number)) as message:
+                        if found := orders.get(number):
+                            found.hear(message)
+        except (ConnectionError, OSError):
+            pass
+        except asyncio.CancelledError:  # the loop ends
+            pass
+        finally:
+            self._lines.discard(line)
+            for running in [*orders.values()]:
+                running.cancel()
+            line.close()
+
+
+class _Running:
+    """One order of one worker."""
+
+    def __init__(self, pages: Pages, line: Line[FromWorker], order: Order) -> None:
+        self._pages = pages
+        self._line = line
+        self._order = order
+        self._heard: asyncio.Queue[Go | Permission] = asyncio.Queue()
+        self._asking = asyncio.Lock()
+
+    def start(self, over: Callable[[int], object]) -> None:
+        """``over`` is called with the id of the order when it has ended."""
+        self._task = asyncio.ensure_future(self._run())
+        self._task.add_done_callback(lambda _: over(self._order.id))
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+    def hear(self, message: Go | Permission) -> None:
+        self._heard.put_nowait(message)
+
+    async def _run(self) -> None:
+        number = self._order.id
+        try:
+            await self._render()
+        except FetchError as error:
+            with contextlib.suppress(OSError):
+                await self._line.send(Failed(number, type(error).__name__, str(error)))
+        except OSError:
+            pass  # the worker has gone
+        except Exception as error:
+            log.exception("an order failed inside the browser host: %s", self._order.url)
+            with contextlib.suppress(OSError):
+                await self._line.send(Failed(number, BrowserLost.__name__, repr(error)))
+
+    async def _render(self) -> None:
+        order = self._order
+        origin = order.url[: order.url.find("/", 8)]
+        tab = await self._pages.take(order.profile, origin)
+        visit = Visit(tab, order, self._may_go)
+        try:
+            await self._line.send(Ready(order.id))
+            try:
+                async with asyncio.timeout(GO):
+                    go = await self._heard.get()
+            except TimeoutError:
+                raise FetchTimeout(f"{order.url}: its worker did not say go") from None
+            assert isinstance(go, Go)
+            done = await visit.run(go.seconds)
+        finally:
+            # Also when this order is cancelled: the page must stop.
+            await asyncio.shield(self._pages.give_back(tab, whole=visit.whole))
+        await self._line.send(done)
+
+    async def _may_go(self, url: str) -> bool:
+        async with self._asking:
+            await self._line.send(MayGo(self._order.id, url))
+            permission = await self._heard.get()
+            return isinstance(permission, Permission) and permission.given

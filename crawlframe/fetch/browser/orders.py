@@ -1,0 +1,184 @@
+"""Orders: what a worker and the browser host of its node send each other, and how it is framed.
+
+Both run the same version of the code, as the host belongs to the master that forked the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Generic, TypeVar
+
+import msgspec
+
+from crawlframe.actions import Action
+from crawlframe.rendered import Rendered
+
+MAX_FRAME = 1 << 30  # bytes
+_LENGTH = struct.Struct("!I")
+_ENCODER = msgspec.msgpack.Encoder()
+
+In = TypeVar("In")
+
+
+class Upstream(msgspec.Struct, frozen=True, array_like=True):
+    """The proxy of a request, behind the host's own. ``scheme``: http, https, socks5 (names are
+    resolved here) or socks5h (there). ``trusted``: it may have a private address."""
+
+    scheme: str
+    host: str
+    port: int
+    username: str = ""
+    password: str = ""
+    trusted: bool = False
+
+    def __repr__(self) -> str:
+        return f"{self.scheme}://{self.host}:{self.port}"
+
+
+class BrowserCookie(msgspec.Struct, frozen=True, array_like=True):
+    """``domain`` begins with a dot if it includes those below it. ``expires`` is a Unix time; -1:
+    with the session."""
+
+    name: str
+    value: str
+    domain: str
+    path: str
+    secure: bool
+    expires: float = -1
+
+
+class Profile(msgspec.Struct, frozen=True, array_like=True):
+    """Whose browser it is: requests share cookies, storage and cache if all of this is equal.
+    ``owner`` is the task, ``cookies`` are those that one request brings itself."""
+
+    owner: str
+    session: str
+    user_agent: str
+    upstream: Upstream | None
+    trackers: bool  # whether they are blocked
+    cookies: tuple[tuple[str, str, str], ...] = ()  # URL, name and value
+
+
+class Order(msgspec.Struct, tag="order"):
+    """Worker to host: render this page, as soon as there is room."""
+
+    id: int
+    profile: Profile
+    url: str
+    method: str
+    body: bytes | None
+    headers: list[tuple[str, str]]  # of the document
+    cookies: list[BrowserCookie] | None  # of the task; None: they are neither sent nor kept
+    timeout: float  # seconds
+    max_body: int  # bytes
+    block: list[str]
+    settle: float  # seconds
+    follow: bool  # redirects lead on; else they are the answer
+    actions: list[Action] = []
+
+
+class Go(msgspec.Struct, tag="go"):
+    """Worker to host: send it now, and be done within that many seconds."""
+
+    id: int
+    seconds: float
+
+
+class Permission(msgspec.Struct, tag="permission"):
+    """Worker to host: whether the page may go to the URL it was asked for."""
+
+    id: int
+    given: bool
+
+
+class Cancel(msgspec.Struct, tag="cancel"):
+    """Worker to host: nobody waits for it any more."""
+
+    id: int
+
+
+FromWorker = Order | Go | Permission | Cancel
+
+
+class Ready(msgspec.Struct, tag="ready"):
+    """Host to worker: there is a page for the order."""
+
+    id: int
+
+
+class MayGo(msgspec.Struct, tag="may go"):
+    """Host to worker: the page wants to go to another URL of its host."""
+
+    id: int
+    url: str
+
+
+class Done(msgspec.Struct, tag="done"):
+    """Host to worker: the response. ``cookies`` are those that the page has changed, with the URL
+    for which each counts, in the form of Set-Cookie."""
+
+    id: int
+    url: str
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+    address: str
+    cookies: list[tuple[str, str]]
+    rendered: Rendered
+
+
+class Failed(msgspec.Struct, tag="failed"):
+    """Host to worker: ``kind`` is the name of a class of crawlframe.errors."""
+
+    id: int
+    kind: str
+    message: str
+
+
+FromHost = Ready | MayGo | Done | Failed
+
+
+class Line(Generic[In]):
+    """One end of a connection."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        decoder: msgspec.msgpack.Decoder[In],
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._decoder = decoder
+
+    async def send(self, message: FromWorker | FromHost) -> None:
+        """Raises ConnectionError when the other side has gone."""
+        body = _ENCODER.encode(message)
+        try:
+            self._writer.write(_LENGTH.pack(len(body)) + body)
+            await self._writer.drain()
+        except RuntimeError as error:  # uvloop's, for a connection that is closed
+            raise ConnectionError(str(error)) from None
+
+    async def receive(self) -> In:
+        """Raises ConnectionError at the end, or when it is none of ours."""
+        try:
+            (size,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            if size > MAX_FRAME:
+                raise ConnectionError(f"a message of {size} bytes")
+            return self._decoder.decode(await self._reader.readexactly(size))
+        except (asyncio.IncompleteReadError, msgspec.DecodeError) as error:
+            raise ConnectionError(str(error)) from None
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def worker_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Line[FromHost]:
+    """The end that sends orders."""
+    return Line(reader, writer, msgspec.msgpack.Decoder(FromHost))
+
+
+def host_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Line[FromWorker]:
+    """The end that carries them out."""
+    return Line(reader, writer, msgspec.msgpack.Decoder(FromWorker))

@@ -1,0 +1,186 @@
+"""Visit: one order carried out on one page."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from playwright.async_api import Error
+from playwright.async_api import TimeoutError as StepTimeout
+
+from crawlframe.errors import (
+    BodyTooLarge,
+    BrowserLost,
+    FetchError,
+    FetchTimeout,
+    PageCrashed,
+)
+from crawlframe.fetch.browser import failures
+from crawlframe.fetch.browser.contexts import BLANK, Tab
+from crawlframe.fetch.browser.documents import Document, Documents
+from crawlframe.fetch.browser.orders import Done, Order
+from crawlframe.fetch.browser.steps import Steps
+from crawlframe.fetch.pins import place_of
+from crawlframe.links import host_of
+
+# In a world of its own, where the page's scripts have changed nothing.
+_DOM = """(limit => {
+  const type = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : "";
+  const html = document.documentElement ? document.documentElement.outerHTML : "";
+  return html.length > limit ? html.length : type + html;
+})"""
+WORLD = "crawlframe"
+
+
+class Visit:
+    """``whole`` is false when the tab must not be used again."""
+
+    def __init__(self, tab: Tab, order: Order, may_go: Callable[[str], Awaitable[bool]]) -> None:
+        self.whole = False
+        self._tab = tab
+        self._order = order
+        self._documents = Documents(tab.cdp, tab.frame, order, may_go, self._stop)
+        self._steps = Steps(tab.page, order.actions, order.max_body)
+        self._task: asyncio.Task[Any] | None = None
+        self._stopped = False
+        self._since = time.monotonic()
+
+    async def run(self, seconds: float) -> Done:
+        """Returns the response. Raises FetchError."""
+        self._task = asyncio.current_task()
+        self._since = time.monotonic()
+        lost = asyncio.ensure_future(self._watch())
+        page, documents = self._tab.page, self._documents
+        page.on("crash", self._on_crash)
+        documents.open()
+        self._steps.open()
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self._answer()
+                body = answer.body
+                if body is None:
+                    body = await self._dom()
+                cookies: list[tuple[str, str]] = []
+                if self._order.cookies is not None:
+                    cookies = await self._tab.context.changed_cookies()
+            self.whole = True
+            return self._done(answer, body, cookies)
+        except TimeoutError:
+            text = f"{self._order.url}: no complete page within {self._order.timeout:g} s"
+            raise FetchTimeout(text) from None
+        except asyncio.CancelledError:
+            if self._stopped and documents.failure is not None and self._task is not None:
+                self._task.uncancel()
+                raise documents.failure from None
+            raise
+        except Error as error:
+            raise self._named(error) from None
+        finally:
+            lost.cancel()
+            page.remove_listener("crash", self._on_crash)
+            await documents.close()
+            await self._steps.close()
+
+    async def _answer(self) -> Document:
+        """The document that counts, after all actions; its body is None if it is the DOM."""
+        order, page, documents = self._order, self._tab.page, self._documents
+        try:
+            if order.cookies is not None:
+                await self._tab.context.put_cookies(order.cookies)
+            await self._go()
+            if order.actions:
+                documents.acting = True
+                await self._steps.run()
+            elif order.settle:
+                try:
+                    await page.wait_for_load_state("networkidle", timeout=1000 * order.settle)
+                except StepTimeout:
+                    pass
+        except asyncio.CancelledError:
+            if not self._stopped or documents.failure is not None or documents.answer is None:
+                raise
+            assert self._task is not None
+            self._task.uncancel()
+        if documents.answer is None or (documents.answer.body is None and page.url == BLANK):
+            raise PageCrashed(f"{order.url}: the browser shows no document")
+        return documents.answer
+
+    async def _go(self) -> None:
+        page = self._tab.page
+        try:
+            await page.goto(self._order.url, wait_until="load", timeout=0)
+        except Error as error:
+            if self._documents.ending:
+                await asyncio.Event().wait()  # for ``_stop``
+            if "interrupted by another navigation" not in str(error):
+                raise
+            await page.wait_for_load_state("load", timeout=0)
+
+    async def _dom(self) -> bytes:
+        cdp, limit = self._tab.cdp, self._order.max_body
+        world = await cdp.send(
+            "Page.createIsolatedWorld", {"frameId": self._tab.frame, "worldName": WORLD}
+        )
+        parameters = {
+            "expression": f"{_DOM}({limit})",
+            "contextId": world["executionContextId"],
+            "returnByValue": True,
+        }
+        dom = (await cdp.send("Runtime.evaluate", parameters))["result"].get("value")
+        body = dom.encode("utf-8", "replace") if isinstance(dom, str) else b""
+        if not isinstance(dom, str) or len(body) > limit:
+            raise BodyTooLarge(f"{self._order.url}: the DOM is larger than {limit} bytes")
+        return body
+
+    def _done(self, answer: Document, body: bytes, cookies: list[tuple[str, str]]) -> Done:
+        headers, url = answer.headers, answer.url
+        if answer.body is None:
+            headers = [one for one in headers if one[0].lower() != "content-type"]
+            headers.append(("Content-Type", "text/html; charset=utf-8"))
+            now = self._tab.page.url.partition("#")[0]  # scripts may have changed it
+            if now.startswith("http") and host_of(now) == host_of(url):
+                url = now
+        host = place_of(url)[0]
+        return Done(
+            self._order.id,
+            url,
+            answer.status,
+            headers,
+            body,
+            self._tab.context.proxy.addresses.get(host, ""),
+            cookies,
+            self._steps.rendered,
+        )
+
+    # -- what goes wrong --------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        """Nothing more is to be done on the page."""
+        if not self._stopped and self._task is not None:
+            self._stopped = True
+            self._task.cancel()
+
+    def _on_crash(self, page: object) -> None:
+        self._documents.fail(PageCrashed(f"{self._order.url}: its renderer crashed"))
+
+    async def _watch(self) -> None:
+        await self._tab.context.browser.lost.wait()
+        self._documents.fail(BrowserLost(f"{self._order.url}: the browser ended"))
+
+    def _named(self, error: Error) -> FetchError:
+        """The error that an error of Playwright stands for."""
+        if self._documents.failure is not None:
+            return self._documents.failure
+        if self._tab.context.browser.ended:
+            return BrowserLost(f"{self._order.url}: the browser ended")
+        problem = self._tab.context.proxy.problem(*_place(self._order.url), self._since)
+        if problem is not None and "net::" in str(error):
+            return type(problem)(f"{self._order.url}: {problem}")
+        return failures.name(str(error), self._order.url)
+
+
+def _place(url: str) -> tuple[str, int]:
+    host, port = place_of(url)
+    return host, int(port)

@@ -1,0 +1,152 @@
+"""Plugged: a plug-in downloader in a worker, with the framework's checks around it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+from multidict import CIMultiDict
+
+from crawlframe.downloaders import misfit, plug_ins
+from crawlframe.errors import DnsError, DownloaderFailed, FetchError, PrivateAddress
+from crawlframe.fetch.addresses import AddressGuard
+from crawlframe.fetch.name_servers import Unresolved
+from crawlframe.fetch.names import Names
+from crawlframe.fetch.redirects import Answer, Journey
+from crawlframe.links import hostname_of
+from crawlframe.plug_in import PlugInDownloader, Reply
+
+LINGER = 1.0  # seconds that a cancelled fetch may take to end
+
+Factory = Callable[[int], PlugInDownloader]
+
+
+def load(name: str, concurrency: int) -> PlugInDownloader:
+    """Makes the downloader of an installed package. Raises DownloaderFailed."""
+    if problem := misfit(name):
+        raise DownloaderFailed(problem)
+    entry = plug_ins()[name]
+    try:
+        made: PlugInDownloader = entry.load()(concurrency)
+    except Exception as error:  # any package's code
+        raise DownloaderFailed(
+            f"downloader {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    return made
+
+
+class Plugged:
+    """Transfers of one plug-in downloader."""
+
+    def __init__(
+        self, name: str, downloader: PlugInDownloader, guard: AddressGuard, names: Names
+    ) -> None:
+        self._name = name
+        self._downloader = downloader
+        self._guard = guard
+        self._names = names
+
+    async def transfer(self, journey: Journey) -> Answer:
+        """One transfer of a journey. Raises FetchError."""
+        await journey.wait_to_send()
+        journey.remaining()
+        transfer = PluggedTransfer(journey, self._guard, self._names)
+        journey.send_time.sent()
+        running = asyncio.ensure_future(self._fetch(transfer))
+        try:
+            while not running.done():
+                if journey.left() <= 0:
+                    raise journey.timeout()
+                # Checked again when time is up: the transfer may have waited for memory.
+                await asyncio.wait([running], timeout=max(0.01, journey.left()))
+        finally:
+            if not running.done():
+                running.cancel()
+                await asyncio.wait([running], timeout=LINGER)
+        return running.result()
+
+    async def close(self) -> None:
+        await self._downloader.close()
+
+    async def _fetch(self, transfer: PluggedTransfer) -> Answer:
+        try:
+            reply = await self._downloader.fetch(transfer)
+        except FetchError:
+            raise
+        except Exception as error:  # any package's code
+            raise self._failed(transfer, f"{type(error).__name__}: {error}") from error
+        if not transfer.received or not isinstance(reply, Reply):
+            raise self._failed(transfer, "fetch must return what transfer.receive returns")
+        return Answer(*reply)
+
+    def _failed(self, transfer: PluggedTransfer, why: str) -> DownloaderFailed:
+        return DownloaderFailed(f"{transfer.where}: downloader {self._name}: {why}")
+
+
+class PluggedTransfer:
+    """A Transfer, as a plug-in sees one of a journey."""
+
+    def __init__(self, journey: Journey, guard: AddressGuard, names: Names) -> None:
+        self.url = journey.url
+        self.method = journey.method
+        self.headers: Sequence[tuple[str, str]] = journey.headers_to_send()
+        self.body = journey.body
+        self.proxy: str | None = None
+        self.connect = journey.limits.connect
+        self.stall = journey.limits.stall
+        self.where = journey.where
+        self.received = False
+        self._journey = journey
+        self._guard = guard
+        self._names = names
+
+    async def addresses(self) -> Sequence[str]:
+        seconds = max(0.001, min(self.connect, self._journey.left()))
+        try:
+            known = await self._names.resolve(hostname_of(self.url), seconds)
+        except Unresolved as error:
+            raise DnsError(f"{self.where}: {error}") from None
+        allowed = [address for address in known.addresses if self._guard.allows(address)]
+        if not allowed:
+            raise self._private(known.addresses[0])
+        return allowed
+
+    async def receive(
+        self,
+        status: int,
+        headers: Mapping[str, str] | Iterable[tuple[str, str]],
+        chunks: AsyncIterable[bytes],
+        address: str = "",
+    ) -> Reply:
+        if address and not self._guard.allows(address):
+            raise self._private(address)
+        fields: CIMultiDict[str] = CIMultiDict(headers)
+        self.received = True
+        journey, saving, limit = self._journey, self._journey.saving, self._journey.limits.max_body
+        if saving is not None and saving.begin(status, fields):
+            async for chunk in chunks:
+                saving.write(chunk)
+            return Reply(status, fields, b"", address)
+        length = fields.get("Content-Length", "")
+        if self.method != "HEAD" and length.isdecimal() and int(length) > limit:
+            return Reply(status, fields, None, address)
+        body = BytesIO()
+        async for chunk in chunks:
+            if body.tell() + len(chunk) > limit:
+                return Reply(status, fields, None, address)
+            await journey.account.reserve(len(chunk))
+            body.write(chunk)
+        return Reply(status, fields, body.getvalue(), address)
+
+    def _private(self, address: str) -> PrivateAddress:
+        return PrivateAddress(
+            f"{self.where}: {address} is not a public address; to crawl it, allow its network in "
+            "CRAWLFRAME_ALLOW_PRIVATE"
+        )
+
+
+def plugged(name: str, concurrency: int, allow_private: Any, names: Names) -> Plugged:
+    """The plug-in downloader of this name. Raises DownloaderFailed."""
+    return Plugged(name, load(name, concurrency), AddressGuard(allow_private), names)

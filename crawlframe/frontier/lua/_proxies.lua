@@ -1,0 +1,133 @@
+-- Proxies. A request that goes through proxies waits at a place "<host>|<route>", which is to claim what
+-- a host is. The route is the URL of one proxy, or names those of the pool: "[all;]pool[:<terms>][#<session>]".
+-- With "all;" the limits of the place hold over all its proxies, else for each of them.
+-- A pair is a host and a proxy of the pool, "<host>|<id>": a HOST with its own next time, slots, rate and rests.
+-- BUSY is only an index of pairs that may not be used now; the pairs themselves say what holds.
+local via = {PROXY_FAILED = 7, SURE = 1}  -- kind of a signal and its ms: the proxy itself has failed; as in records.py
+do  -- a script may have 200 locals at a time
+via.MAX_FAILURES = 3  -- of a proxy in a row, after which it is out
+local PROXY_FAILED, SURE = via.PROXY_FAILED, via.SURE
+via.TIER = 4294967296  -- in a ring: score = tier * TIER + id
+
+function via.host_in(place) return string.match(place, '^([^|]*)') end
+
+-- The pool's part of a route: choice, whether limits hold for each proxy, and the session; nil for others.
+function via.pool_route(place)
+  local all, choice, session = string.match(place, '|(a?l?l?;?)(pool[^#]*)#?(.*)$')
+  if choice then return choice, all == '', session end
+end
+
+function via.proxy_in(hold) return string.match(hold, '~(%d+)$') end
+
+local MARGIN, IN_FLIGHT = 60000, 600000  -- ms for which BUSY is kept; what it loses is found in the pairs
+
+local function show_place(place, from)
+  if call('EXISTS', LANES(place)) == 0 then return end
+  call('ZADD', HOSTS, 'LT', integer(math.ceil(math.max(from, now_ms()))), place)
+end
+
+function via.mark_busy(host, proxy, from)
+  call('ZADD', BUSY(host), integer(math.ceil(from)), proxy)
+  local keep = from < FOREVER and math.ceil(from - now_ms()) + MARGIN or IN_FLIGHT
+  if keep > call('PTTL', BUSY(host)) then call('PEXPIRE', BUSY(host), integer(keep)) end
+end
+
+-- The state of a pair has changed: claim sees from when on it may be used.
+function via.settle_pair(place, proxy)
+  local host = via.host_in(place)
+  local state = call('HMGET', HOST(host .. '|' .. proxy), 'n', 'd', 'r')
+  local from = FOREVER
+  if not is_unsent(state[2]) then
+    from = math.max(claimable_from(tonumber(state[1]) or 0, state[2]), tonumber(state[3]) or 0)
+  end
+  if from <= now_ms() then call('ZREM', BUSY(host), proxy) else via.mark_busy(host, proxy, from) end
+  if (tonumber(state[3]) or 0) > now_ms() then from = now_ms() end  -- others may take its turn
+  if from < FOREVER then show_place(place, from) end
+end
+
+-- The same for the pairs of a place as hasten_host does for a host; for some of them, if there are many.
+function via.hasten_pairs(place, delay)
+  local host = via.host_in(place)
+  for _, proxy in ipairs(call('ZRANGE', BUSY(host), 0, 999)) do
+    local pair = host .. '|' .. proxy
+    hasten_host(pair, math.max(delay, tonumber(call('HGET', HOST(pair), 'g')) or 0))
+    via.settle_pair(place, proxy)
+  end
+end
+
+-- A place that found all its proxies at their limits over all hosts is asked when one has a free slot.
+local function wake_stalled(n)
+  for _, place in ipairs(call('ZRANGE', STALLED, 0, n - 1)) do
+    call('ZREM', STALLED, place)
+    show_place(place, 0)
+  end
+end
+
+local FIRST_TRIAL, MOST_TRIAL = 600000, 86400000  -- ms after which a cheaper tier is tried again
+local TIER_BLOCKS = 3  -- blocks in a row after which a place uses the next tier
+
+function free_pairs()
+  for _, left in ipairs(left_pairs) do
+    local place, proxy = unpack(left)
+    local pair = via.host_in(place) .. '|' .. proxy
+    delay_if_untold(HOST(pair))
+    local active = add_active(HOST(pair), -1)
+    via.settle_pair(place, proxy)
+    if add_active(PROXY(proxy), -1) <= 0 and call('HEXISTS', POOL, proxy) == 0 then call('DEL', PROXY(proxy)) end
+    wake_stalled(1)
+    if active <= 0 then rest_host(pair) end
+  end
+  left_pairs = {}
+end
+
+-- The proxy fails: it is out in this partition, until the pool is published with another life of it.
+local function fail_proxy(proxy, host, sure)
+  local key = PROXY(proxy)
+  if call('HEXISTS', POOL, proxy) == 0 then return end
+  if not sure then
+    -- A host that cannot be reached is not the fault of each proxy that tries it.
+    if call('HGET', key, 'fh') == host then return end
+    call('HSET', key, 'fh', host)
+  end
+  if call('HINCRBY', key, 'f', 1) >= via.MAX_FAILURES then
+    call('SADD', OUT, proxy)
+    call('DEL', RINGS)  -- they are built again without it
+  end
+end
+
+function via.trial_after(tries) return math.min(MOST_TRIAL, FIRST_TRIAL * 2 ^ math.min(20, tries)) end
+
+-- What a fetch says of the tier that it used.
+local function hear_tier(place, choice, proxy, blocked)
+  local state = call('HMGET', HOST(place), 'l', 'lb', 'lk')
+  local score = tonumber(call('ZSCORE', RING(choice), proxy) or nil)
+  if not score then return end
+  local tier, used = math.floor(score / via.TIER), tonumber(state[1])
+  if not blocked then
+    if state[2] then call('HDEL', HOST(place), 'lb') end
+    if used and tier < used then call('HSET', HOST(place), 'l', tier, 'lk', 0) end
+  elseif used and tier < used then
+    call('HINCRBY', HOST(place), 'lk', 1)
+  elseif call('HINCRBY', HOST(place), 'lb', 1) >= TIER_BLOCKS then
+    call('HSET', HOST(place), 'lb', 0, 'lu', 1)  -- claim goes up a tier
+  end
+end
+
+-- kind, ms: what a fetch says that went through this proxy of the pool.
+function hear_proxy(place, proxy, kind, ms)
+  local choice, _, session = via.pool_route(place)
+  if kind == PROXY_FAILED then fail_proxy(proxy, via.host_in(place), ms == SURE)
+  elseif kind == 3 then fail_proxy(proxy, via.host_in(place), false)
+  elseif call('HEXISTS', POOL, proxy) == 1 then
+    local state = call('HMGET', PROXY(proxy), 'f', 'ok')
+    if state[1] then call('HDEL', PROXY(proxy), 'f', 'fh') end
+    if not state[2] then call('HSET', PROXY(proxy), 'ok', 1) end
+    if state[1] or not state[2] then wake_stalled(100) end  -- it may have more requests now
+    if choice and kind ~= 2 then hear_tier(place, choice, proxy, kind == 4) end
+  end
+  if kind == 4 and session and session ~= '' then
+    call('HDEL', HOST(place), 'px')
+    call('HINCRBY', HOST(place), 'sx', 1)
+  end
+end
+end

@@ -1,0 +1,110 @@
+"""Proxies: the pool in the frontier, and what is known there of each proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.proxies.place import pair_of
+
+
+class PooledProxy(NamedTuple):
+    """A proxy that may be used. ``most``: requests in flight over all hosts, 0 = no limit.
+    ``life`` changes when it may be used again after it was out."""
+
+    id: int
+    most: int = 0
+    life: int = 0
+    tier: int = 0
+    country: str = ""
+    tags: tuple[str, ...] = ()
+
+
+class ProxyUse(NamedTuple):
+    """A proxy at one instant, over all partitions."""
+
+    in_flight: int = 0
+    failures: int = 0  # in a row; in the partition with the most
+    out: bool = False  # in some partition
+
+
+class PairState(NamedTuple):
+    """A proxy at one host. Instants are in seconds since the epoch."""
+
+    in_flight: int
+    next_at: float
+    resting_until: float
+    why: str
+    failures: int
+
+
+class Proxies:
+    """The part of the frontier that concerns proxies. All methods raise redis.RedisError, and
+    EraChanged when another era has begun."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
+
+    def publish(self, version: str, proxies: Sequence[PooledProxy]) -> None:
+        """Makes these the pool; with a version that is there already, nothing changes. Each of
+        several partitions has its share of the limit of a proxy, at least 1."""
+        for partition, there in enumerate(self.versions()):
+            if there != version:
+                rows = [self._row(partition, proxy) for proxy in proxies]
+                self._store.run("pool", partition, version, pack(rows))
+
+    def _row(self, partition: int, proxy: PooledProxy) -> list[object]:
+        most = proxy.most
+        if most:
+            share, more = divmod(most, self._store.partitions)
+            most = max(1, share + (partition < more))
+        return [proxy.id, most, proxy.life, proxy.tier, proxy.country, *proxy.tags]
+
+    def versions(self) -> list[str]:
+        """The version of the pool in each partition; "" where there is none."""
+        found = (self._store.redis.get(keys("POOL_VERSION")) for keys in self._store.keys)
+        return [(version or b"").decode(errors="replace") for version in found]
+
+    def out(self) -> set[int]:
+        """Proxies that have failed three times in a row, and are not used until they are published
+        with another life."""
+        members = (self._store.redis.smembers(keys("OUT")) for keys in self._store.keys)
+        return {int(one) for some in members for one in some if one.isdigit()}
+
+    def use(self, ids: Collection[int]) -> dict[int, ProxyUse]:
+        """What each of these proxies does now."""
+        found = dict.fromkeys(ids, ProxyUse())
+        for keys in self._store.keys:
+            pipe = self._store.redis.pipeline(transaction=False)
+            for one in found:
+                pipe.hmget(keys("PROXY", one), "a", "f")
+                pipe.sismember(keys("OUT"), one)
+            answers = iter(pipe.execute())
+            for one, (active, failures), out in zip(found, answers, answers, strict=True):
+                before = found[one]
+                found[one] = ProxyUse(
+                    before.in_flight + max(0, int(active or 0)),
+                    max(before.failures, int(failures or 0)),
+                    before.out or bool(out),
+                )
+        return found
+
+    def at(self, host: str, ids: Collection[int]) -> dict[int, PairState]:
+        """Of these proxies, those of which something is known at this host."""
+        keys = self._store.keys[self._store.partition_of(host)]
+        pipe = self._store.redis.pipeline(transaction=False)
+        for one in ids:
+            pipe.hmget(keys("HOST", pair_of(host, one)), "a", "n", "r", "why", "f")
+        found = {}
+        for one, row in zip(ids, pipe.execute(), strict=True):
+            if any(field is not None for field in row):
+                active, next_at, rest, why, failures = row
+                found[one] = PairState(
+                    max(0, int(active or 0)),
+                    float(next_at or 0) / 1000,
+                    float(rest or 0) / 1000,
+                    (why or b"").decode(errors="replace"),
+                    int(failures or 0),
+                )
+        return found

@@ -1,0 +1,218 @@
+"""BrowserProcess: the keeper of a node's browser host. It starts the host when a worker connects,
+and again after it has ended; and kills whatever a host leaves behind.
+
+Run as a program, it is that of one process that is no node: ``python -m
+crawlframe.node.master.browser_process SOCKET SETTINGS``. It ends at the end of its input."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from crawlframe.conf import Settings
+from crawlframe.fetch.browser.settings import FILES, HostSettings, installed, new_directory
+from crawlframe.logs import configure
+from crawlframe.node.channel import ChannelClosed
+from crawlframe.node.child_process import Child, adopt_orphans, become_child
+from crawlframe.node.master import offspring
+from crawlframe.node.messages import Beat, FromChildLine, Retire, ServiceReady
+
+LOOK_EVERY = 1.0  # seconds
+SILENT = 30.0  # seconds without a sign of life, after which a host is killed
+AGAIN = 0.5  # seconds after its end, before a host is started again
+BACKLOG = 512  # workers that connect at a time
+
+log = logging.getLogger(__name__)
+
+
+class BrowserSocket:
+    """Where the workers of one master find their browser host. Made by the master, before it forks
+    anybody."""
+
+    def __init__(self) -> None:
+        self.path = new_directory() / "host.sock"
+        self.listener = listen(self.path)
+
+    @classmethod
+    def open(cls, settings: Settings) -> BrowserSocket | None:
+        """None where no browser can be used: by the settings, or without Playwright."""
+        return cls() if settings.browser_pages and installed() else None
+
+    def spawn(self, settings: Settings) -> Child:
+        """Forks a keeper. Its memory is not counted: the host limits that of the browser."""
+        wanted = HostSettings.of(settings)
+
+        def main(channel: FromChildLine) -> None:
+            BrowserKeeper(wanted, self.listener, _Master(channel)).run()
+
+        return Child.spawn("browser", main)
+
+    def close(self) -> None:
+        """Removes it."""
+        self.listener.close()
+        shutil.rmtree(self.path.parent, ignore_errors=True)
+
+
+def listen(path: Path) -> socket.socket:
+    """A listening socket that only this user can connect to."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    path.chmod(0o600)
+    listener.listen(BACKLOG)
+    return listener
+
+
+class _Master:
+    """The line of a keeper to its master."""
+
+    def __init__(self, channel: FromChildLine) -> None:
+        self._channel = channel
+        self._channel.send(ServiceReady())
+
+    def fileno(self) -> int:
+        return self._channel.fileno()
+
+    def beat(self) -> None:
+        """Raises ChannelClosed."""
+        self._channel.send(Beat(0, ""))
+
+    def asks_to_end(self) -> bool:
+        """Raises ChannelClosed."""
+        return any(isinstance(message, Retire) for message in self._channel.receive())
+
+
+class _Input:
+    """The line of a keeper that has no master: its standard input."""
+
+    def fileno(self) -> int:
+        return 0
+
+    def beat(self) -> None:
+        pass
+
+    def asks_to_end(self) -> bool:
+        """Raises ChannelClosed."""
+        if not os.read(0, 1024):
+            raise ChannelClosed("end of file")
+        return False
+
+
+class BrowserKeeper:
+    """``run`` is its life: until it is asked to end and no worker needs the host any more, or until
+    its line is closed."""
+
+    def __init__(
+        self, settings: HostSettings, listener: socket.socket, line: _Master | _Input
+    ) -> None:
+        self._settings = settings
+        self._listener = listener
+        self._line = line
+        self._host = 0  # its pid
+        self._life = -1  # the reading end of its pipe
+        self._heard = 0.0  # when it gave a sign of life last (time.monotonic())
+        self._next = 0.0  # when one may be started
+        self._ending = False
+
+    def run(self) -> None:
+        adopt_orphans()  # what a host leaves behind becomes ours
+        try:
+            while not (self._ending and not self._host):
+                self._wait()
+                self._reap()
+                self._check(time.monotonic())
+                self._line.beat()
+        except ChannelClosed:
+            pass  # nobody is left who could use it
+        finally:
+            self._kill()
+
+    def _wait(self) -> None:
+        now = time.monotonic()
+        watched: list[int] = [self._line.fileno()]
+        if self._host:
+            watched.append(self._life)
+        elif now >= self._next:
+            watched.append(self._listener.fileno())
+        readable, _, _ = select.select(watched, [], [], LOOK_EVERY if self._host else AGAIN)
+        if self._line.fileno() in readable and self._line.asks_to_end():
+            self._ending = True
+            if self._host:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._host, signal.SIGTERM)
+        if self._host and self._life in readable:
+            self._heard = time.monotonic()
+            if not os.read(self._life, 1024):
+                self._heard = -SILENT  # it has ended, or is about to
+        if not self._host and self._listener.fileno() in readable and not self._ending:
+            self._start()
+
+    def _start(self) -> None:
+        keeper = os.getpid()
+        self._life, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(self._life)
+            become_child("browser host", keeper, lambda: self._serve(writer))
+        os.close(writer)
+        self._host, self._heard = pid, time.monotonic()
+
+    def _serve(self, writer: int) -> None:
+        # Imported here: it takes time and memory, which nodes without rendered pages save.
+        from crawlframe.fetch.browser.host import run_host
+
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        run_host(self._settings, self._listener, lambda: os.write(writer, b"."))
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self._host:
+                    code = os.waitstatus_to_exitcode(ended[1])
+                    if code:
+                        log.warning("the browser host %d ended (%d)", self._host, code)
+                    self._host = 0
+                    self._kill()
+                    return
+
+    def _check(self, now: float) -> None:
+        if self._host and now - self._heard > SILENT:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._host, signal.SIGKILL)
+
+    def _kill(self) -> None:
+        """Kills what is left of the host, and waits until nothing is."""
+        if self._life >= 0:
+            os.close(self._life)
+            self._life = -1
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                offspring.kill(offspring.of(os.getpid()))
+                os.waitpid(-1, 0)
+        files = Path(self._listener.getsockname()).parent / FILES
+        shutil.rmtree(files, ignore_errors=True)
+        self._host, self._next = 0, time.monotonic() + AGAIN
+
+
+def main(path: str, settings: str) -> None:
+    """Runs a keeper for the process that has started this one."""
+    configure("WARNING", "browser")
+    wanted = msgspec.json.decode(settings, type=HostSettings)
+
+    def keep() -> None:
+        BrowserKeeper(wanted, listen(Path(path)), _Input()).run()
+
+    become_child("browser", os.getppid(), keep)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

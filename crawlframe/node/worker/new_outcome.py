@@ -1,0 +1,14 @@
+"""The outcome of a claimed request, before anything is known of it."""
+
+from __future__ import annotations
+
+from crawlframe.frontier.records import Claimed
+from crawlframe.outcome import Outcome
+from crawlframe.proxies.place import host_in, route_in
+
+
+def outcome_of(claimed: Claimed, version: str) -> Outcome:
+    """``version``: of the code that runs it."""
+    rid, task, place, attempts, deliveries, record, *_ = claimed
+    host, route = host_in(place), route_in(place)
+    return Outcome(rid, task, host, record, attempts, deliveries, version=version, route=route)

@@ -1,0 +1,69 @@
+"""ProxySource: from where a worker gets the proxies of its requests."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from crawlframe.errors import ConfigError
+from crawlframe.frontier.records import BLOCKED, Claimed
+from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.proxies.place import choice_in, is_pool, place_of, route_in
+from crawlframe.proxies.proxy import Proxy, fixed_proxy
+from crawlframe.request import Request
+
+UNKNOWN_PAUSE = 1000  # milliseconds that a request waits whose proxy is not known any more
+UNREADABLE_PAUSE = 30_000  # the same if this node cannot read the credentials of its proxy
+
+
+class ProxySource(ABC):
+    """Use it from one event loop."""
+
+    async def of(self, claimed: Claimed) -> Proxy | None:
+        """The proxy of a claimed request whose place has a route; None if it is not known any
+        more. Raises ConfigError if this node cannot read its credentials."""
+        if claimed.proxy:
+            return await self.find(claimed.proxy)
+        route = route_in(claimed.host)
+        return None if not route or is_pool(choice_in(route)) else fixed_proxy(route)
+
+    async def for_route(self, route: str) -> Proxy | None:
+        """One for a fetch outside of the queue; None if there is none now."""
+        choice = choice_in(route)
+        return await self.any_of(choice) if is_pool(choice) else fixed_proxy(route)
+
+    @abstractmethod
+    async def find(self, proxy: int) -> Proxy | None:
+        """The proxy of the pool with this id."""
+
+    @abstractmethod
+    async def any_of(self, choice: str) -> Proxy | None:
+        """One of the pool that a choice allows, by chance."""
+
+
+async def find_way(source: ProxySource, outcome: Outcome, claimed: Claimed, route: str) -> bool:
+    """Finds the proxy that a claimed request goes through. Returns False if it must not be sent
+    now: it goes to the place of ``route``, if its spider has another one than when it was queued,
+    or waits. The outcome has ended then."""
+    if route != outcome.route:
+        outcome.target, outcome.left = place_of(outcome.host, route), outcome.record
+        outcome.end(Verdict.REDIRECT)
+        return False
+    if not route:
+        return True
+    try:
+        outcome.via = await source.of(claimed)
+    except ConfigError as error:
+        outcome.end(Verdict.DEFER, "proxy", str(error), UNREADABLE_PAUSE)
+        return False
+    if outcome.via is None:
+        outcome.end(Verdict.DEFER, "proxy", f"proxy {claimed.proxy} is gone", UNKNOWN_PAUSE)
+    return outcome.via is not None
+
+
+def retire_session(outcome: Outcome, crawl: TaskCrawl, request: Request) -> None:
+    """After a block, a session that goes through the pool loses its cookies, as it loses its
+    proxy in the frontier."""
+    session = request.options.session
+    if session and outcome.signal[0] == BLOCKED and outcome.via and outcome.via.of_pool:
+        crawl.cookies.forget(session)

@@ -1,0 +1,77 @@
+"""The contract of plug-in downloaders: what one is given to make a transfer, and what it returns.
+
+A package names its own by an entry point of the group ``crawlframe.downloaders``: a class, or a
+function, that is called with the number of transfers that a worker makes at a time, and returns a
+PlugInDownloader. Spiders and requests name it: ``downloader = "name"``.
+`crawlframe.testing.downloader_contract` has tests that each one must pass."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from multidict import CIMultiDict
+
+__all__ = ["PlugInDownloader", "Reply", "Transfer"]
+
+
+class Reply(NamedTuple):
+    """A response, as ``Transfer.receive`` makes it. ``body``: as sent; None if it is too large;
+    empty if it is saved as a file."""
+
+    status: int
+    headers: CIMultiDict[str]
+    body: bytes | None
+    address: str = ""
+
+
+class Transfer(Protocol):
+    """One request to make, and its response to receive. ``headers`` are all that are sent, Cookie
+    included, besides those of the transfer itself (Host, Content-Length, Connection). ``proxy`` is
+    the URL of a proxy, or None. Times are in seconds: ``connect`` to open a connection, including
+    the TLS handshake, and ``stall`` without progress. The time for all of it is watched by the
+    framework, which cancels the fetch. ``where`` is the URL for messages of errors."""
+
+    url: str
+    method: str
+    headers: Sequence[tuple[str, str]]
+    body: bytes | None
+    proxy: str | None
+    connect: float
+    stall: float
+    where: str
+
+    async def addresses(self) -> Sequence[str]:
+        """The IP addresses of the host of ``url`` that may be connected to, at least one. The
+        downloader connects to one of them, and resolves no name itself. Raises DnsError, and
+        PrivateAddress if none of them is allowed."""
+
+    async def receive(
+        self,
+        status: int,
+        headers: Mapping[str, str] | Iterable[tuple[str, str]],
+        chunks: AsyncIterable[bytes],
+        address: str = "",
+    ) -> Reply:
+        """Receives the response, for ``fetch`` to return. ``headers`` may have a name several
+        times. ``chunks`` are the body without its transfer coding, and with its content coding. It
+        is not read to its end if it is larger than allowed. ``address`` is the IP address that it
+        came from, "" if that is not known. Raises FetchError for what must not be received, and
+        what ``chunks`` raises; the downloader then closes the connection."""
+
+
+class PlugInDownloader(Protocol):
+    """Makes transfers, many at a time, in one event loop, that of its first fetch."""
+
+    async def fetch(self, transfer: Transfer) -> Reply:
+        """Makes one transfer: returns what ``transfer.receive`` returns, whatever the status is.
+        Follows no redirects, keeps no cookies, adds no headers, undoes no content coding, retries
+        nothing that may have arrived, uses no proxy of the environment, and verifies certificates.
+        May be cancelled at any moment.
+
+        Raises ConnectError, TlsError, ConnectionLost (also for a body that ends too early),
+        FetchTimeout and BadResponse; whatever else it raises ends the request as the error
+        ``downloader``."""
+
+    async def close(self) -> None:
+        """Closes all connections."""

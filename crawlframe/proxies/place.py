@@ -1,0 +1,55 @@
+"""Place: where a request that goes through proxies waits in the frontier, ``<host>|<route>``. To
+claim it is what a host is; the frontier's ``_proxies.lua`` reads it."""
+
+from __future__ import annotations
+
+from crawlframe.proxies.choice import DIRECT, POOL
+
+MARK = "|"  # no host has it
+SHARED = "all;"
+
+
+def route_of(choice: str, *, shared: bool = False, session: str = "") -> str:
+    """The route of a choice; "" without a proxy. ``shared``: the limits of a host hold over all
+    proxies of the choice together. ``session``: its requests stay with one proxy."""
+    if choice in ("", DIRECT):
+        return ""
+    if not is_pool(choice):
+        return choice
+    return f"{SHARED if shared else ''}{choice}{f'#{session}' if session else ''}"
+
+
+def place_of(host: str, route: str) -> str:
+    """The place of a host with this route: the host itself if that is ""."""
+    return f"{host}{MARK}{route}" if route else host
+
+
+def host_in(place: str) -> str:
+    """The host of a place; of a host, itself."""
+    return place.partition(MARK)[0]
+
+
+def route_in(place: str) -> str:
+    """The route of a place; "" of a host."""
+    return place.partition(MARK)[2]
+
+
+def choice_in(route: str) -> str:
+    """The choice of a route."""
+    return route.removeprefix(SHARED).partition("#")[0]
+
+
+def pair_of(host: str, proxy: int) -> str:
+    """The name of a host and a proxy of the pool: what the frontier keeps of the two together."""
+    return f"{host}{MARK}{proxy}"
+
+
+def limited_at(host: str, route: str, proxy: int) -> str:
+    """The name under which the frontier keeps the limits of a host for a fetch of this route
+    through this proxy of the pool."""
+    return pair_of(host, proxy) if is_pool(route.partition("#")[0]) else place_of(host, route)
+
+
+def is_pool(choice: str) -> bool:
+    """Whether a choice is one of the pool."""
+    return choice == POOL or choice.startswith(f"{POOL}:")

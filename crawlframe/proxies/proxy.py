@@ -1,0 +1,45 @@
+"""Proxy: one proxy as the downloaders use it, with its credentials."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from crawlframe.proxies.choice import ProxyAddress, check_address
+from crawlframe.secret import MASK, Secret
+
+FIXED = 0  # in place of an id: named by a spider, not one of the pool
+
+
+class Proxy(NamedTuple):
+    """``id``: that of the pool, or FIXED. ``username`` and ``password`` are "" without
+    credentials. Its text does not show them."""
+
+    id: int
+    scheme: str  # http, https, socks5 (names are resolved here) or socks5h (there)
+    host: str
+    port: int
+    username: str = ""
+    password: Secret = Secret("")
+
+    @property
+    def url(self) -> str:
+        """Without credentials."""
+        return ProxyAddress(self.scheme, self.host, self.port).url
+
+    @property
+    def of_pool(self) -> bool:
+        """Whether operators have entered it: it may have a private address."""
+        return self.id != FIXED
+
+    @property
+    def resolves(self) -> bool:
+        """Whether the proxy resolves the names of hosts."""
+        return self.scheme != "socks5"
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.id}, {self.url!r}{f', {MASK}' if self.username else ''})"
+
+
+def fixed_proxy(url: str) -> Proxy:
+    """The proxy that a spider names by its URL. Raises ValueError."""
+    return Proxy(FIXED, *check_address(url))

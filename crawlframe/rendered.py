@@ -1,0 +1,59 @@
+"""RenderedResponse: a page as a browser has it, after its scripts and actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from crawlframe.response import Response
+
+
+class Captured(msgspec.Struct, frozen=True):
+    """The JSON answer to a request that a page sent; ``data`` is decoded."""
+
+    url: str
+    status: int
+    data: Any
+
+
+class Rendered(msgspec.Struct):
+    """What the actions of a request brought. ``results``: of each ``evaluate``, in order."""
+
+    captured: list[Captured] = []
+    results: list[Any] = []
+    screenshot: bytes = b""
+    pdf: bytes = b""
+
+
+class RenderedResponse(Response):
+    """``body`` is the DOM as UTF-8; of a document that is no HTML, the body as received.
+
+    ``status`` and ``headers`` are those of the document, without its content coding."""
+
+    rendered = Rendered()
+
+    @property
+    def html(self) -> str:
+        """The DOM as it was when the last action was done."""
+        return self.text
+
+    @property
+    def captured(self) -> list[Captured]:
+        """What ``capture_json`` caught, in the order of arrival."""
+        return self.rendered.captured
+
+    @property
+    def results(self) -> list[Any]:
+        """What each ``evaluate`` returned, in the order of the actions."""
+        return self.rendered.results
+
+    @property
+    def screenshot(self) -> bytes:
+        """The last picture; b"" without one."""
+        return self.rendered.screenshot
+
+    @property
+    def pdf(self) -> bytes:
+        """The page as a PDF file; b"" without the action ``pdf``."""
+        return self.rendered.pdf

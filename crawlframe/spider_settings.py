@@ -1,0 +1,72 @@
+"""SpiderSettings: what the ``settings`` of a spider may say."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from crawlframe.proxies.settings import ProxySettings
+
+
+class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
+    refuse what they do not know."""
+
+    delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
+    min_delay: float = 0.0  # seconds: the least that "auto" chooses
+    concurrency: int = 8  # requests in flight per host, over all nodes
+    ip_concurrency: int = 0  # requests in flight per IP address, over all nodes; 0 = no limit
+    ip_delay: float = 0.0  # seconds between two requests to one IP address, over all nodes
+    depth_limit: int = 0  # links followed from a start page; 0 = no limit
+    page_limit: int = 0  # requests admitted per task; 0 = no limit
+    timeout: float = 30.0  # seconds for one fetch; a redirect is another one
+    retries: int = 2  # further attempts after a failed one
+    retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
+    handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
+    headers: dict[str, str] = {}
+    user_agent: str | None = None
+    downloader: str = "curl"  # or "requests", "browser", or the name of a plug-in
+    # What a browser does not load.
+    browser_block: tuple[Literal["images", "fonts", "media", "trackers"], ...] = (
+        "images", "fonts", "media", "trackers",
+    )  # fmt: skip
+    # Seconds for which a loaded page may go on loading, if the request has no actions.
+    browser_settle: float = 2.0
+    max_body: int = 32 << 20  # bytes, also after decompression
+    max_redirects: int = 10
+    max_file: int = 1 << 30  # bytes of a saved file, as sent and after decompression
+    file_timeout: float = 3600.0  # seconds for one fetch whose body is saved
+    cookies: bool = True
+    robots: bool = True  # obey the robots.txt of each host
+    # What the pages are for: those that deny it end before the callback.
+    purpose: Literal["search", "ai-input", "ai-train"] | None = None
+    obey_nofollow: bool = False  # do not follow what a page marks as nofollow
+    obey_noindex: bool = False  # do not store items of pages that say noindex
+    # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
+    failed_share: float | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in (
+            "min_delay",
+            "browser_settle",
+            "ip_concurrency",
+            "ip_delay",
+            "retries",
+            "max_redirects",
+        ):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative")
+        if self.delay != "auto":
+            if self.delay < 0:
+                raise ValueError("delay must not be negative")
+            if self.min_delay:
+                raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
+        for name in ("concurrency", "timeout", "max_body", "max_file", "file_timeout"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be more than 0")
+        if self.purpose and not self.robots:
+            raise ValueError("purpose needs robots, because robots.txt says what pages are for")
+        if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
+            raise ValueError("failed_share must be from 0 to 1")

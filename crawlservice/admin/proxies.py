@@ -1,0 +1,200 @@
+"""The pool of proxies in the admin, and the lists that it is filled from. Credentials are entered
+and never shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
+
+from crawlframe.secret import MASK
+from crawlservice.accounts.journal import by, record
+from crawlservice.admin.journaled import Journaled
+from crawlservice.admin.lookups import DeclaredLookups
+from crawlservice.models import Proxy, ProxySource
+from crawlservice.proxies.entry import BadProxy, Entry, check_fields, read_entry
+from crawlservice.proxies.sources import BadSource, check_place
+from crawlservice.security.sealing import seal, unseal
+
+
+class ProxyForm(forms.ModelForm):
+    """The login is entered, and again when it would be sent to another server."""
+
+    login = forms.CharField(
+        label=_("User and password"),
+        required=False,
+        strip=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+    )
+
+    class Meta:
+        model = Proxy
+        fields = ("url", "tier", "tags", "country", "max_concurrency", "enabled")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._entry: Entry | None = None
+        self._has = bool(self.instance.sealed_login)
+        self.fields["login"].help_text = (
+            _("Stored encrypted; empty: unchanged.") if self._has else _("such as user:password")
+        )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if self.errors:
+            return cleaned
+        login = cleaned.get("login", "")
+        if login == MASK:
+            self.add_error("login", _("This is a mask. Enter the user and the password."))
+            return cleaned
+        if not login and self._has:
+            if cleaned["url"] != self.initial.get("url"):
+                text = _("Enter it again: this change would send it to another server.")
+                self.add_error("login", text)
+                return cleaned
+            login = unseal(self.instance.sealed_login)
+        user, _colon, password = login.partition(":")
+        try:
+            plain = read_entry(cleaned["url"])
+            if plain.user:
+                raise BadProxy("url", str(_("enter the credentials in the other field")))
+            fields = check_fields(
+                cleaned["tier"],
+                cleaned["tags"].split(),
+                cleaned["country"],
+                cleaned["max_concurrency"],
+            )
+        except BadProxy as error:
+            self.add_error(error.field if error.field in self.fields else None, str(error))
+            return cleaned
+        self._entry = Entry(plain.url, user, password, **fields)
+        if Proxy.objects.filter(key=self._entry.key).exclude(pk=self.instance.pk).exists():
+            self.add_error("url", _("It is in the pool already."))
+        tags = " ".join(fields["tags"])
+        return cleaned | {"url": plain.url, "tags": tags, "country": fields["country"]}
+
+    def save(self, commit: bool = True) -> Proxy:
+        assert self._entry is not None
+        row: Proxy = self.instance
+        row.key = self._entry.key
+        if self.cleaned_data.get("login") or not row.pk:
+            row.sealed_login = self._entry.sealed_login
+        if {"url", "login"} & {*self.changed_data}:
+            row.state, row.check_at = Proxy.State.NEW, None
+        saved: Proxy = super().save(commit)
+        return saved
+
+
+@admin.register(Proxy)
+class ProxyAdmin(Journaled, DeclaredLookups):
+    form = ProxyForm
+    list_display = (
+        "url", "has_login", "tier", "tags", "country", "max_concurrency", "enabled", "state",
+        "latency_ms", "checked_at", "problem",
+    )  # fmt: skip
+    list_filter = ("state", "enabled", "tier", "country")
+    list_per_page = 100
+    search_fields = ("url", "tags", "source__name")
+    fields = (
+        "url", "login", "tier", "tags", "country", "max_concurrency", "enabled", "source", "state",
+        "latency_ms", "failures", "checked_at", "check_at", "problem", "changed_at",
+    )  # fmt: skip
+    readonly_fields = fields[7:]
+    actions = ("check_again", "enable", "disable")
+
+    @admin.display(description=_("login"), boolean=True)
+    def has_login(self, row: Proxy) -> bool:
+        return bool(row.sealed_login)
+
+    @admin.action(description=_("Check again before it is used"), permissions=["change"])
+    def check_again(self, request: HttpRequest, queryset: QuerySet[Proxy]) -> None:
+        self._apply(request, queryset, "check", state=Proxy.State.NEW, check_at=None)
+
+    @admin.action(description=_("Enable"), permissions=["change"])
+    def enable(self, request: HttpRequest, queryset: QuerySet[Proxy]) -> None:
+        self._apply(request, queryset, "change", enabled=True)
+
+    @admin.action(description=_("Disable"), permissions=["change"])
+    def disable(self, request: HttpRequest, queryset: QuerySet[Proxy]) -> None:
+        self._apply(request, queryset, "change", enabled=False)
+
+    def _apply(
+        self, request: HttpRequest, queryset: QuerySet[Proxy], verb: str, **fields: Any
+    ) -> None:
+        number = queryset.update(**fields)
+        shown: dict[str, Any] = {name: str(value) for name, value in fields.items()}
+        record(f"{verb} proxies", **by(request), number=number, **shown)
+        text = ngettext("%(number)d proxy changed.", "%(number)d proxies changed.", number)
+        messages.success(request, text % {"number": number})
+
+
+class SourceForm(forms.ModelForm):
+    """The address of a list may have a key, so it is entered and never shown."""
+
+    place = forms.CharField(
+        label=_("URL or path"),
+        required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
+    )
+
+    class Meta:
+        model = ProxySource
+        fields = ("name", "every", "tier", "tags", "country", "max_concurrency", "enabled")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        has = bool(self.instance.sealed_place)
+        self.fields["place"].required = not has
+        self.fields["place"].help_text = (
+            _("Stored encrypted; empty: unchanged.")
+            if has
+            else _("of a text with one proxy in each line; a path must be absolute")
+        )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if self.errors:
+            return cleaned
+        try:
+            if cleaned["place"]:
+                check_place(cleaned["place"])
+            fields = check_fields(
+                cleaned["tier"],
+                cleaned["tags"].split(),
+                cleaned["country"],
+                cleaned["max_concurrency"],
+            )
+        except BadSource as error:
+            self.add_error("place", str(error))
+            return cleaned
+        except BadProxy as error:
+            self.add_error(error.field if error.field in self.fields else None, str(error))
+            return cleaned
+        if cleaned["every"] < 10:
+            self.add_error("every", _("It must be at least 10 seconds."))
+        return cleaned | {"tags": " ".join(fields["tags"]), "country": fields["country"]}
+
+    def save(self, commit: bool = True) -> ProxySource:
+        if self.cleaned_data["place"]:
+            self.instance.sealed_place = seal(self.cleaned_data["place"])
+        self.instance.next_at = None  # it is read at once
+        row: ProxySource = super().save(commit)
+        return row
+
+
+@admin.register(ProxySource)
+class ProxySourceAdmin(Journaled, DeclaredLookups):
+    form = SourceForm
+    list_display = ("name", "every", "tier", "tags", "enabled", "found", "read_at", "problem")
+    fields = (
+        "name", "place", "every", "tier", "tags", "country", "max_concurrency", "enabled", "found",
+        "read_at", "next_at", "problem",
+    )  # fmt: skip
+    readonly_fields = fields[8:]
+    search_fields = ("name",)

@@ -1,0 +1,66 @@
+"""Rows of saved files, written in the transactions of the pages that save them.
+
+A page may only be stored while its files can be read. Each transaction locks the rows of its files
+and then looks for them in the store; whoever deletes a file locks its row before
+(crawlservice/files/pruning.py). So either the page finds the file gone, or its row is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from django.db.models.functions import Now
+
+from crawlframe.errors import StoreError
+from crawlframe.files.saved_file import SavedFile
+from crawlframe.items import clean_text
+from crawlframe.ledger import FilesGone, LedgerAway
+from crawlframe.outcome import Outcome
+from crawlservice.files.store import store
+from crawlservice.models import MEDIA_TYPE, PageFile, StoredFile
+
+
+def add(outcomes: Iterable[Outcome]) -> None:
+    """Writes the files of these pages. Raises FilesGone if one was pruned, LedgerAway if the store
+    does not answer, and django.db.Error."""
+    saved = {(o.rid, file.sha256): (o, file) for o in outcomes for file in reversed(o.files)}
+    if not saved:
+        return
+    first: dict[str, tuple[Outcome, SavedFile]] = {}
+    for (_, sha256), pair in saved.items():
+        first.setdefault(sha256, pair)
+    StoredFile.objects.bulk_create(
+        # Sorted, so that two transactions cannot wait for each other.
+        [_stored(*first[sha256]) for sha256 in sorted(first)],
+        update_conflicts=True,
+        update_fields=["saved_at"],
+        unique_fields=["sha256"],
+    )
+    for sha256, (_, file) in first.items():
+        if _size(sha256) != file.size:
+            raise FilesGone(f"{file.url}: its file {file.path} was pruned before it was recorded")
+    PageFile.objects.bulk_create(
+        [
+            PageFile(task_id=o.task, rid=UUID(bytes=o.rid), file_id=sha256, url=clean_text(f.url))
+            for (_, sha256), (o, f) in saved.items()
+        ],
+        ignore_conflicts=True,  # of an error that runs again, whose inline fetches are named here
+    )
+
+
+def _stored(outcome: Outcome, file: SavedFile) -> StoredFile:
+    return StoredFile(
+        sha256=file.sha256,
+        size=file.size,
+        media_type=clean_text(file.media_type)[:MEDIA_TYPE],
+        task=outcome.task,
+        page=UUID(bytes=outcome.rid),
+        saved_at=Now(),
+    )
+
+
+def _size(sha256: str) -> int | None:
+    try:
+        return store().size(sha256)
+    except StoreError as error:
+        raise LedgerAway(str(error)) from None

@@ -1,0 +1,103 @@
+"""files: checks the file store, and deletes what nothing names."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.db.models import Count, Sum
+from django.template.defaultfilters import filesizeformat
+
+from crawlframe.files.spool import Spool
+from crawlservice.accounts.journal import record
+from crawlservice.cli.command import Command as ServiceCommand
+from crawlservice.files import check, pruning
+from crawlservice.files.pruning import Extent
+from crawlservice.files.store import store
+from crawlservice.models import StoredFile
+
+HOURS = 24.0  # for which a file is kept that nothing names
+
+
+class Command(ServiceCommand):
+    help = "Checks the file store, or deletes files that no page names. Nodes may keep running."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parts = parser.add_subparsers(dest="part", required=True)
+        told = "whether all files that pages name are in the store; exits with 1 if not"
+        part = parts.add_parser("check", help=told, description=told)
+        part.add_argument("--contents", action="store_true", help="read and hash all of them")
+        told = "delete files that no page names"
+        part = parts.add_parser("prune", help=told, description=told)
+        part.add_argument(
+            "--older-than", type=_hours, default=HOURS, metavar="HOURS",
+            help=f"only what was saved that long ago (default {HOURS:g})",
+        )  # fmt: skip
+        part.add_argument(
+            "--dry-run", action="store_true", help="only show how much would be deleted"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["part"] == "check":
+            self._check(options["contents"])
+        else:
+            self._prune(timedelta(hours=options["older_than"]), options["dry_run"])
+
+    def _check(self, contents: bool) -> None:
+        found = 0
+        for problem in check.problems(contents=contents):
+            found += 1
+            self.stdout.write(problem)
+        rows = StoredFile.objects.aggregate(files=Count("pk"), size=Sum("size", default=0))
+        self.stdout.write(f"{_text(Extent(**rows))} in {store().address}")
+        left = _extent(pruning.unknown(timedelta()))
+        if left.files:
+            self.stdout.write(f"besides, {_text(left)} that the database does not know")
+        if found:
+            raise CommandError(f"{found} files are missing or damaged")
+
+    def _prune(self, age: timedelta, dry_run: bool) -> None:
+        if dry_run:
+            rows = pruning.unused(age).order_by()
+            sizes = rows.aggregate(files=Count("pk"), size=Sum("size", default=0))
+            much = Extent(**sizes) + _extent(pruning.unknown(age))
+            self.stdout.write(f"{_text(much)} would be deleted from {store().address}")
+            return
+        pruning.forget_removed_tasks()
+        gone = Extent()
+        try:
+            while (some := pruning.prune_unused(age)).files:
+                gone += some
+            gone += pruning.prune_unknown(pruning.unknown(age))
+            swept = Spool(store().spool).sweep()
+        finally:
+            if gone.files:
+                record("prune_files", command=True, files=gone.files, bytes=gone.size)
+            self.stdout.write(f"deleted: {_text(gone)}, from {store().address}")
+        if swept:
+            node = settings.CRAWLFRAME.node
+            self.stdout.write(f"and {swept} that were left in the spool of {node}")
+
+
+def _extent(files: Any) -> Extent:
+    much = Extent()
+    for file in files:
+        much += Extent(1, file.size)
+    return much
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = -1.0
+    if not 0 <= hours <= 876_000:
+        raise ArgumentTypeError(f"{text!r} must be a number of hours, 0 or more")
+    return hours
+
+
+def _text(much: Extent) -> str:
+    return f"{much.files:,} files, {filesizeformat(much.size)}".replace("\xa0", " ")

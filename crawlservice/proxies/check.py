@@ -1,0 +1,120 @@
+"""Check: whether a proxy can be used, by the page that CRAWLFRAME_PROXY_ECHO names; without that,
+only whether a connection to it can be made."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import NamedTuple
+
+from django.db.models import F, Q, QuerySet
+
+from crawlframe.conf import Settings
+from crawlframe.errors import BadRequest, ConfigError, FetchError
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.proxies.proxy import Proxy as Usable
+from crawlframe.request import Request
+from crawlframe.spider_settings import SpiderSettings
+from crawlservice.connections import clock
+from crawlservice.models import Proxy
+from crawlservice.proxies.pool import usable
+
+TIMEOUT = 15.0  # seconds
+AT_A_TIME = 20
+SETTLED = timedelta(hours=1)  # after which earlier failures do not count any more
+FIRST_PAUSE, LONGEST_PAUSE = 15.0, 3600.0  # seconds between two checks of one that fails
+
+
+class Checked(NamedTuple):
+    """``problem``: "" if it works."""
+
+    problem: str
+    seconds: float
+
+
+def waiting() -> QuerySet[Proxy]:
+    """Proxies that are new or out."""
+    return Proxy.objects.filter(enabled=True).exclude(state=Proxy.State.WORKING)
+
+
+def due() -> list[Proxy]:
+    """Those of them whose time for a check has come; some of these."""
+    rows = waiting().filter(Q(check_at__isnull=True) | Q(check_at__lte=clock.now()))
+    return [*rows.order_by(F("check_at").asc(nulls_first=True), "pk")[:AT_A_TIME]]
+
+
+def check_all(settings: Settings, rows: list[Proxy]) -> dict[int, Checked]:
+    """Checks proxies at the same time, and writes the results. Raises django.db.Error."""
+    found = asyncio.run(_check_all(settings, rows))
+    for row in rows:
+        settle(row, found[row.pk])
+    return found
+
+
+def take_out(row: Proxy) -> None:
+    """A proxy that requests could not use. One that came back a short time ago is checked later
+    than then: the check may not show what is wrong with it."""
+    now = clock.now()
+    if row.checked_at is None or now - row.checked_at > SETTLED:
+        row.failures = 0
+    row.failures += 1
+    row.state, row.problem = Proxy.State.FAILED, "three requests in a row could not use it"
+    row.check_at = now + _pause(row.failures)
+    row.save(update_fields=("state", "failures", "problem", "check_at"))
+
+
+def _pause(failures: int) -> timedelta:
+    pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(20, failures - 1))
+    return timedelta(seconds=pause)
+
+
+def settle(row: Proxy, checked: Checked) -> None:
+    """Writes the result of a check. One that works is used again; one that does not is checked
+    again after a pause that grows. A proxy that works stays in use: only requests take it out."""
+    now = clock.now()
+    row.checked_at, row.problem = now, checked.problem[:500]
+    if not checked.problem:
+        row.latency_ms = round(1000 * checked.seconds)
+        row.check_at = None
+        if row.state != Proxy.State.WORKING:
+            row.state, row.life = Proxy.State.WORKING, row.life + 1
+    elif row.state != Proxy.State.WORKING:
+        row.state, row.failures = Proxy.State.FAILED, row.failures + 1
+        row.check_at = now + _pause(row.failures)
+    fields = ("checked_at", "problem", "latency_ms", "failures", "check_at", "state", "life")
+    row.save(update_fields=fields)
+
+
+async def _check_all(settings: Settings, rows: list[Proxy]) -> dict[int, Checked]:
+    downloader = Downloader(settings)
+    try:
+        checks = (_check(settings, downloader, row) for row in rows)
+        results = await asyncio.gather(*checks)
+    finally:
+        await downloader.close()
+    return {row.pk: result for row, result in zip(rows, results, strict=True)}
+
+
+async def _check(settings: Settings, downloader: Downloader, row: Proxy) -> Checked:
+    began = time.monotonic()
+    try:
+        proxy = usable(row.pk, row.url, row.sealed_login)
+        async with asyncio.timeout(TIMEOUT):
+            problem = await _problem_of(settings, downloader, proxy)
+    except TimeoutError:
+        problem = f"no answer within {TIMEOUT:g} s"
+    except (FetchError, BadRequest, ConfigError, OSError) as error:
+        problem = str(error) or type(error).__name__
+    return Checked(" ".join(problem.split()), time.monotonic() - began)
+
+
+async def _problem_of(settings: Settings, downloader: Downloader, proxy: Usable) -> str:
+    if settings.proxy_echo:
+        own = SpiderSettings(timeout=TIMEOUT, cookies=False, max_body=1 << 20)
+        request = Request(settings.proxy_echo)
+        response = await downloader.fetch(request, own, proxy=proxy)
+        return "" if response.ok else f"{settings.proxy_echo} answered {response.status}"
+    _, writer = await asyncio.open_connection(proxy.host, proxy.port)
+    writer.close()
+    return ""

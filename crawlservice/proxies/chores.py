@@ -1,0 +1,58 @@
+"""Chores: what the leading steward does for the pool in each round."""
+
+from __future__ import annotations
+
+import time
+
+from django.db import DatabaseError, connection
+
+from crawlframe.conf import Settings
+from crawlframe.frontier import Frontier
+from crawlservice.models import Proxy
+from crawlservice.proxies import check, sources
+from crawlservice.proxies.pool import publish
+from crawlservice.webhooks.sender_thread import SenderThread
+
+PAUSE = 1.0  # seconds between two looks for what is due
+
+
+class ProxyChecks(SenderThread):
+    """Checks proxies and reads the lists, apart from the chores, which must not wait for them."""
+
+    sends = "proxy checks"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def _work(self) -> None:
+        while self._wanted:
+            try:
+                sources.read_due(self._settings)
+                if rows := check.due():
+                    check.check_all(self._settings, rows)
+                    continue
+            except DatabaseError:
+                connection.close()
+            time.sleep(PAUSE)
+
+
+class ProxyChores:
+    """Those of one steward."""
+
+    def __init__(self, settings: Settings, frontier: Frontier) -> None:
+        self._frontier = frontier
+        self._checks = ProxyChecks(settings)
+
+    def tick(self) -> None:
+        """Notes which proxies have failed, publishes the pool, and lets the others be checked.
+        Raises django.db.Error, FrontierError and redis.RedisError."""
+        if out := self._frontier.proxies.out():
+            for row in Proxy.objects.filter(pk__in=out, state=Proxy.State.WORKING):
+                check.take_out(row)
+        publish(self._frontier)
+        if sources.any_due() or check.waiting().exists():
+            self._checks.keep_going()
+
+    def stop(self) -> None:
+        self._checks.stop()

@@ -1,0 +1,27 @@
+"""The pool for a command that fetches single pages."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from django.db import DatabaseError
+
+from crawlframe.proxies.choice import matches
+from crawlframe.proxies.proxy import Proxy
+from crawlservice.proxies.pool import StoredProxies
+
+
+def pool_here() -> Callable[[str], Proxy | None]:
+    """A function that returns one of the proxies that a choice allows, by chance; None if the pool
+    has none, or if the database cannot be read. Raises SealError."""
+    try:
+        known = StoredProxies().read()
+    except DatabaseError:
+        known = []
+
+    def pick(choice: str) -> Proxy | None:
+        fits = [one.proxy for one in known if matches(choice, one.tier, one.country, one.tags)]
+        return random.choice(fits) if fits else None
+
+    return pick

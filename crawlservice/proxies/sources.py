@@ -1,0 +1,117 @@
+"""Sources: lists of proxies, files or pages, that the leading steward reads again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+from django.db import transaction
+from django.db.models import Q
+
+from crawlframe.conf import Settings
+from crawlframe.errors import BadRequest, ConfigError, CrawlframeError, FetchError
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.request import Request
+from crawlframe.spider_settings import SpiderSettings
+from crawlservice.connections import clock
+from crawlservice.models import Proxy, ProxySource
+from crawlservice.proxies.entry import Entry, read_lines, store
+from crawlservice.security.sealing import unseal
+
+LARGEST = 16 << 20  # bytes of a list
+RETRY = 60.0  # seconds until a list is read again that could not be, if it is not due before
+LEAST_EVERY = 10  # seconds
+
+
+class BadSource(CrawlframeError):
+    """A list of proxies cannot be read."""
+
+
+def check_place(place: str) -> str:
+    """The URL of a page, or the path of a file. Raises BadSource."""
+    if "://" in place:
+        if not place.startswith(("http://", "https://")):
+            raise BadSource("a list of proxies is an http(s) URL, or the path of a file")
+        try:
+            Request(place)
+        except BadRequest:
+            raise BadSource("the URL of the list is wrong") from None
+    elif not Path(place).is_absolute():
+        raise BadSource("the path of a list must be absolute: any node may read it")
+    return place
+
+
+def _due() -> Q:
+    return Q(enabled=True) & (Q(next_at__isnull=True) | Q(next_at__lte=clock.now()))
+
+
+def any_due() -> bool:
+    """Whether a list is to be read."""
+    return ProxySource.objects.filter(_due()).exists()
+
+
+def read_due(settings: Settings) -> None:
+    """Reads the lists whose time has come. Raises django.db.Error."""
+    for source in ProxySource.objects.filter(_due()):
+        refresh(source, settings)
+
+
+def refresh(source: ProxySource, settings: Settings) -> None:
+    """Makes the proxies of a list those that it has now; if it cannot be read, or has none, they
+    stay. Raises django.db.Error."""
+    now = clock.now()
+    try:
+        entries, problems = _entries(source, settings)
+        if not entries:
+            raise BadSource(problems[0] if problems else "the list is empty")
+    except (BadSource, FetchError, ConfigError, OSError) as error:
+        source.problem = " ".join(str(error).split())[:500] or type(error).__name__
+        source.next_at = now + timedelta(seconds=min(RETRY, source.every))
+        source.save(update_fields=("problem", "next_at"))
+        return
+    with transaction.atomic():
+        store(entries, source)
+        keys = {entry.key for entry in entries}
+        gone = [
+            pk
+            for pk, key in Proxy.objects.filter(source=source).values_list("pk", "key")
+            if key not in keys
+        ]
+        Proxy.objects.filter(pk__in=gone).delete()
+        source.found, source.read_at = len(entries), now
+        source.problem = problems[0][:500] if problems else ""
+        source.next_at = now + timedelta(seconds=max(LEAST_EVERY, source.every))
+        source.save(update_fields=("found", "read_at", "problem", "next_at"))
+
+
+def _entries(source: ProxySource, settings: Settings) -> tuple[list[Entry], list[str]]:
+    place = unseal(source.sealed_place)
+    text = asyncio.run(_fetch(place, settings)) if "://" in place else _read(Path(place))
+    return read_lines(
+        text.splitlines(),
+        tier=source.tier,
+        tags=source.tags.split(),
+        country=source.country,
+        most=source.max_concurrency,
+    )
+
+
+def _read(path: Path) -> str:
+    if path.stat().st_size > LARGEST:
+        raise BadSource(f"the list has more than {LARGEST >> 20} MiB")
+    return path.read_text(errors="replace")
+
+
+async def _fetch(url: str, settings: Settings) -> str:
+    downloader = Downloader(settings)
+    own = SpiderSettings(timeout=60, cookies=False, max_body=LARGEST)
+    try:
+        response = await downloader.fetch(Request(url), own)
+    except FetchError as error:  # its text may have the key that the URL has
+        raise BadSource(f"the list could not be fetched: {error.reason}") from None
+    finally:
+        await downloader.close()
+    if not response.ok:
+        raise BadSource(f"the list's server answered {response.status}")
+    return response.text

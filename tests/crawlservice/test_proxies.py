@@ -1,0 +1,356 @@
+"""The pool of proxies: entered, sealed, checked, published, and given to workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import transaction
+from django.test import Client
+
+from benchmarks.lab.proxies import ProxyServer, running
+from crawlframe.conf import Settings
+from crawlframe.frontier import Frontier
+from crawlframe.proxies.place import pair_of
+from crawlframe.secret import MASK, Secret
+from crawlservice.cli.resealing import reseal_all
+from crawlservice.connections import clock
+from crawlservice.ledger.store import DjangoLedger
+from crawlservice.models import Action, Proxy, ProxySource
+from crawlservice.proxies import check, sources
+from crawlservice.proxies.chores import ProxyChores
+from crawlservice.proxies.entry import BadProxy, read_entry, read_lines, store
+from crawlservice.proxies.pool import pooled, publish
+from crawlservice.security.sealing import seal, unseal
+from tests.crawlservice.programs import person, program
+
+SECRET = "MARKED:s3 cret"
+USER = "MARKED-account"
+LINE = f"http://{USER}:MARKED%3As3%20cret@Proxy.Example:3128"
+URL = "http://proxy.example:3128"
+LIST = "/admin/crawlservice/proxy/"
+SETTINGS = Settings()
+
+
+def run(*arguments: str, **options: Any) -> str:
+    out = StringIO()
+    call_command("proxies", *arguments, stdout=out, stderr=out, **options)
+    return out.getvalue()
+
+
+def add(*lines: str, working: bool = True, **fields: Any) -> list[Proxy]:
+    entries, problems = read_lines(lines, **fields)
+    assert problems == []
+    store(entries)
+    if working:
+        Proxy.objects.update(state=Proxy.State.WORKING)
+    return [*Proxy.objects.order_by("pk")]
+
+
+# -- entry -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "user", "password"),
+    [
+        (LINE, URL, USER, SECRET),
+        ("proxy.example:3128", URL, "", ""),
+        ("proxy.example:3128:ann:secret", URL, "ann", "secret"),
+        ("socks5://u:p@1.2.3.4:1080", "socks5://1.2.3.4:1080", "u", "p"),
+        ("https://[::1]:443", "https://[::1]:443", "", ""),
+    ],
+)
+def test_spellings(text: str, url: str, user: str, password: str) -> None:
+    entry = read_entry(text)
+    assert (entry.url, entry.user, entry.password) == (url, user, password)
+
+
+@pytest.mark.parametrize(
+    "text", ["ftp://a:1", "a", "a:1:MARKED:a:b", "http://a:99999", "http://u:MARKED@a", "x y:1"]
+)
+def test_what_is_no_proxy_is_named_without_its_credentials(text: str) -> None:
+    with pytest.raises(BadProxy) as caught:
+        read_entry(text)
+    assert "MARKED" not in str(caught.value)
+
+
+def test_lists_have_comments_and_name_wrong_lines() -> None:
+    entries, problems = read_lines(["# mine", "", "a.example:1  # old", "nothing", "a.example:1"])
+    assert [entry.url for entry in entries] == ["http://a.example:1"]
+    assert len(problems) == 1
+    assert problems[0].startswith("line 4: ")
+
+
+# -- database --------------------------------------------------------------------------------------
+
+
+def test_credentials_are_sealed_and_reach_workers(service: Frontier) -> None:
+    (row,) = add(LINE, tags=["eu"], tier=2, country="de")
+    shown = repr([*Proxy.objects.values()])
+    assert "MARKED" not in shown
+    (found,) = DjangoLedger().proxies()
+    assert (found.tier, found.country, found.tags) == (2, "DE", ("eu",))
+    assert found.proxy.url == URL
+    assert (found.proxy.username, found.proxy.password) == (USER, Secret(SECRET))
+    assert "MARKED" not in repr(found)
+    assert found.proxy.id == row.pk
+
+
+def test_two_users_of_one_server_are_two_proxies(service: Frontier) -> None:
+    add("http://a:1@h.example:1", "http://b:1@h.example:1")
+    add("http://a:2@h.example:1")
+    assert Proxy.objects.count() == 2
+    assert {one.proxy.password for one in DjangoLedger().proxies()} == {Secret("1"), Secret("2")}
+
+
+def test_only_those_that_work_are_used(service: Frontier) -> None:
+    rows = add("a.example:1", "b.example:1", "c.example:1", "d.example:1")
+    Proxy.objects.filter(pk=rows[1].pk).update(enabled=False)
+    Proxy.objects.filter(pk=rows[2].pk).update(state=Proxy.State.FAILED)
+    Proxy.objects.filter(pk=rows[3].pk).update(state=Proxy.State.NEW)
+    assert [one.id for one in pooled()] == [rows[0].pk]
+
+
+def test_resealing_knows_them(service: Frontier, settings_with: Callable[..., None]) -> None:
+    settings_with(SECRET_KEY="a" * 50)
+    (row,) = add(LINE)
+    ProxySource.objects.create(name="bought", sealed_place=seal("https://a.example/?key=1"))
+    settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=["a" * 50])
+    with transaction.atomic():
+        done, failed = reseal_all()
+    assert (done["proxies"], done["proxy lists"], failed) == (1, 1, [])
+    settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=[])
+    row.refresh_from_db()
+    assert unseal(row.sealed_login) == f"{USER}:{SECRET}"
+
+
+# -- checks and publication ------------------------------------------------------------------------
+
+
+def test_a_project_without_proxies_writes_nothing(service: Frontier) -> None:
+    publish(service)
+    assert service.proxies.versions() == [""]
+
+
+def test_changes_are_published_and_so_is_what_was_lost(service: Frontier) -> None:
+    (row,) = add("a.example:1")
+    publish(service)
+    (first,) = service.proxies.versions()
+    assert first
+    publish(service)
+    assert service.proxies.versions() == [first]
+    service.store.redis.delete(service.store.keys[0]("POOL_VERSION"))
+    publish(service)
+    assert service.proxies.versions() == [first]
+    row.delete()
+    publish(service)
+    assert service.proxies.versions() != [first]
+    assert service.store.redis.hlen(service.store.keys[0]("POOL")) == 0
+
+
+def test_one_that_is_out_is_checked_after_growing_pauses(service: Frontier) -> None:
+    (row,) = add("127.0.0.1:1")
+    publish(service)
+    service.store.redis.sadd(service.store.keys[0]("OUT"), row.pk)
+    ProxyChores(SETTINGS, service).tick()
+    row.refresh_from_db()
+    assert row.state == Proxy.State.FAILED
+    pauses = []
+    for _ in range(3):
+        check.settle(row, check.Checked("refused", 1))
+        assert row.check_at is not None
+        pauses.append(round((row.check_at - clock.now()) / timedelta(seconds=1)))
+    assert pauses == [30, 60, 120]
+    life = row.life
+    check.settle(row, check.Checked("", 0.25))
+    assert (row.state, row.life, row.latency_ms) == (Proxy.State.WORKING, life + 1, 250)
+    check.take_out(row)  # it fails again at once
+    assert row.check_at is not None
+    assert row.check_at - clock.now() > timedelta(seconds=100)
+    publish(service)
+    assert service.proxies.out() == set()
+
+
+def test_a_failed_check_does_not_take_one_out_that_works(service: Frontier) -> None:
+    (row,) = add("a.example:1")
+    check.settle(row, check.Checked("slow", 1))
+    assert row.state == Proxy.State.WORKING
+    assert row.problem == "slow"
+
+
+def test_checks_reach_real_proxies(service: Frontier) -> None:
+    alive = ProxyServer(login=f"{USER}:{SECRET}")
+    with running(alive):
+        add(alive.line.replace(SECRET, "MARKED%3As3%20cret"), "127.0.0.1:1", working=False)
+        found = check.check_all(SETTINGS, check.due())
+    assert sorted(bool(one.problem) for one in found.values()) == [False, True]
+    assert {row.url: row.state for row in Proxy.objects.all()} == {
+        alive.url: Proxy.State.WORKING,
+        "http://127.0.0.1:1": Proxy.State.FAILED,
+    }
+    assert "MARKED" not in repr([*Proxy.objects.values_list("problem")])
+
+
+# -- lists -----------------------------------------------------------------------------------------
+
+
+def test_a_list_makes_its_proxies_those_that_it_has(service: Frontier, tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(f"{LINE}\nb.example:1\n")
+    source = ProxySource.objects.create(name="l", sealed_place=seal(str(path)), tags="eu", tier=1)
+    add("own.example:1")
+    assert sources.any_due()
+    sources.read_due(SETTINGS)
+    assert not sources.any_due()
+    source.refresh_from_db()
+    assert (source.found, source.problem) == (2, "")
+    kept = Proxy.objects.get(url="http://b.example:1")
+    path.write_text("b.example:1\nc.example:1\n")
+    sources.refresh(source, SETTINGS)
+    assert {row.url for row in Proxy.objects.all()} == {
+        "http://own.example:1", "http://b.example:1", "http://c.example:1",
+    }  # fmt: skip
+    assert Proxy.objects.get(url="http://b.example:1").pk == kept.pk
+    assert {row.tags for row in source.proxies.all()} == {"eu"}
+    path.write_text("")
+    sources.refresh(source, SETTINGS)
+    assert source.proxies.count() == 2  # an empty list is taken for a mistake
+    assert "empty" in source.problem
+    path.unlink()
+    sources.refresh(source, SETTINGS)
+    assert source.problem
+
+
+@pytest.mark.parametrize("place", ["relative.txt", "ftp://a.example/x", "http://"])
+def test_places_that_no_list_has(place: str) -> None:
+    with pytest.raises(sources.BadSource):
+        sources.check_place(place)
+
+
+# -- command ---------------------------------------------------------------------------------------
+
+
+def test_the_command(service: Frontier, tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(f"{LINE}\nsocks5://127.0.0.1:1\n")
+    out = run("import", str(path), "--tag", "eu", "--tier", "1", "--max-concurrency", "4")
+    assert out.startswith("2 new proxies, 0 were known")
+    assert run("import", str(path)).startswith("0 new proxies, 2 were known")
+    shown = run("list")
+    assert URL in shown
+    assert "MARKED" not in shown + out
+    assert "0 of 1 work" in run("check", "socks5://127.0.0.1:1")
+    row = Proxy.objects.get(url=URL)
+    pair = service.store.keys[0]("HOST", pair_of("shop.example", row.pk))
+    until = round(1000 * (clock.now().timestamp() + 60))
+    service.store.redis.hset(pair, mapping={"a": 2, "r": until, "why": "blocked"})
+    at_host = run("list", "--host", "shop.example")
+    assert "blocked" in at_host
+    assert URL in at_host
+    assert "socks5" not in at_host
+    path.write_text("nothing\n")
+    with pytest.raises(CommandError, match="nothing was imported: 1 lines are wrong"):
+        run("import", str(path))
+    with pytest.raises(CommandError, match="tier is 999"):
+        run("import", str(path), "--tier", "999")
+    with pytest.raises(CommandError, match="cannot be read"):
+        run("import", str(tmp_path / "missing"))
+    assert run("delete", URL).startswith("1 deleted")
+    with pytest.raises(CommandError, match="no such proxy"):
+        run("delete", URL)
+    with pytest.raises(CommandError, match="no such proxy"):
+        run("check", URL)
+    told = repr([*Action.objects.values_list("verb", "detail")])
+    assert "import proxies" in told
+    assert "MARKED" not in told
+
+
+# -- admin -----------------------------------------------------------------------------------------
+
+FORM = {
+    "url": "http://Proxy.Example:3128", "login": f"{USER}:{SECRET}", "tier": 1, "tags": "fast eu",
+    "country": "de", "max_concurrency": 5, "enabled": "on",
+}  # fmt: skip
+
+
+def test_the_admin_enters_them_and_never_shows_the_login(as_role: Callable[[str], Client]) -> None:
+    client = as_role("administrator")
+    assert client.post(f"{LIST}add/", FORM).status_code == 302
+    row = Proxy.objects.get()
+    assert (row.url, row.tags, row.country, row.state) == (URL, "eu fast", "DE", "new")
+    assert unseal(row.sealed_login) == f"{USER}:{SECRET}"
+    place = f"{LIST}{row.pk}/change/"
+    pages = [client.get(one).content.decode() for one in (place, LIST)]
+    assert URL in pages[1]
+    Proxy.objects.update(state=Proxy.State.WORKING)
+    assert client.post(place, {**FORM, "login": "", "url": URL, "tier": 2}).status_code == 302
+    row.refresh_from_db()
+    assert (row.tier, row.state) == (2, Proxy.State.WORKING)
+    assert unseal(row.sealed_login) == f"{USER}:{SECRET}"
+    # Not sent to a server that whoever may edit it has entered.
+    moved = client.post(place, {**FORM, "login": "", "url": "http://evil.example:1"})
+    assert moved.status_code == 200
+    assert client.post(place, {**FORM, "url": URL, "login": MASK}).status_code == 200
+    assert client.post(f"{LIST}add/", FORM).status_code == 200  # it is there already
+    pages.append(moved.content.decode())
+    told = repr([*Action.objects.values_list("verb", "detail")])
+    assert all("MARKED" not in text for text in [*pages, told])
+    chosen = {"action": "check_again", "_selected_action": [row.pk]}
+    assert client.post(LIST, chosen).status_code == 302
+    row.refresh_from_db()
+    assert row.state == Proxy.State.NEW
+
+
+def test_the_admin_enters_lists(as_role: Callable[[str], Client]) -> None:
+    client = as_role("administrator")
+    place = "/admin/crawlservice/proxysource/"
+    form = {
+        "name": "bought", "place": "https://a.example/list?key=MARKED", "every": 60, "tier": 0,
+        "tags": "", "country": "", "max_concurrency": 0, "enabled": "on",
+    }  # fmt: skip
+    assert client.post(f"{place}add/", {**form, "place": "rel"}).status_code == 200
+    assert client.post(f"{place}add/", form).status_code == 302
+    row = ProxySource.objects.get()
+    assert unseal(row.sealed_place) == form["place"]
+    for page in (place, f"{place}{row.pk}/change/"):
+        assert "MARKED" not in client.get(page).content.decode()
+
+
+@pytest.mark.parametrize("role", ["viewer", "submitter", "operator"])
+def test_others_do_not_change_them(as_role: Callable[[str], Client], role: str) -> None:
+    add(LINE)
+    client = as_role(role)
+    assert client.get(f"{LIST}add/").status_code == 403
+    assert client.get(LIST).status_code == (200 if role == "operator" else 403)
+
+
+# -- API -------------------------------------------------------------------------------------------
+
+
+def test_the_api(published: Frontier) -> None:
+    caller = program(person("administrator"))
+    answer = caller.post("proxies", {"proxies": [LINE, "b.example:1"], "tags": ["eu"]})
+    assert (answer.status_code, answer.json()) == (201, {"new": 2, "known": 0})
+    listed = caller.get("proxies")
+    assert "MARKED" not in listed.content.decode()
+    first, second = listed.json()["proxies"]
+    assert (first["url"], first["login"], first["tags"]) == (URL, True, ["eu"])
+    assert (second["login"], second["state"]) == (False, "new")
+    wrong = caller.post("proxies", {"proxies": ["c.example:1", "http://x:MARKED@y"]})
+    assert wrong.status_code == 422
+    assert "MARKED" not in wrong.content.decode()
+    assert Proxy.objects.count() == 2
+    place = f"proxies/{first['id']}"
+    changed = caller.patch(place, {"enabled": False, "tier": 3}).json()
+    assert (changed["enabled"], changed["tier"], changed["tags"]) == (False, 3, ["eu"])
+    assert caller.patch(place, {"tier": -1}).status_code == 422
+    assert caller.post(f"{place}/check", {}).json()["state"] == "new"
+    assert caller.delete(place).status_code == 204
+    assert caller.delete(place).status_code == 404
+    assert program(person("viewer")).get("proxies").status_code == 403
+    assert "MARKED" not in repr([*Action.objects.values_list("detail")])

@@ -1,0 +1,136 @@
+"""Which browser is used, how much it may have, and what its failures are called."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from crawlframe.conf import Settings
+from crawlframe.errors import (
+    BadUrl,
+    BrowserLost,
+    ConfigError,
+    ConnectError,
+    ConnectionLost,
+    DownloadRefused,
+    FetchError,
+    FetchTimeout,
+    NoBrowser,
+    PageCrashed,
+    TlsError,
+)
+from crawlframe.fetch.browser import failures, footprint, settings
+from crawlframe.fetch.browser.settings import HostSettings
+from tests.fetch.conftest import LOOPBACK
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "installed", lambda: True)
+
+
+def program(directory: Path, name: str) -> str:
+    path = directory / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_any_chromium_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoBrowser, match="CRAWLFRAME_BROWSER"):
+        HostSettings().find()
+    chrome = program(tmp_path, "google-chrome")
+    assert HostSettings().find() == chrome
+    chromium = program(tmp_path, "chromium")
+    assert HostSettings().find() == chromium
+    assert HostSettings(program="google-chrome").find() == chrome
+    with pytest.raises(NoBrowser, match="'firefox' is no program"):
+        HostSettings(program="firefox").find()
+
+
+def test_without_playwright_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "installed", lambda: False)
+    with pytest.raises(NoBrowser, match=r"crawlframe\[browser\]"):
+        HostSettings().find()
+
+
+def test_a_node_may_have_none() -> None:
+    with pytest.raises(NoBrowser, match="CRAWLFRAME_BROWSER_PAGES is 0"):
+        HostSettings.of(Settings(browser_pages=0)).find()
+    with pytest.raises(ConfigError, match="browser_pages is -1"):
+        Settings.from_env({"CRAWLFRAME_BROWSER_PAGES": "-1"})
+
+
+def test_the_names_of_its_sockets_are_short(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    made = settings.new_directory()
+    try:
+        assert made.parent == Path("/tmp")
+        assert made.stat().st_mode & 0o777 == 0o700
+    finally:
+        made.rmdir()
+
+
+def test_they_are_those_of_the_node() -> None:
+    node = Settings(allow_private=LOOPBACK, browser="x", browser_pages=3, browser_memory=500)
+    given = HostSettings.of(node)
+    assert given.networks == LOOPBACK
+    assert (given.program, given.pages, given.memory) == ("x", 3, 500)
+
+
+@pytest.mark.parametrize(("limit", "share"), [("1000000", 600_000), ("max", None), (None, None)])
+def test_the_memory_fits_into_the_container(
+    tmp_path: Path, limit: str | None, share: int | None
+) -> None:
+    file = tmp_path / "memory.max"
+    if limit is not None:
+        file.write_text(f"{limit}\n")
+    machine = int(footprint.SHARE * psutil.virtual_memory().total)
+    assert footprint.allowed(1 << 60, file) == (share or machine)
+    assert footprint.allowed(1000, file) == 1000
+
+
+def test_the_memory_of_a_process() -> None:
+    own = psutil.Process()
+    size = footprint.proportional([own])
+    assert 1 << 20 < size <= own.memory_info().rss * 2
+    assert footprint.proportional([own, own]) >= 1.5 * size
+    assert own in footprint.family(own)
+    assert os.getpid() == own.pid
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Page.goto: net::ERR_CERT_AUTHORITY_INVALID at https://x/", TlsError),
+        ("Page.goto: net::ERR_SSL_PROTOCOL_ERROR at https://x/", TlsError),
+        ("Page.goto: net::ERR_TUNNEL_CONNECTION_FAILED at https://x/", ConnectError),
+        ("Page.goto: net::ERR_CONNECTION_RESET at http://x/", ConnectionLost),
+        ("Page.goto: net::ERR_EMPTY_RESPONSE at http://x/", ConnectionLost),
+        ("Page.goto: net::ERR_TIMED_OUT at http://x/", FetchTimeout),
+        ("Page.goto: net::ERR_UNSAFE_PORT at http://x:1/", BadUrl),
+        ("Page.goto: Page crashed", PageCrashed),
+        ("Page.goto: Target page, context or browser has been closed", PageCrashed),
+        ("Page.goto: Download is starting", DownloadRefused),
+        ("Page.goto: something new\nCall log: ...", PageCrashed),
+    ],
+)
+def test_failures_have_names(text: str, kind: type[FetchError]) -> None:
+    error = failures.name(text, "http://x/")
+    assert type(error) is kind
+    assert "http://x/" in str(error)
+    assert "Call log" not in str(error)
+
+
+def test_failures_of_the_host_are_made_again() -> None:
+    assert type(failures.made("PageCrashed", "x")) is PageCrashed
+    for other in ("SystemExit", "ConfigError", "did_you_mean", "RobotsUnread"):
+        assert type(failures.made(other, "x")) is BrowserLost

@@ -1,0 +1,262 @@
+"""Fetches through real proxies: with both downloaders, over HTTP, CONNECT and SOCKS5."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+import uvloop
+
+from benchmarks.lab.proxies import ProxyServer, running
+from crawlframe.conf import Settings
+from crawlframe.errors import (
+    FetchError,
+    PrivateAddress,
+    ProxyAuth,
+    ProxyFailed,
+    ProxyUnfit,
+    ProxyUnreaching,
+)
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.proxies.choice import check_address
+from crawlframe.proxies.proxy import Proxy, fixed_proxy
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.secret import Secret
+from crawlframe.spider_settings import SpiderSettings
+
+from .conftest import CERTIFICATE, Site
+
+SECRET = "p:a ss@word"  # as awkward in URLs as can be
+ALLOWED = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+Start = Callable[..., ProxyServer]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with ExitStack() as stack:
+
+        def begin(scheme: str = "http", login: str = "", **fields: Any) -> ProxyServer:
+            proxy = ProxyServer(scheme, login, **fields)
+            stack.enter_context(running(proxy))
+            return proxy
+
+        yield begin
+
+
+def of_pool(proxy: ProxyServer, scheme: str = "", password: str = "") -> Proxy:
+    user, _, own = proxy.login.partition(":")
+    address = check_address(f"{scheme or proxy.scheme}://127.0.0.1:{proxy.port}")
+    return Proxy(7, *address, user, Secret(password or own))
+
+
+def fetch(
+    request: Request | str,
+    via: Proxy | None,
+    kind: str = "curl",
+    *,
+    allow: tuple[Any, ...] = ALLOWED,
+    times: int = 1,
+    **settings: Any,
+) -> Response:
+    asked = Request(request) if isinstance(request, str) else request
+
+    async def main() -> Response:
+        downloader = Downloader(Settings(allow_private=allow, user_agent="Node/1"))
+        own = SpiderSettings(downloader=kind, timeout=5, **settings)
+        try:
+            for _ in range(times):
+                response = await downloader.fetch(asked, own, proxy=via)
+            return response
+        finally:
+            await downloader.close()
+
+    response: Response = uvloop.run(main())
+    return response
+
+
+KINDS = pytest.mark.parametrize("kind", ["curl", "requests"])
+
+
+@KINDS
+@pytest.mark.parametrize("login", ["", f"me:{SECRET}"])
+def test_a_plain_page(site: Site, start: Start, kind: str, login: str) -> None:
+    site.answer("/a", b"page")
+    proxy = start(login=login)
+    response = fetch(f"{site.url}/a?q=1", of_pool(proxy), kind)
+    assert response.body == b"page"
+    assert proxy.uses == {f"{site.url}/a?q=1": 1}
+    assert not [name for name, _ in site.seen[0].headers if name.lower().startswith("proxy-")]
+
+
+@KINDS
+@pytest.mark.parametrize("login", ["", f"me:{SECRET}"])
+def test_tls_goes_through_a_tunnel(
+    site: Site, start: Start, kind: str, login: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    site.answer("/a", b"page", headers={"X-Site": "yes"})
+    proxy = start(login=login)
+    response = fetch(f"{site.tls_url}/a", of_pool(proxy), kind)
+    assert response.body == b"page"
+    assert response.headers["X-Site"] == "yes"
+    assert proxy.uses == {site.tls_url.removeprefix("https://"): 1}
+
+
+@pytest.mark.parametrize("login", ["", f"me:{SECRET}"])
+@pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
+def test_socks(site: Site, start: Start, scheme: str, login: str) -> None:
+    site.answer("/a", b"page")
+    proxy = start("socks5", login)
+    url = site.url.replace("127.0.0.1", "site.localhost")
+    assert fetch(f"{url}/a", of_pool(proxy, scheme)).body == b"page"
+    assert proxy.names == (["site.localhost"] if scheme == "socks5h" else [])
+
+
+def test_connections_are_kept_for_each_proxy(site: Site, start: Start) -> None:
+    site.answer("/a", b"page")
+    first, second = start(), start()
+    fetch(f"{site.url}/a", of_pool(first), times=5)
+    fetch(f"{site.url}/a", of_pool(second), times=5)
+    assert (first.connections, second.connections) == (1, 1)
+
+
+@KINDS
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_wrong_credentials_are_the_proxys(site: Site, start: Start, kind: str, scheme: str) -> None:
+    proxy = start(login=f"me:{SECRET}")
+    url = site.url if scheme == "http" else site.tls_url
+    with pytest.raises(ProxyAuth) as caught:
+        fetch(f"{url}/a", of_pool(proxy, password="wrong-one"), kind)
+    assert "wrong-one" not in str(caught.value)
+    assert proxy.uses["407"]
+    assert site.seen == []
+
+
+def test_wrong_credentials_of_socks(site: Site, start: Start) -> None:
+    proxy = start("socks5", f"me:{SECRET}")
+    with pytest.raises(ProxyAuth):
+        fetch(f"{site.url}/a", of_pool(proxy, password="wrong"))
+
+
+def closed_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@KINDS
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_is_not_there(site: Site, kind: str, scheme: str) -> None:
+    gone = Proxy(7, "http", "127.0.0.1", closed_port(), "user", Secret(SECRET))
+    url = site.url if scheme == "http" else site.tls_url
+    with pytest.raises(ProxyFailed) as caught:
+        fetch(f"{url}/a", gone, kind)
+    assert not isinstance(caught.value, ProxyUnreaching)
+    assert caught.value.reason == "proxy_failed"
+    assert SECRET not in str(caught.value)
+    assert "user" not in str(caught.value)
+
+
+@KINDS
+def test_a_tunnel_that_is_refused(site: Site, start: Start, kind: str) -> None:
+    proxy = start(refusal=403)
+    with pytest.raises(ProxyUnreaching):
+        fetch(f"{site.tls_url}/a", of_pool(proxy), kind)
+
+
+def test_a_socks_proxy_that_cannot_reach_the_host(start: Start) -> None:
+    proxy = start("socks5")
+    with pytest.raises(ProxyUnreaching):
+        fetch(f"http://127.0.0.1:{closed_port()}/", of_pool(proxy))
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_dies(site: Site, start: Start, scheme: str) -> None:
+    url = site.url if scheme == "http" else site.tls_url
+    proxy = start(dead=True)
+    with pytest.raises(FetchError):
+        fetch(f"{url}/a", of_pool(proxy))
+
+
+@KINDS
+@pytest.mark.parametrize("scheme", ["http", "socks5", "socks5h"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "site.localhost", "[::1]", "10.0.0.1", "2130706433"])
+def test_private_addresses_are_refused_behind_a_proxy(
+    start: Start, kind: str, scheme: str, host: str
+) -> None:
+    if kind == "requests" and scheme != "http":
+        pytest.skip("SOCKS needs curl")
+    proxy = start(scheme.removesuffix("h"))
+    with pytest.raises(PrivateAddress):
+        fetch(f"http://{host}:8080/", of_pool(proxy, scheme), kind, allow=())
+    assert proxy.uses == {}
+
+
+def test_a_fixed_proxy_at_a_private_address_is_refused(start: Start) -> None:
+    proxy = start()
+    with pytest.raises(PrivateAddress):
+        fetch("http://93.184.215.14/", fixed_proxy(proxy.url), allow=())
+    assert proxy.connections == 0
+
+
+def test_a_spider_may_name_its_proxy(site: Site, start: Start) -> None:
+    site.answer("/a", b"page")
+    proxy = start()
+    assert fetch(f"{site.url}/a", None, proxy=proxy.url).body == b"page"
+    assert proxy.uses
+    fetch(Request(f"{site.url}/a", proxy=None), None, proxy=proxy.url)
+    assert sum(proxy.uses.values()) == 1
+    fetch(Request(f"{site.url}/a", proxy=proxy.url), None)
+    assert sum(proxy.uses.values()) == 2
+
+
+def test_what_wants_the_pool_is_never_sent_without(site: Site) -> None:
+    with pytest.raises(ProxyFailed, match="no proxy for 'pool:eu'"):
+        fetch(f"{site.url}/a", None, proxy="pool:eu")
+    with pytest.raises(ProxyFailed):
+        fetch(Request(f"{site.url}/a", proxy="pool"), None)
+    assert site.seen == []
+
+
+def test_the_requests_downloader_refuses_socks(site: Site, start: Start) -> None:
+    with pytest.raises(ProxyUnfit, match="curl"):
+        fetch(f"{site.url}/a", of_pool(start("socks5")), "requests")
+
+
+@KINDS
+def test_proxies_of_the_environment_are_ignored(
+    site: Site, start: Start, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port()}")
+    monkeypatch.setenv("no_proxy", "*")
+    site.answer("/a", b"page")
+    proxy = start()
+    fetch(f"{site.url}/a", of_pool(proxy), kind)
+    assert proxy.uses
+    fetch(f"{site.url}/a", None, kind)
+    assert sum(proxy.uses.values()) == 1
+
+
+def test_a_target_with_odd_escapes_stays_as_it_is(site: Site, start: Start) -> None:
+    site.answer("/a%2fb", b"page")
+    proxy = start()
+    assert fetch(f"{site.url}/a%2fb", of_pool(proxy)).body == b"page"
+
+
+def test_a_post_goes_through(site: Site, start: Start) -> None:
+    site.answer("/a", b"page")
+    fetch(Request(f"{site.url}/a", body=b"x=1", method="POST"), of_pool(start()))
+    assert site.seen[0].body == b"x=1"
+
+
+def test_its_text_shows_no_credentials() -> None:
+    proxy = Proxy(7, "http", "p.example", 3128, "account", Secret(SECRET))
+    for text in (repr(proxy), str(proxy), f"{proxy}", format(proxy)):
+        assert "account" not in text
+        assert SECRET not in text
+        assert "p.example:3128" in text

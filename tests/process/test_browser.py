@@ -1,0 +1,169 @@
+"""The browser of a node: one for all workers, and nothing is lost or left when it dies."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from crawlframe.fetch.browser.settings import PROGRAMS
+from tests.conftest import Running
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit, on
+from tests.process.reload_project import NodeStarter, Project, shop
+
+pytestmark = pytest.mark.process
+
+PAGES = 60
+ABOVE = {
+    "chromium": ("host", "keeper"),
+    "driver": ("host", "keeper"),
+    "host": ("keeper",),
+    "keeper": (),
+}
+
+
+@pytest.fixture(autouse=True)
+def _browser(odd_env: dict[str, str]) -> None:
+    odd_env["CRAWLFRAME_BROWSER_PAGES"] = "8"
+    pytest.importorskip("playwright.async_api", reason="no playwright here")
+    if not any(map(shutil.which, PROGRAMS)):
+        pytest.skip("no Chromium here")
+
+
+def family(master: psutil.Process) -> dict[str, psutil.Process]:
+    """The processes of the browser: ``chromium``, Playwright's ``driver``, the ``host`` and its
+    ``keeper``."""
+    found = {}
+    for process in master.children(recursive=True):
+        with suppress(psutil.Error):
+            line = process.cmdline()
+            if "--remote-debugging-pipe" in line and not any("--type=" in word for word in line):
+                found["chromium"] = process
+    if not found:
+        return {}
+    try:
+        found["driver"] = _child_of(master, found["chromium"], 3)
+        found["host"] = _child_of(master, found["chromium"], 2)
+        found["keeper"] = _child_of(master, found["chromium"], 1)
+    except (psutil.Error, IndexError):
+        return {}
+    return found
+
+
+def _child_of(master: psutil.Process, process: psutil.Process, depth: int) -> psutil.Process:
+    """The ancestor of a process that is so far below the master."""
+    line = [process, *process.parents()]
+    return line[line.index(master) - depth]
+
+
+def rendering(master: psutil.Process) -> dict[str, psutil.Process]:
+    """The same, once they run."""
+    until = time.monotonic() + LONGEST_WAIT
+    while not (found := family(master)):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return found
+
+
+def all_of(found: dict[str, psutil.Process]) -> list[psutil.Process]:
+    """With all processes that they have started."""
+    members = list(found.values())
+    with suppress(psutil.Error):
+        members += found["keeper"].children(recursive=True)
+    return members
+
+
+@on("sqlite")
+def test_kills_of_any_of_its_processes_lose_nothing(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    web.pages["/"] = [f"/page/{n}" for n in range(PAGES)]
+    web.latency = 0.3
+    node = start_manage("runcrawler", "--node", "one", "--workers", 2)
+    master = psutil.Process(node.process.pid)
+    pk = submit("rendered", url=web.url)
+    for number, who in enumerate(("chromium", "driver", "host", "keeper"), 1):
+        look.wait(pk, lambda task, n=number: look.counts(pk).nf > 10 * n)  # type: ignore[misc]
+        found = rendering(master)
+        members = all_of(found)
+        found[who].kill()
+        # Those above it live on, and start others.
+        above = {one for name, one in found.items() if name in ABOVE[who]}
+        _, alive = psutil.wait_procs({*members} - above, timeout=LONGEST_WAIT)
+        assert not alive, (who, alive)
+    task = look.wait(pk)
+    assert {page.url: page.detail for page in look.pages(pk).values() if page.reason} == {}
+    assert (task.state, task.nf, task.ne) == ("finished", PAGES + 2, 0)
+    items = look.items(pk)
+    assert len({item["url"] for item in items}) == len(items) == PAGES + 1
+    assert all(item["rendered"] for item in items)
+    members = all_of(rendering(master))
+    assert node.stop() == 0
+    _, alive = psutil.wait_procs(members, timeout=LONGEST_WAIT)
+    assert not alive
+
+
+@on("sqlite")
+def test_nothing_outlives_a_master_that_is_killed(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    web.pages["/"] = [f"/page/{n}" for n in range(20)]
+    web.latency = 0.3
+    doomed = start_manage("runcrawler", "--node", "doomed", "--workers", 1)
+    master = psutil.Process(doomed.process.pid)
+    pk = submit("rendered", url=web.url)
+    look.wait(pk, lambda task: look.counts(pk).nf > 5)
+    members = all_of(rendering(master))
+    doomed.stop(signal.SIGKILL)
+    _, alive = psutil.wait_procs(members, timeout=LONGEST_WAIT)
+    assert not alive
+    start_manage("runcrawler", "--node", "heir", "--workers", 1)
+    task = look.wait(pk)
+    assert (task.state, task.nf, task.ne) == ("finished", 22, 0)
+    assert len(look.items(pk)) == 21
+
+
+@on("sqlite")
+def test_a_hot_reload_keeps_the_browser_and_loses_no_page(
+    odd_env: dict[str, str], look: Look, web: OddWeb, tmp_path: Path
+) -> None:
+    project = Project.make(tmp_path / "project", git=False)
+
+    def rendered(code: str) -> str:
+        source = shop(code).replace('"delay": 0', '"delay": 0, "downloader": "browser"')
+        return source.replace('"concurrency": 32', '"concurrency": 4')
+
+    project.write("shops/shop.py", rendered("first"))
+    web.pages["/"] = [f"/page/{n}" for n in range(40)]
+    web.latency = 0.3
+    starter = NodeStarter(look, tmp_path)
+    try:
+        node = starter.node(project.env(odd_env, CRAWLFRAME_GRACE="20", CRAWLFRAME_CONCURRENCY="4"))
+        node.ready()
+        pk = node.start(web.url)
+        look.wait(pk, lambda task: look.counts(pk).nf > 5)
+        master = psutil.Process(node.running.process.pid)
+        before = rendering(master)["chromium"]
+        project.write("shops/shop.py", rendered("second"))
+        task = look.wait(pk)
+        assert (task.state, task.nf, task.ne) == ("finished", 42, 0)
+        codes = [item["code"] for item in look.items(pk)]
+        assert {*codes} == {"first", "second"}
+        assert len(codes) == 41
+        assert rendering(master)["chromium"] == before
+    finally:
+        starter.end()

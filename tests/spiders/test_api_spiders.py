@@ -1,0 +1,275 @@
+"""APIs with tokens, and GraphQL: what a node sends, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from crawlframe import GraphQLSpider, JSONSpider, NextURL, Request, Secret
+from crawlframe.errors import SpiderError
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.spider import describe
+from crawlframe.testing import make_response, run
+from tests.fetch.conftest import Exchange, Site, _server, site
+from tests.node.runner import HERE, Tasks, items
+
+__all__ = ("_server", "site")
+
+QUICK = {"delay": 0, "robots": False, "retries": 1}
+
+
+class Api:
+    """Gives out tokens, each of which is good for ``good_for`` requests. ``site``: its server."""
+
+    def __init__(self, site: Site, good_for: int = 2) -> None:
+        self.site = site
+        self.given = 0
+        self.used = 0
+        self.tokens: list[str | None] = []
+        self.status = 200  # of the response with a token
+
+        @site.on("/token")
+        async def token(exchange: Exchange) -> bool:
+            assert exchange.body == b"key=letmein"
+            assert exchange.header("Authorization") is None
+            self.given += 1
+            self.used = 0
+            return await _json(exchange, {"access_token": f"t{self.given}"}, self.status)
+
+        @site.on("/items")
+        async def page(exchange: Exchange) -> bool:
+            self.tokens.append(exchange.header("Authorization"))
+            if self.tokens[-1] != f"Bearer t{self.given}" or self.used >= good_for:
+                return await _json(exchange, {"error": "expired"}, 401)
+            self.used += 1
+            n = int(exchange.target.partition("?n=")[2] or 1)
+            following = f"/items?n={n + 1}" if n < 5 else None
+            return await _json(exchange, {"items": [{"n": n}], "next": following})
+
+
+async def _json(exchange: Exchange, body: Any, status: int = 200) -> bool:
+    data = json.dumps(body).encode()
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n"
+    await exchange.send(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+    return True
+
+
+class Tickets(JSONSpider):
+    name = "tickets"
+    settings: ClassVar[dict[str, Any]] = QUICK
+    items_path = "items"
+    next_page: ClassVar[NextURL | None] = NextURL("next")
+    key: Secret
+    base: str
+
+    def start(self) -> Iterator[Request]:
+        yield Request(f"{self.base}/items")
+
+    def token_request(self) -> Request:
+        return Request(f"{self.base}/token", form={"key": self.key.reveal()})
+
+
+def crawl(spider: type[JSONSpider], at_once: bool = False, **arguments: Any) -> list[Outcome]:
+    """All outcomes of a task."""
+
+    async def main() -> list[Outcome]:
+        downloader = Downloader(HERE)
+        tasks = Tasks(spider, downloader, arguments)
+        try:
+            outcomes = [await tasks.start()]
+            for outcome in outcomes:
+                requests = [Request.decode(one.record) for one in outcome.follow_ups]
+                if at_once:
+                    outcomes += await asyncio.gather(*map(tasks.run, requests))
+                else:
+                    outcomes += [await tasks.run(request) for request in requests]
+            return outcomes
+        finally:
+            await downloader.close()
+
+    return asyncio.run(main())
+
+
+def test_a_token_is_got_and_renewed(site: Site) -> None:
+    api = Api(site)
+    outcomes = crawl(Tickets, key=Secret("letmein"), base=site.url)
+    assert [item for one in outcomes for item in items(one)] == [{"n": n} for n in range(1, 6)]
+    assert {one.verdict for one in outcomes} == {Verdict.DONE}
+    assert api.given == 3
+    assert api.tokens == [f"Bearer t{n}" for n in (1, 1, 1, 2, 2, 2, 3)]
+    assert not any(b"Bearer" in one.record for one in outcomes)
+
+
+def test_requests_that_need_a_token_wait_for_the_first_that_asks(site: Site) -> None:
+    class Many(Tickets):
+        name = "many"
+        next_page = None
+
+        def start(self) -> Iterator[Request]:
+            for n in range(1, 9):
+                yield Request(f"{self.base}/items?n={n}")
+
+    api = Api(site, good_for=99)
+    outcomes = crawl(Many, at_once=True, key=Secret("letmein"), base=site.url)
+    assert {one.verdict for one in outcomes} == {Verdict.DONE}
+    assert (api.given, len(api.tokens)) == (1, 8)
+
+
+def test_a_token_is_renewed_once(site: Site) -> None:
+    api = Api(site, good_for=0)
+    _, outcome = crawl(Tickets, key=Secret("letmein"), base=site.url)
+    assert (outcome.verdict, outcome.reason, outcome.status) == (Verdict.ERROR, "http_401", 401)
+    assert (api.given, len(api.tokens)) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "reason"),
+    [(403, Verdict.ERROR, "token"), (500, Verdict.RETRY, "token")],
+)
+def test_an_api_that_gives_no_token(site: Site, status: int, verdict: Verdict, reason: str) -> None:
+    api = Api(site)
+    api.status = status
+    _, outcome = crawl(Tickets, key=Secret("letmein"), base=site.url)
+    assert (outcome.verdict, outcome.reason) == (verdict, reason)
+    assert api.tokens == []
+
+
+def test_a_token_goes_to_its_api_only(site: Site) -> None:
+    class Leaving(Tickets):
+        name = "leaving"
+        next_page = None
+
+        def parse_item(self, response: Any, item: Any) -> Iterator[Any]:
+            yield Request(site.url.replace("127.0.0.1", "localhost") + "/else", "parse_else")
+            yield Request(f"{site.url}/own", "parse_else", headers={"authorization": "Basic eA=="})
+
+        def parse_else(self, response: Any) -> None: ...
+
+    Api(site)
+    site.answer("/else")
+    site.answer("/own")
+    crawl(Leaving, key=Secret("letmein"), base=site.url)
+    sent = {exchange.target: exchange.header("Authorization") for exchange in site.seen}
+    assert (sent["/else"], sent["/own"]) == (None, "Basic eA==")
+
+
+def test_a_response_in_a_test_needs_no_token() -> None:
+    arguments = {"key": Secret("letmein"), "base": "http://api.example"}
+    response = make_response("http://api.example/items", json={"items": [{"n": 1}]})
+    assert run(Tickets, response, arguments=arguments).items == [{"n": 1}]
+
+    def download(request: Request) -> Any:
+        if request.url.endswith("/token"):
+            return make_response(request.url, json={"access_token": "t"})
+        assert request.headers["Authorization"] == "Bearer t"
+        return make_response(request.url, json={"items": [{"n": 2}]})
+
+    request = Request("http://api.example/items")
+    assert run(Tickets, request, arguments=arguments, download=download).items == [{"n": 2}]
+
+
+def test_a_spider_without_a_token_has_no_layer() -> None:
+    class Plain(JSONSpider):
+        name = "plain"
+
+    assert Plain()._layers() == ()
+
+
+QUERY = "query ($after: String) { orders(first: 2, after: $after) { nodes { id } } }"
+URL = "https://api.example/graphql"
+
+
+class Orders(GraphQLSpider):
+    name = "orders"
+    settings: ClassVar[dict[str, Any]] = QUICK
+    start_urls: ClassVar[list[str]] = [URL]
+    query = QUERY
+    variables: ClassVar[dict[str, Any]] = {"first": 2}
+    connection = "data.orders"
+
+
+def answer(*nodes: int, end: str | None = None, edges: bool = False, **more: Any) -> Any:
+    page = {"hasNextPage": end is not None, "endCursor": end}
+    found = [{"id": node} for node in nodes]
+    listed = {"edges": [{"node": node} for node in found]} if edges else {"nodes": found}
+    return {"data": {"orders": {**listed, "pageInfo": page}}, **more}
+
+
+@pytest.mark.parametrize("edges", [False, True])
+def test_a_connection_is_walked_through(edges: bool) -> None:
+    assert describe(Orders).name == "orders"
+    (first,) = run(Orders).requests
+    assert (first.method, first.url) == ("POST", URL)
+    assert json.loads(first.body or b"") == {"query": QUERY, "variables": {"first": 2}}
+    got = make_response(URL, json=answer(1, 2, end="c2", edges=edges), request=first)
+    result = run(Orders, got)
+    assert result.items == [{"id": 1}, {"id": 2}]
+    (following,) = result.requests
+    assert json.loads(following.body or b"")["variables"] == {"first": 2, "after": "c2"}
+    last = make_response(URL, json=answer(3, edges=edges), request=following)
+    assert (run(Orders, last).items, run(Orders, last).requests) == ([{"id": 3}], [])
+
+
+@pytest.mark.parametrize(
+    ("body", "end", "detail"),
+    [
+        ({"errors": [{"message": "no such field"}]}, "error", "no such field"),
+        ({"errors": [{"message": "m"}] * 5, "data": None}, "error", "m; m; m (and 2 more)"),
+        ({"errors": "odd"}, "error", "odd"),
+        (answer(1, errors=[{"message": "half of it"}]), "error", "half of it"),
+        ({"errors": [{"message": "x", "extensions": {"code": "THROTTLED"}}]}, "retry", "x"),
+        ({"errors": [{"message": "x", "type": "RATE_LIMITED"}]}, "retry", "x"),
+    ],
+)
+def test_errors_in_good_responses_are_errors(body: Any, end: str, detail: str) -> None:
+    (first,) = run(Orders).requests
+    result = run(Orders, make_response(URL, json=body, request=first))
+    assert (result.end, result.reason, result.items) == (end, "graphql", [])
+    assert detail in result.detail
+
+
+def test_errors_beside_data_may_be_taken() -> None:
+    class Partial(Orders):
+        name = "partial"
+        partial = True
+
+    (first,) = run(Partial).requests
+    body = answer(1, errors=[{"message": "half of it"}])
+    assert run(Partial, make_response(URL, json=body, request=first)).items == [{"id": 1}]
+    nothing = {"errors": [{"message": "all of it"}], "data": None}
+    assert run(Partial, make_response(URL, json=nothing, request=first)).reason == "graphql"
+
+
+def test_a_query_is_needed() -> None:
+    with pytest.raises(SpiderError, match="query must be the text"):
+        type("Empty", (GraphQLSpider,), {"name": "empty"})
+
+
+def test_a_graphql_api_may_need_a_token(site: Site) -> None:
+    class Both(Orders):
+        name = "both"
+        base: str
+        start_urls: ClassVar[list[str]] = []
+
+        def start(self) -> Iterator[Request]:
+            yield self.graphql(f"{self.base}/graphql")
+
+        def token_request(self) -> Request:
+            return Request(f"{self.base}/token", form={"key": "letmein"})
+
+    Api(site)
+    seen: list[Any] = []
+
+    @site.on("/graphql")
+    async def graphql(exchange: Exchange) -> bool:
+        seen.append((exchange.header("Authorization"), json.loads(exchange.body)["variables"]))
+        return await _json(exchange, answer(1, end="c" if len(seen) == 1 else None))
+
+    outcomes = crawl(Both, base=site.url)
+    assert [len(items(one)) for one in outcomes] == [0, 1, 1]
+    assert seen == [("Bearer t1", {"first": 2}), ("Bearer t1", {"first": 2, "after": "c"})]
