@@ -214,6 +214,12 @@ def orm(database: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masters in this process open no socket for a browser host: they do not end as real ones."""
+    monkeypatch.setattr("crawlframe.node.master.browser_process.installed", lambda: False)
+
+
+@pytest.fixture
 def settings_with() -> Iterator[Callable[..., None]]:
     """``settings_with(NAME=value)`` changes Django's settings until the end of the test."""
     with ExitStack() as stack:

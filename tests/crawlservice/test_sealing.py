@@ -123,6 +123,7 @@ def test_a_node_that_starts_with_another_key_is_warned_of(
     assert check_key() != ""
 
 
+@pytest.mark.usefixtures("no_browser")
 @pytest.mark.parametrize("once", [True, False])
 def test_runcrawler_warns_of_another_key(
     ended_task: Task,

@@ -10,6 +10,5 @@ __all__ = ("make_bench",)
 
 
 @pytest.fixture(autouse=True)
-def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Masters of tests open no socket for a browser host: they are not closed as real ones are."""
-    monkeypatch.setattr("crawlframe.node.master.browser_process.installed", lambda: False)
+def without_browser(no_browser: None) -> None:
+    """In all of these tests."""
