@@ -264,7 +264,7 @@ def test_servers_answer_as_declared_and_log_it(world: World) -> None:
         ("127.0.5.2", ROBOTS, 404),
         ("127.0.5.1", ROBOTS, 200),
     ]
-    assert log[0].replied - log[0].arrived == pytest.approx(0.05, abs=0.04)
+    assert log[0].replied - log[0].arrived > 0.04  # at least the 0.05 s declared
     assert log[1].until == pytest.approx(log[1].replied + 7, abs=0.001)
     assert log[2].until == date
     assert 7 <= date - log[2].replied < 8
