@@ -25,7 +25,8 @@ from crawlservice.accounts.journal import by, record
 from crawlservice.admin.owner import Owner
 from crawlservice.models import Delivery, Event, Task, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal
-from crawlservice.webhooks.deliveries import MASK, give_secret, sample_message, split_login
+from crawlservice.webhooks.address import MASK, Address, parsed, restored
+from crawlservice.webhooks.deliveries import give_secret, sample_message
 
 KINDS = [
     (Event.Kind.FINISHED, _("finished, with or without errors")),
@@ -51,15 +52,31 @@ class WebhookForm(forms.ModelForm):
     )
 
     def clean_url(self) -> str:
-        """The address without user and password, which are never shown again."""
-        url, login = split_login(self.cleaned_data["url"])
-        if urlsplit(url).scheme not in ("http", "https"):
+        """The address without user, password and query, which are never shown again."""
+        given = parsed(self.cleaned_data["url"])
+        if urlsplit(given.url).scheme not in ("http", "https"):
             raise forms.ValidationError(_("Enter an address that begins with https:// or http://."))
-        if login != MASK:
-            self.instance.sealed_login = seal(login)
-        elif not self.instance.sealed_login or _origin(url) != _origin(self.initial["url"]):
-            raise forms.ValidationError(_("The host has changed: enter user and password again."))
-        return url
+        if MASK in (given.login, given.query):
+            given = self._restored(given)
+        self.instance.sealed_login = seal(given.secret)
+        return given.shown
+
+    def _restored(self, given: Address) -> Address:
+        """With what is stored for the masks. They are sent to no other host."""
+        before = parsed(self.initial.get("url", ""))
+        if _origin(given.url) != _origin(before.url):
+            raise forms.ValidationError(
+                _("The host has changed: enter user, password and query again.")
+            )
+        try:
+            found = restored(given.shown, unseal(self.instance.sealed_login))
+        except SealError as error:
+            raise forms.ValidationError(str(error)) from None
+        if (given.login and not found.login) or (given.query and not found.query):
+            raise forms.ValidationError(
+                _("*** stands for nothing that is stored: enter user, password and query again.")
+            )
+        return found
 
 
 def _origin(url: str) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from crawlframe.errors import ConfigError
 from crawlservice.alerts.targets import recipients
 from crawlservice.models import AlertTarget, Severity, Webhook
 from crawlservice.security.sealing import unseal
+from crawlservice.webhooks.address import Address
 from crawlservice.webhooks.deliveries import WebhookMessage, destination
 
 LONGEST = 1_000  # characters of a problem
@@ -34,7 +35,7 @@ class Outgoing:
     kind: str
     target: int
     address: str = field(repr=False)
-    webhook: tuple[str, str, str] | None = field(repr=False)
+    webhook: tuple[Address, str] | None = field(repr=False)
     key: str
     title: str
     text: str

@@ -22,8 +22,8 @@ from crawlframe.errors import ConfigError, PrivateAddress
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.checked_adapter import CheckedAdapter, resolve_by_system
 from crawlservice.alerts.kinds import BadRule
-from crawlservice.alerts.masking import scrubbed
 from crawlservice.models import Severity
+from crawlservice.security.masking import scrubbed
 
 try:
     import apprise

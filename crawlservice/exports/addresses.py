@@ -1,4 +1,4 @@
-"""Addresses of targets: read, checked, and shown without passwords."""
+"""Addresses of targets: read, checked, and shown without secrets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from crawlframe.secret import MASK
 
 Address = tuple[str, ...]
 Refusal = Callable[[str, str], Exception]
+HTTP = ("http", "https")
 
 
 def parts_of(field: str, url: str, refusal: Refusal) -> SplitResult:
@@ -36,26 +37,37 @@ def options_of(url: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
 
 
-def without_password(url: str) -> str:
-    """``sftp://ann:secret@host/`` -> ``sftp://ann:********@host/``."""
+def without_secrets(url: str) -> str:
+    """``sftp://ann:secret@host/`` -> ``sftp://ann:********@host/``, and ``https://host/?token=x``
+    -> ``https://host/?********``. The options of others are no secrets."""
     parts = urlsplit(url)
     login, at, place = parts.netloc.rpartition("@")
     user, colon, _ = login.partition(":")
-    return parts._replace(netloc=f"{user}:{MASK}{at}{place}").geturl() if colon else url
+    netloc = f"{user}:{MASK}{at}{place}" if colon else parts.netloc
+    query = MASK if parts.query and parts.scheme in HTTP else parts.query
+    return parts._replace(netloc=netloc, query=query).geturl()
 
 
-def with_password_of(url: str, known: str) -> str | None:
-    """A masked URL with the password that ``known`` has for the same user, host and options; None
-    if it has none for them. Options of a database may name another host."""
+def with_secrets_of(url: str, known: str) -> str | None:
+    """A masked URL with the password and the query that ``known`` has for the same user and host;
+    None if it has none for them. Options of a database may name another host, so they must be the
+    same."""
     if host_of(url) != host_of(known) or not host_of(url):
         return None
-    if urlsplit(url).query != urlsplit(known).query:
+    parts, before = urlsplit(url), urlsplit(known)
+    if parts.query != before.query and parts.scheme not in HTTP:
         return None
-    return urlsplit(url)._replace(netloc=urlsplit(known).netloc).geturl()
+    if parts.query == MASK and before.query:
+        parts = parts._replace(query=before.query)
+    if f":{MASK}@" in parts.netloc:
+        parts = parts._replace(netloc=before.netloc)
+    whole = parts.geturl()
+    return None if is_masked(whole) else whole
 
 
 def is_masked(url: str) -> bool:
-    return f":{MASK}@" in url
+    parts = urlsplit(url)
+    return f":{MASK}@" in parts.netloc or parts.query == MASK
 
 
 def check_path(path: str, refusal: Refusal) -> None:

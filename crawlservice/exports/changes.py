@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -13,7 +14,7 @@ from pydantic import TypeAdapter
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.secret import MASK
-from crawlservice.exports.addresses import is_masked, with_password_of, without_password
+from crawlservice.exports.addresses import HTTP, is_masked, with_secrets_of, without_secrets
 from crawlservice.exports.definition import BadExport, Definition, Target
 from crawlservice.exports.starting import start_of
 from crawlservice.models import Export
@@ -134,8 +135,11 @@ def secrets_of(target: Target) -> Iterator[str]:
     for name in target.SECRETS:
         text = getattr(target, name)
         if name == "url":
-            password = urlsplit(text).password or ""
-            found = {password, unquote(password)}
+            parts = urlsplit(text)
+            plain = [parts.password or ""]
+            if parts.scheme in HTTP:
+                plain += [parts.query, *re.split("[&=]", parts.query)]
+            found = {form for one in plain for form in (one, unquote(one))}
         else:
             found = {text}
         yield from (one for one in found if len(one) >= 4)
@@ -151,7 +155,7 @@ def shown_target(target: Target) -> dict[str, Any]:
     shown = target.model_dump()
     for name in target.SECRETS:
         if name == "url":
-            shown[name] = without_password(shown[name])
+            shown[name] = without_secrets(shown[name])
         elif shown[name]:
             shown[name] = MASK
     return shown
@@ -178,10 +182,11 @@ def kept_target(row: Export, target: Target) -> Target:
         text = getattr(target, name)
         if name == "url":
             if is_masked(text):
-                whole = with_password_of(text, getattr(known, "url", ""))
+                whole = with_secrets_of(text, getattr(known, "url", ""))
                 if whole is None:
                     raise BadExport(
-                        "target.url", "user, host or options changed: enter the password again"
+                        "target.url",
+                        "user, host or options changed: enter the password again, and the query",
                     )
                 kept[name] = whole
         elif text == MASK or (target.kind == "http" and not text):

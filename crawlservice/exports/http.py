@@ -15,7 +15,8 @@ from crawlservice.exports.batch import Batch, Limits
 from crawlservice.exports.definition import HttpTarget
 from crawlservice.exports.writer import BatchName, TargetError
 from crawlservice.tasks.export import lines
-from crawlservice.webhooks.deliveries import WebhookMessage, split_login
+from crawlservice.webhooks.address import parsed
+from crawlservice.webhooks.deliveries import WebhookMessage
 from crawlservice.webhooks.sender import downloader, send
 
 LIMITS = FetchLimits(timeout=60, max_body=1 << 20, max_redirects=0, connect=10, stall=30)
@@ -30,9 +31,8 @@ class HttpWriter:
 
     def send(self, name: BatchName, batch: Batch) -> str:
         key = f"{self._installation}.{name}"
-        masked, login = split_login(self._target.url)
-        url = masked.replace("//***@", "//", 1) if login else masked
-        message = WebhookMessage(url, self._target.secret, login, key, self._body(batch))
+        address = parsed(self._target.url)
+        message = WebhookMessage(address, self._target.secret, key, self._body(batch))
         headers = {"Idempotency-Key": key, "Content-Type": TYPES[self._target.format]}
         faults.at("export.write.before")
         if problem := asyncio.run(self._post(message, headers)):

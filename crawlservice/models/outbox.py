@@ -77,7 +77,7 @@ class Webhook(models.Model):
     name = models.CharField(_("name"), max_length=100, unique=True)
     url = models.URLField(_("URL"), max_length=500)
     # Encrypted, see sealing.py. The column keeps its old name, because older processes read it. The
-    # login is user:password of the URL, which ``url`` has masked.
+    # login is user:password of the URL and its query, which ``url`` has masked.
     sealed_secret = models.TextField(_("secret"), editable=False, db_column="secret")
     sealed_login = models.TextField(
         _("login"), default="", db_default="", blank=True, editable=False

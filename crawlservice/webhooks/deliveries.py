@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import orjson
 from django.conf import settings
@@ -23,6 +23,7 @@ from django.db.models.functions import Coalesce, Now
 from crawlservice.models import Delivery, Event, Schedule, Task, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal
 from crawlservice.tasks import labels
+from crawlservice.webhooks.address import Address, parsed, restored
 
 log = logging.getLogger(__name__)
 
@@ -31,17 +32,14 @@ RETRY_PAUSES = (30, 120, 600, 3600, 10800, 21600, 43200)
 LAST_TRY = 60  # seconds after which a last attempt is repeated if its sender died
 EVENTS_PER_ROUND = 500  # events at a time
 SECRET_BYTES = 32
-MASK = "***"  # replaces user and password in a URL
 
 
 @dataclass(frozen=True)
 class WebhookMessage:
-    """One attempt of one delivery. ``id`` is that of the event. ``login`` is ``user:password``,
-    percent-encoded as in a URL, or ""."""
+    """One attempt of one delivery. ``id`` is that of the event."""
 
-    url: str
+    address: Address = field(repr=False)
     secret: str = field(repr=False)
-    login: str = field(repr=False)
     id: str
     body: bytes
     delivery: int = 0
@@ -121,7 +119,9 @@ def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, WebhookMessa
         except SealError as error:
             log.warning("webhook %s: %s", webhook, error)
             name = f"evt_{delivery.event_id}"
-            settle(WebhookMessage(webhook.url, "", "", name, b"", delivery.pk, attempt), str(error))
+            settle(
+                WebhookMessage(parsed(webhook.url), "", name, b"", delivery.pk, attempt), str(error)
+            )
             continue
         yield webhook.pk, message
 
@@ -134,7 +134,7 @@ def settle(message: WebhookMessage, problem: str) -> None:
     elif message.attempt <= len(RETRY_PAUSES):
         rows.filter(delivered_at=None).update(problem=problem)
     elif rows.filter(delivered_at=None).update(problem=problem, next_at=None):
-        log.warning("%s to %s is given up: %s", message.id, message.url, problem)
+        log.warning("%s to %s is given up: %s", message.id, message.address.shown, problem)
 
 
 def send_again(delivery: Delivery) -> None:
@@ -153,13 +153,6 @@ def give_secret(webhook: Webhook) -> str:
     secret = new_secret()
     webhook.sealed_secret = seal(secret)
     return secret
-
-
-def split_login(url: str) -> tuple[str, str]:
-    """``https://user:password@host/`` -> ``https://***@host/`` and ``user:password`` ("": none)."""
-    parts = urlsplit(url)
-    login, at, place = parts.netloc.rpartition("@")
-    return (parts._replace(netloc=f"{MASK}@{place}").geturl(), login) if at else (url, "")
 
 
 def body(event: Event) -> bytes:
@@ -196,10 +189,9 @@ def _message(webhook: Webhook, delivery: Delivery, attempt: int) -> WebhookMessa
     return WebhookMessage(*destination(webhook), name, body(event), delivery.pk, attempt)
 
 
-def destination(webhook: Webhook) -> tuple[str, str, str]:
-    """Address, secret and login. Raises SealError."""
-    url = webhook.url.replace(f"//{MASK}@", "//", 1)
-    return url, unseal(webhook.sealed_secret), unseal(webhook.sealed_login)
+def destination(webhook: Webhook) -> tuple[Address, str]:
+    """Address and secret. Raises SealError."""
+    return restored(webhook.url, unseal(webhook.sealed_login)), unseal(webhook.sealed_secret)
 
 
 def _task(task: Task) -> dict[str, Any]:

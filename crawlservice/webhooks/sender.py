@@ -22,6 +22,7 @@ from crawlframe.errors import BadRequest, FetchError, PrivateAddress, TooManyRed
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.request import Request
+from crawlservice.security.masking import scrubbed
 from crawlservice.webhooks.deliveries import WebhookMessage, claim, settle
 from crawlservice.webhooks.sender_thread import SenderThread
 
@@ -97,7 +98,11 @@ async def _send(curl: CurlDownloader, message: WebhookMessage) -> str:
         log.exception("%s could not be sent", message.id)
         problem = f"{type(error).__name__}: {error}"
     log.debug(
-        "%s to %s, try %d: %s", message.id, message.url, message.attempt, problem or "arrived"
+        "%s to %s, try %d: %s",
+        message.id,
+        message.address.shown,
+        message.attempt,
+        problem or "arrived",
     )
     return problem
 
@@ -113,7 +118,14 @@ async def send(
     limits: FetchLimits | None = None,
 ) -> str:
     """One attempt; ``more`` headers replace ours, ``limits`` those of webhooks. Returns why it did
-    not arrive, or ""."""
+    not arrive, or "". An answer that repeats what is secret in the address is masked."""
+    problem = await _post(curl, message, more, limits or LIMITS)
+    return scrubbed(problem, f"://{message.address.secret}")
+
+
+async def _post(
+    curl: CurlDownloader, message: WebhookMessage, more: Mapping[str, str], limits: FetchLimits
+) -> str:
     headers = {
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
@@ -122,8 +134,8 @@ async def send(
         **_login(message),
     }
     try:
-        request = Request(message.url, method="POST", body=message.body)
-        response = await curl.fetch(request, limits or LIMITS, headers)
+        request = Request(message.address.destination, method="POST", body=message.body)
+        response = await curl.fetch(request, limits, headers)
     except TooManyRedirects:
         return "it redirects, which is not followed; use the address it redirects to"
     except PrivateAddress:
@@ -164,9 +176,9 @@ def signed(message: WebhookMessage, timestamp: int) -> dict[str, str]:
 
 def _login(message: WebhookMessage) -> dict[str, str]:
     """Basic authentication (RFC 7617), if the address has a user and a password."""
-    if not message.login:
+    if not message.address.login:
         return {}
-    user, _, password = map(unquote, message.login.partition(":"))
+    user, _, password = map(unquote, message.address.login.partition(":"))
     return {"Authorization": f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 

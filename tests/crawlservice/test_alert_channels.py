@@ -23,10 +23,10 @@ from crawlframe.fetch.checked_adapter import CheckedAdapter
 from crawlframe.secret import MASK
 from crawlservice.alerts import channels, services
 from crawlservice.alerts.kinds import BadRule
-from crawlservice.alerts.masking import scrubbed
 from crawlservice.alerts.outbox import test as send_test
 from crawlservice.alerts.targets import address_of, set_address
 from crawlservice.models import AlertMessage, AlertTarget, Severity, Webhook
+from crawlservice.security.masking import scrubbed
 from crawlservice.webhooks.deliveries import give_secret
 from tests.crawlservice.receiver import Receiver, verify
 

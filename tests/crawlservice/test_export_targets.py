@@ -20,6 +20,7 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlservice.exports import changes
+from crawlservice.exports.addresses import with_secrets_of, without_secrets
 from crawlservice.exports.batch import Limits
 from crawlservice.exports.definition import BadExport
 from crawlservice.exports.dialects import MySQL, connect
@@ -227,6 +228,20 @@ def test_a_password_is_masked_wherever_it_could_appear() -> None:
     assert row.target["url"] == "postgresql://ann:********@127.0.0.1:1/x"
     for text in (row.problem, json.dumps(row.target), row.sealed, row.last_batch):
         assert "hush" not in text
+
+
+def test_only_the_query_of_an_http_address_is_a_secret() -> None:
+    url = "https://ann:pw@a.example/in?token=t"
+    assert without_secrets(url) == "https://ann:********@a.example/in?********"
+    assert with_secrets_of("https://ann:********@a.example/x?********", url) == (
+        "https://ann:pw@a.example/x?token=t"
+    )
+    assert with_secrets_of("https://ann:new@a.example/in?********", url) is not None
+    for other in ("https://b.example/in?********", "https://ann:pw@a.example:81/in?********"):
+        assert with_secrets_of(other, url) is None
+    assert with_secrets_of("https://a.example/?********", "https://a.example/") is None
+    dsn = "postgresql://ann:pw@a.example/x?sslmode=prefer"
+    assert without_secrets(dsn) == "postgresql://ann:********@a.example/x?sslmode=prefer"
 
 
 @pytest.mark.parametrize(

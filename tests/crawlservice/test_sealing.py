@@ -17,7 +17,8 @@ from crawlframe.node.master.master import Master
 from crawlservice.connections.installation import check_key
 from crawlservice.models import Action, Delivery, Event, Generation, Installation, Task, Webhook
 from crawlservice.security.sealing import SealError, reseal, seal, unseal
-from crawlservice.webhooks.deliveries import RETRY_PAUSES, claim, create_deliveries, split_login
+from crawlservice.webhooks.address import parsed, restored
+from crawlservice.webhooks.deliveries import RETRY_PAUSES, claim, create_deliveries
 
 
 def test_what_is_sealed_is_read_with_the_same_key_only(settings_with: Callable[..., None]) -> None:
@@ -43,16 +44,52 @@ def test_a_former_key_reads_what_it_has_sealed(settings_with: Callable[..., None
 
 
 @pytest.mark.parametrize(
-    ("url", "expected"),
+    ("url", "shown", "secret", "sent"),
     [
-        ("https://example.com/a@b", ("https://example.com/a@b", "")),
-        ("https://ann:x@example.com:81/?q#f", ("https://***@example.com:81/?q#f", "ann:x")),
-        ("https://ann@example.com/", ("https://***@example.com/", "ann")),
-        ("https://a@b:c@example.com/", ("https://***@example.com/", "a@b:c")),
+        ("https://example.com/a@b", "https://example.com/a@b", "", "https://example.com/a@b"),
+        (
+            "https://ann:x@example.com:81/?q=1&r",
+            "https://***@example.com:81/?***",
+            "ann:x?q=1&r",
+            "https://example.com:81/?q=1&r",
+        ),
+        ("https://ann@example.com/", "https://***@example.com/", "ann", "https://example.com/"),
+        ("https://a@b:c@example.com/", "https://***@example.com/", "a@b:c", "https://example.com/"),
+        (
+            "https://h.example/in?t?u",
+            "https://h.example/in?***",
+            "?t?u",
+            "https://h.example/in?t?u",
+        ),
     ],
 )
-def test_the_login_of_an_address(url: str, expected: tuple[str, str]) -> None:
-    assert split_login(url) == expected
+def test_login_and_query_of_an_address(url: str, shown: str, secret: str, sent: str) -> None:
+    address = parsed(url)
+    assert (address.shown, address.secret, address.destination) == (shown, secret, sent)
+    assert restored(shown, secret) == address
+
+
+def test_queries_from_before_are_sealed_and_come_back(ended_task: Task) -> None:
+    for name, login in (("one", "ann:x"), ("two", "")):
+        url = f"https://{'***@' if login else ''}example.com/in?token=t"
+        Webhook.objects.create(name=name, url=url, sealed_login=seal(login))
+    Webhook.objects.create(name="without", url="https://example.com/")
+    module = "crawlservice.migrations.0042_webhook_query"
+    for _ in range(2):  # the second time, nothing is left to do
+        with connection.schema_editor() as editor:
+            import_string(f"{module}.conceal")(apps, editor)
+        one, two, without = Webhook.objects.order_by("name")
+        assert (one.url, unseal(one.sealed_login)) == (
+            "https://***@example.com/in?***",
+            "ann:x?token=t",
+        )
+        assert (two.url, unseal(two.sealed_login)) == ("https://example.com/in?***", "?token=t")
+        assert (without.url, without.sealed_login) == ("https://example.com/", "")
+    with connection.schema_editor() as editor:
+        import_string(f"{module}.reveal")(apps, editor)
+    one, two, _ = Webhook.objects.order_by("name")
+    assert (one.url, unseal(one.sealed_login)) == ("https://***@example.com/in?token=t", "ann:x")
+    assert (two.url, two.sealed_login) == ("https://example.com/in?token=t", "")
 
 
 def test_rows_from_before_are_sealed_and_come_back(ended_task: Task) -> None:

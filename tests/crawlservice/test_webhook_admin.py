@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
@@ -245,6 +246,36 @@ def test_user_and_password_of_an_address_are_sent_and_shown_to_nobody(
         assert "wjxwjxwjx" not in text
 
 
+def test_the_query_of_an_address_is_sent_and_shown_to_nobody(
+    administrator: Client, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    path = f"{urlsplit(receiver.url).path}?token=wqzwqzwqz"
+    receiver.texts[path], receiver.answers[path] = b"no such token: wqzwqzwqz", 403
+    post(administrator, "add/", url=f"{receiver.url}?token=wqzwqzwqz")
+    webhook = Webhook.objects.get()
+    assert webhook.url == f"{receiver.url}?***"
+    post(administrator, f"{webhook.pk}/change/", name="renamed", url=webhook.url)
+    webhook = Webhook.objects.get()
+    assert (webhook.name, login_of(webhook)) == ("renamed", "?token=wqzwqzwqz")
+    assert "it answered 403: no such" in act(administrator, "send_test", webhook)
+    assert receiver.told[0].path == path
+    shown = [administrator.get(f"{LIST}{webhook.pk}/change/"), administrator.get(LIST)]
+    everything = "".join(page.content.decode() for page in shown)
+    rows = str([*Webhook.objects.values(), *Action.objects.values()])
+    for text in (everything, rows, caplog.text):
+        assert "wqzwqzwqz" not in text
+    place = f"{webhook.pk}/change/"
+    assert "enter user, password and query again" in post(
+        administrator, place, url="https://evil.example/?***"
+    )
+    assert "enter user, password and query again" in post(
+        administrator, place, url=receiver.url.replace("//", "//***@")
+    )
+    post(administrator, place, url=receiver.url)
+    assert login_of(Webhook.objects.get()) == ""
+
+
 def test_a_masked_address_keeps_the_password_for_the_same_host_only(
     administrator: Client,
 ) -> None:
@@ -254,10 +285,10 @@ def test_a_masked_address_keeps_the_password_for_the_same_host_only(
     webhook = Webhook.objects.get()
     assert (webhook.url, login_of(webhook)) == ("https://***@example.com/other", "ann:secret")
     for elsewhere in ("https://***@evil.example/", "http://***@example.com/in"):
-        assert "enter user and password again" in post(administrator, place, url=elsewhere)
+        assert "enter user, password and query again" in post(administrator, place, url=elsewhere)
         assert Webhook.objects.get().url == "https://***@example.com/other"
     post(administrator, place, url="https://example.com/other")
     assert login_of(Webhook.objects.get()) == ""
-    assert "enter user and password again" in post(
+    assert "enter user, password and query again" in post(
         administrator, "add/", name="new", url="https://***@example.com/"
     )
