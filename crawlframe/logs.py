@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import logging.config
 from typing import Any
 
 from crawlframe.errors import ConfigError
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+class Refused(logging.Filter):
+    """Removes the traceback of a 403 response: what was refused is in the message."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, "status_code", None) == 403:
+            record.exc_info = None
+        return True
 
 
 def config(level: str, node: str) -> dict[str, Any]:
@@ -27,6 +37,7 @@ def config(level: str, node: str) -> dict[str, Any]:
                 "datefmt": "%Y-%m-%d %H:%M:%S",
             }
         },
+        "filters": {"refused": {"()": Refused}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
         "root": {"level": level.upper(), "handlers": ["stderr"]},
         "loggers": {
@@ -34,6 +45,7 @@ def config(level: str, node: str) -> dict[str, Any]:
             "watchfiles": {"level": "WARNING"},
             "axes": {"level": "WARNING"},
             "django": {"level": "INFO", "handlers": [], "propagate": True},
+            "django.request": {"filters": ["refused"]},
             "django.server": {"level": "INFO", "handlers": [], "propagate": True},
             # They would log a traceback for every scanner that requests an unknown host.
             "django.security.DisallowedHost": {"level": "CRITICAL"},
