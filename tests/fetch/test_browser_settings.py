@@ -65,20 +65,6 @@ def test_a_node_may_have_none() -> None:
         Settings.from_env({"CRAWLFRAME_BROWSER_PAGES": "-1"})
 
 
-def test_the_names_of_its_sockets_are_short(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    long = tmp_path / ("x" * 100)
-    long.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(long))
-    made = settings.new_directory()
-    try:
-        assert made.parent == Path("/tmp")
-        assert made.stat().st_mode & 0o777 == 0o700
-    finally:
-        made.rmdir()
-
-
 def test_they_are_those_of_the_node() -> None:
     node = Settings(allow_private=LOOPBACK, browser="x", browser_pages=3, browser_memory=500)
     given = HostSettings.of(node)

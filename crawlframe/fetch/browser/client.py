@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from multidict import CIMultiDict
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, BrowserLost
 from crawlframe.fetch.browser import failures
+from crawlframe.fetch.browser.directory import HostDirectory
 from crawlframe.fetch.browser.orders import (
     BrowserCookie,
     Cancel,
@@ -34,7 +34,7 @@ from crawlframe.fetch.browser.orders import (
     Upstream,
     worker_end,
 )
-from crawlframe.fetch.browser.settings import HostSettings, new_directory
+from crawlframe.fetch.browser.settings import HostSettings
 from crawlframe.fetch.proxied import check_answer
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.links import host_of
@@ -238,8 +238,8 @@ class _OwnHost:
     """A browser host for this process only, which is no node."""
 
     def __init__(self, settings: HostSettings) -> None:
-        self._directory = new_directory()
-        self.path = self._directory / "host.sock"
+        self._directory = HostDirectory()
+        self.path = self._directory.socket
         given = msgspec.json.encode(settings).decode()
         self._process = subprocess.Popen(
             [sys.executable, "-m", PROGRAM, str(self.path), given], stdin=subprocess.PIPE
@@ -254,7 +254,7 @@ class _OwnHost:
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.remove()
 
 
 async def _next(heard: _Heard) -> FromHost:

@@ -13,6 +13,7 @@ from pathlib import Path
 import uvloop
 
 from crawlframe.errors import BrowserLost, FetchError, FetchTimeout
+from crawlframe.fetch.browser.directory import FILES
 from crawlframe.fetch.browser.orders import (
     Cancel,
     Failed,
@@ -26,7 +27,7 @@ from crawlframe.fetch.browser.orders import (
     host_end,
 )
 from crawlframe.fetch.browser.pages import Pages
-from crawlframe.fetch.browser.settings import FILES, HostSettings
+from crawlframe.fetch.browser.settings import HostSettings
 from crawlframe.fetch.browser.visit import Visit
 from crawlframe.fetch.names import Names, load_hook
 

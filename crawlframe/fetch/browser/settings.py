@@ -7,8 +7,6 @@ import importlib.util
 import ipaddress
 import os
 import shutil
-import tempfile
-from pathlib import Path
 
 import msgspec
 
@@ -16,8 +14,6 @@ from crawlframe.conf import Network, Settings
 from crawlframe.errors import NoBrowser
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-FILES = "t"  # the directory of the browsers' files, next to the socket
-LONGEST = 30  # bytes of the name of a directory for temporary files
 INSTALL = "install crawlframe[browser]"
 
 
@@ -63,14 +59,6 @@ class HostSettings(msgspec.Struct, frozen=True):
             "no Chromium was found; install one (on Debian: apt install chromium), or name it in "
             "CRAWLFRAME_BROWSER"
         )
-
-
-def new_directory() -> Path:
-    """A directory for a host's socket and the files of its browsers, which only this user can
-    enter. Where that for temporary files has a long name, it is in /tmp: sockets allow 107
-    bytes, and Chromium makes one three levels below."""
-    short = len(os.fsencode(tempfile.gettempdir())) <= LONGEST
-    return Path(tempfile.mkdtemp(prefix="crawlframe-browser-", dir=None if short else "/tmp"))
 
 
 def installed() -> bool:

@@ -20,7 +20,8 @@ from pathlib import Path
 import msgspec
 
 from crawlframe.conf import Settings
-from crawlframe.fetch.browser.settings import FILES, HostSettings, installed, new_directory
+from crawlframe.fetch.browser.directory import FILES, HostDirectory
+from crawlframe.fetch.browser.settings import HostSettings, installed
 from crawlframe.logs import configure
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import Child, adopt_orphans, become_child
@@ -40,7 +41,8 @@ class BrowserSocket:
     anybody."""
 
     def __init__(self) -> None:
-        self.path = new_directory() / "host.sock"
+        self._directory = HostDirectory()
+        self.path = self._directory.socket
         self.listener = listen(self.path)
 
     @classmethod
@@ -60,7 +62,7 @@ class BrowserSocket:
     def close(self) -> None:
         """Removes it."""
         self.listener.close()
-        shutil.rmtree(self.path.parent, ignore_errors=True)
+        self._directory.remove()
 
 
 def listen(path: Path) -> socket.socket:
@@ -117,6 +119,7 @@ class BrowserKeeper:
         self._settings = settings
         self._listener = listener
         self._line = line
+        self._directory = Path(listener.getsockname()).parent
         self._host = 0  # its pid
         self._life = -1  # the reading end of its pipe
         self._heard = 0.0  # when it gave a sign of life last (time.monotonic())
@@ -125,6 +128,7 @@ class BrowserKeeper:
 
     def run(self) -> None:
         adopt_orphans()  # what a host leaves behind becomes ours
+        used = True
         try:
             while not (self._ending and not self._host):
                 self._wait()
@@ -132,9 +136,11 @@ class BrowserKeeper:
                 self._check(time.monotonic())
                 self._line.beat()
         except ChannelClosed:
-            pass  # nobody is left who could use it
+            used = False
         finally:
             self._kill()
+            if not used:
+                shutil.rmtree(self._directory, ignore_errors=True)
 
     def _wait(self) -> None:
         now = time.monotonic()
@@ -198,8 +204,7 @@ class BrowserKeeper:
             while True:
                 offspring.kill(offspring.of(os.getpid()))
                 os.waitpid(-1, 0)
-        files = Path(self._listener.getsockname()).parent / FILES
-        shutil.rmtree(files, ignore_errors=True)
+        shutil.rmtree(self._directory / FILES, ignore_errors=True)
         self._host, self._next = 0, time.monotonic() + AGAIN
 
 
