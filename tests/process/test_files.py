@@ -20,7 +20,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from crawlservice.files.store import store
-from crawlservice.models import PageFile, StoredFile
+from crawlservice.models import Page, PageFile, StoredFile
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit, on
 
@@ -124,7 +124,8 @@ def test_files_are_exact_though_workers_die_and_the_store_is_pruned(
         chance.choice(psutil.Process(node.process.pid).children()).kill()
         call_command("files", "prune", "--older-than", "0", stdout=StringIO())
     task = look.wait(pk)
-    assert (task.state, task.nf, task.ne) == ("finished", FILES + 2, 0)
+    failed = [*Page.objects.filter(task=pk, state="error").values_list("url", "reason", "detail")]
+    assert (task.state, task.nf, failed) == ("finished", FILES + 2, [])
     assert site.continued > 0
 
     expected = {
