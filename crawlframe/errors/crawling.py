@@ -124,6 +124,10 @@ class StoreError(CrawlframeError):
     """The file store cannot be used."""
 
 
+class FileGone(StoreError):
+    """A file is not in the store any more. A page whose callback ends with it is fetched again."""
+
+
 class CacheUnusable(CrawlframeError):
     """The development cache cannot be read or written."""
 

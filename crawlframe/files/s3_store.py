@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from crawlframe.errors import StoreError
+from crawlframe.errors import FileGone, StoreError
 from crawlframe.files.store import ROOM, Stored, path_of
 
 TIMEOUT = 30  # seconds for an answer
@@ -51,7 +51,10 @@ class S3Store:
 
     def open(self, sha256: str) -> BinaryIO:
         with self._named_errors():
-            file: BinaryIO = self._client().open(self._key(sha256), "rb")
+            try:
+                file: BinaryIO = self._client().open(self._key(sha256), "rb")
+            except FileNotFoundError:
+                raise FileGone(f"{path_of(sha256)} was deleted from {self.address}") from None
             return file
 
     def delete(self, sha256: str) -> None:

@@ -35,7 +35,8 @@ class SavedFile:
     _room: ClassVar[Room | None] = None
 
     def open(self) -> BinaryIO:
-        """Opens the file for reading, in the worker that saved it. Raises StoreError."""
+        """Opens the file for reading, in the worker that saved it. Raises FileGone if it was
+        pruned meanwhile, and other kinds of StoreError."""
         return self._opened().open(self.sha256)
 
     def thumbnail(self, width: int, height: int) -> SavedFile:

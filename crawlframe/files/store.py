@@ -12,7 +12,7 @@ from tempfile import NamedTemporaryFile
 from typing import BinaryIO, NamedTuple, Protocol
 from urllib.parse import quote
 
-from crawlframe.errors import StoreError
+from crawlframe.errors import FileGone, StoreError
 
 ROOM = "sha256"  # folder of the files
 SPOOL = "spool"  # folder of what is on its way
@@ -47,7 +47,7 @@ class FileStore(Protocol):
         """The bytes of a file; None if there is none."""
 
     def open(self, sha256: str) -> BinaryIO:
-        """Opens a file for reading."""
+        """Opens a file for reading. Raises FileGone if there is none."""
 
     def delete(self, sha256: str) -> None:
         """Deletes a file, if there is one."""
@@ -122,7 +122,10 @@ class DirectoryStore:
 
     def open(self, sha256: str) -> BinaryIO:
         with self._named_errors():
-            return (self._directory / path_of(sha256)).open("rb")
+            try:
+                return (self._directory / path_of(sha256)).open("rb")
+            except FileNotFoundError:
+                raise FileGone(f"{path_of(sha256)} was deleted from {self.address}") from None
 
     def delete(self, sha256: str) -> None:
         with self._named_errors():

@@ -56,7 +56,7 @@ def test_a_deleted_file_is_gone(store: DirectoryStore) -> None:
     store.delete(SHA256)
     assert store.size(SHA256) is None
     assert [*store.files()] == []
-    with pytest.raises(StoreError, match="No such file"):
+    with pytest.raises(StoreError, match="was deleted from"):
         store.open(SHA256)
 
 

@@ -14,7 +14,7 @@ import pytest
 from crawlframe import Request, Response, Spider
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.node.worker.replay import Replay
-from crawlframe.outcome import Outcome
+from crawlframe.outcome import Outcome, Verdict
 from crawlframe.testing import run
 from tests.fetch.conftest import Site, _server, site
 from tests.node.runner import HERE, Tasks, items
@@ -37,6 +37,13 @@ class Shop(Spider):
 
     def fails(self, response: Response) -> None:
         raise ValueError("no")
+
+    def late(self, response: Response) -> Iterator[Any]:
+        yield {"begins": "here"}
+        assert response.file is not None
+        for path in Path(str(response.meta["store"])).glob("files/sha256/*/*/*"):
+            path.unlink()  # as pruning does
+        response.file.open()
 
     async def more(self, response: Response) -> Any:
         assert self._inline is not None
@@ -102,6 +109,14 @@ def test_errors_name_no_file(
     request = Request(f"{site.url}{path}", **{"save": True, **options})
     outcome = outcome_of(tmp_path, request)
     assert (outcome.reason, outcome.files, outcome.items) == (reason, [], [])
+
+
+def test_a_page_whose_file_was_pruned_is_fetched_again(site: Site, tmp_path: Path) -> None:
+    site.answer("/a.png", PNG, headers={"Content-Type": "image/png"})
+    request = Request(f"{site.url}/a.png", "late", save=True, meta={"store": str(tmp_path)})
+    outcome = outcome_of(tmp_path, request)
+    assert (outcome.verdict, outcome.reason) == (Verdict.DEFER, "file_gone")
+    assert "was deleted from" in outcome.detail
 
 
 def test_files_of_inline_fetches_belong_to_the_page(site: Site, tmp_path: Path) -> None:

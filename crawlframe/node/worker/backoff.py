@@ -11,6 +11,8 @@ from crawlframe.errors import MAX_AFTER
 from crawlframe.response import Response
 
 BACKOFF_CAP = 300.0  # seconds
+FILE_GONE = "file_gone"  # the reason of a page whose file was pruned before it was recorded
+REFETCH = 1000  # milliseconds until such a page is fetched again
 
 
 def backoff(attempts: int) -> int:

@@ -26,6 +26,7 @@ from crawlframe.ledger import (
     TablesChanged,
 )
 from crawlframe.node.task_finisher import TaskFinisher
+from crawlframe.node.worker.backoff import FILE_GONE, REFETCH
 from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
@@ -35,7 +36,6 @@ log = logging.getLogger(__name__)
 
 GATHER = 0.005  # seconds after the first outcome of a batch in which others join it
 GATHER_ROUNDS = 4  # times that is repeated while more are worth waiting for
-REFETCH = 1000  # milliseconds until a page is fetched again whose file was pruned meanwhile
 RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds, while the database or Redis is unavailable
 
 
@@ -277,7 +277,7 @@ class Committer(threading.Thread):
                     recorded.update(self._commit([outcome]))
                 return recorded
             if isinstance(error, FilesGone):
-                outcomes[0].end(Verdict.DEFER, "file_gone", str(error), delay=REFETCH)
+                outcomes[0].end(Verdict.DEFER, FILE_GONE, str(error), delay=REFETCH)
                 return {}
             if isinstance(error, TablesChanged):
                 outcomes[0].end(Verdict.PARK, str(error)[:500])

@@ -17,6 +17,7 @@ from crawlframe.errors import (
     BadRequest,
     CloseTask,
     FetchError,
+    FileGone,
     MissingCode,
     SpiderError,
     UnparsablePage,
@@ -26,7 +27,7 @@ from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.frontier.records import REFUSED, Claimed, Signal, TaskView
 from crawlframe.node.running_marks import LOOP
-from crawlframe.node.worker.backoff import backoff, retry_after
+from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl, call_of, check_fit, method
 from crawlframe.node.worker.crawls import Crawls
@@ -314,6 +315,8 @@ class RequestRunner:
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
+            if isinstance(error, FileGone):
+                return outcome.end(Verdict.DEFER, FILE_GONE, str(error), delay=REFETCH)
             self._failed(error)
             if isinstance(got, Response):
                 outcome.exchange = exchange_of(got, crawl.spec.arguments)
