@@ -135,6 +135,7 @@ async def test_an_incomplete_page_goes_back_for_the_browser(plain, reason):
     assert second.verdict is Verdict.DONE
     assert items(second) == [{"name": "Shoe", "price": "7"}]
     assert len(second.follow_ups) == 1
+    assert second.stats is not None
     assert second.stats.counters == {"parsed": 1}
     assert pages.fetched == [None, "browser"]
     assert lesson(second) is Lesson.NEEDED
@@ -161,6 +162,7 @@ async def test_redirects_of_the_plain_page_stay():
     assert first.redirects == [Hop(302, "http://other.example/x")]
     second = await pages.again(first)
     assert second.redirects == first.redirects
+    assert second.attempt is not None
     assert second.attempt.template.form == "shop.example/*"
 
 
