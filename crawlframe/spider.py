@@ -74,6 +74,7 @@ class Spider:
     workers: ClassVar[int | None] = None  # 1: all requests of a task run in one worker
     expect: ClassVar[Expect | None] = None
 
+    _required: ClassVar[tuple[str, ...]] = ()  # further fields that the items must have
     _task = 0  # the number of the task; 0 outside of a worker
     _inline: Inline | None = None  # None outside of a worker
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from crawlframe.render.knowledge import Knowledge, Lesson
 from crawlframe.render.template import Template
 from crawlframe.render.yielded import NOTHING, Reason, Yielded
+from crawlframe.stats import RUNNING
 
 
 class Taught(NamedTuple):
@@ -21,8 +22,8 @@ class Taught(NamedTuple):
 @dataclass(slots=True)
 class Attempt:
     """``reason``: why the page is rendered, after ``plain``; None: it is fetched plainly, or
-    rendered ``direct``, because of what is known. ``unfit``: the class of the items has dropped
-    one."""
+    rendered ``direct``, because of what is known. ``unfit``: an item was left out because it
+    lacks a required field, or does not fit its class."""
 
     spider: str
     template: Template
@@ -36,3 +37,10 @@ class Attempt:
     @property
     def is_plain(self) -> bool:
         return self.reason is None and not self.direct
+
+
+def note_incomplete() -> None:
+    """The callback that runs leaves out an item that lacks a required field."""
+    attempt = getattr(RUNNING.get(None), "attempt", None)
+    if attempt is not None:
+        attempt.unfit = True

@@ -14,14 +14,19 @@ MOST = 0.5  # share of the items from which on an expected field is required
 
 def required_of(spider: type[Any]) -> tuple[str, ...]:
     """The fields that must have a value: those that ``expect`` names for at least half of the
-    items, and those without a default in the class of the items."""
-    expected = expectation(spider.expect)
-    names = {
-        name: None for name, share in (expected.fields.items() if expected else ()) if share >= MOST
-    }
+    items, those without a default in the class of the items, and those that a recipe requires."""
+    names = dict.fromkeys((*expected_fields(spider.expect), *spider._required))
     if isinstance(spider.item, type):
         names |= dict.fromkeys(required_fields(spider.item))
     return tuple(names)
+
+
+def expected_fields(expect: Any) -> list[str]:
+    """Those that at least half of the items should have. ``expect`` is that of a spider or of a
+    recipe. Raises ValueError."""
+    expected = expectation(expect)
+    shares = expected.fields.items() if expected else ()
+    return [name for name, share in shares if share >= MOST]
 
 
 def misuse_of(spider: type[Any], base: type[Any]) -> str:

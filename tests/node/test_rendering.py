@@ -14,6 +14,8 @@ from crawlframe import CloseTask, Expect, Request, Response, Spider
 from crawlframe.frontier.records import Claimed
 from crawlframe.node.worker.rendering import RenderSource
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.recipes.reading import from_data
+from crawlframe.recipes.spider import spider_of
 from crawlframe.record import Hop, render_of, with_hops, without_hops
 from crawlframe.render.knowledge import NEEDED, PROBES, UNKNOWN, Knowledge, Lesson
 from crawlframe.render.template import Template
@@ -387,3 +389,16 @@ async def test_shells_are_no_trap():
     for n in range(900):
         outcome = await pages.run(Request(f"http://shop.example/p/{n}"))
         assert outcome.trap is None
+
+
+@in_loop
+async def test_an_item_that_a_recipe_leaves_out_is_incomplete():
+    data = {"name": "shop", "start_urls": ["https://a.example/"], "required": ["name", "price"]}
+    more = {"each": "article", "fields": {"name": "h1", "price": "b"}}
+    recipe = from_data({**data, **more, "settings": {"render": "auto"}})
+    one, other = b"<article><h1>a</h1><b>1</b></article>", b"<article><h1>b</h1></article>"
+    pages = Pages(one + other, one + one, spider=spider_of(recipe, "shop"))
+    first = await pages.run(Request(URL))
+    assert reason_of(first) == "missing"
+    second = await pages.again(first)
+    assert (len(second.items), lesson(second)) == (2, Lesson.NEEDED)

@@ -10,6 +10,8 @@ import pytest
 
 from crawlframe import Expect, Spider
 from crawlframe.errors import SpiderError
+from crawlframe.recipes.reading import from_data
+from crawlframe.recipes.spider import spider_of
 from crawlframe.render.required import required_of
 from crawlframe.spider import describe
 
@@ -72,3 +74,18 @@ def test_needs_browser_must_be_a_plain_method_with_the_response():
 def test_a_spider_whose_pages_are_all_rendered_cannot_choose():
     with pytest.raises(SpiderError, match="leave one of render and downloader out"):
         describe(auto(settings={"render": "auto", "downloader": "browser"}))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"required": ["name"]},
+        {"expect": {"fields": {"name": 1}}},
+        {"detail": {"css": "a", "fields": {"price": "b"}, "required": ["price"]}},
+    ],
+)
+def test_a_recipe_says_it_by_its_required_fields(said):
+    data = {"name": "some", "start_urls": ["https://a.example/"], "fields": {"name": "h1"}}
+    spider = spider_of(from_data({**data, "settings": {"render": "auto"}, **said}), "some")
+    assert required_of(spider) == (("price",) if "detail" in said else ("name",))
+    describe(spider)
