@@ -107,29 +107,37 @@ def test_since_is_when_it_began_or_changed(bench):
     assert bench.frontier.renders.of("shop")[PAGE].since > changed
 
 
-def test_what_has_not_been_used_for_long_begins_anew(bench):
+@pytest.mark.parametrize(("ago", "streak"), [(LIFE - 60_000, 10), (LIFE + 1000, 1)])
+def test_what_has_not_been_used_for_long_begins_anew(bench, ago, streak):
     teach(bench, *[Lesson.NEEDED] * 9)
     key, field = bench.key("RENDER", "shop"), f"{PAGE.callback} {PAGE.form}"
     row = bench.redis.hget(key, field).decode()
     numbers, name = row.split()
-    numbers = [*numbers.split(",")[:-1], str(bench.now() - LIFE - 1000)]
+    numbers = [*numbers.split(",")[:-1], str(bench.now() - ago)]
     bench.redis.hset(key, field, f"{','.join(numbers)} {name}")
     teach(bench, Lesson.NEEDED)
-    assert known(bench).streak == 1
-    assert 0 < bench.redis.pttl(key) <= LIFE
+    assert known(bench).streak == streak
+    assert bench.frontier.renders.of("shop")[PAGE].used > bench.now() - 60_000
+    assert LIFE - 60_000 < bench.redis.pttl(key) <= LIFE
 
 
 def test_the_templates_used_last_are_kept(make_bench):
     bench = make_bench(store=PartitionedStore)
-    old = Template("parse", "old.example/*")
-    teach(bench, Lesson.STATIC, template=old)
-    bench.after(bench.now())
-    forms = [Template("parse", f"shop.example/{n}/*") for n in range(500)]
-    pages = [Taught(form, Lesson.STATIC, True) for form in forms]
-    bench.frontier.renders.learn("shop", pages)
-    found = bench.frontier.renders.of("shop")
+    forms = [Template("parse", f"shop.example/{n}/*") for n in range(501)]
+    order = [*forms[400:500], *forms[:400]]
+    for some in (order[:100], order[100:]):
+        pages = [Taught(form, Lesson.STATIC, True) for form in some]
+        bench.frontier.renders.learn("shop", pages)
+        bench.after(bench.now())
+    assert bench.frontier.renders.of("shop").keys() == {*order}
+    key = bench.key("RENDER", "shop")
+    bench.redis.hdel(key, f"parse {order[0].form}", f"parse {order[1].form}")
+    bench.redis.hset(key, "parse junk", "junk")
+    bench.redis.hset(key, "parse short", "1,2,3 abc")
+    teach(bench, Lesson.STATIC, template=forms[500])
+    found = bench.frontier.renders.of("shop").keys()
     assert len(found) == 450
-    assert old not in found
+    assert found > {*order[100:], forms[500]}
 
 
 @pytest.mark.parametrize("row", ["junk", "1,2,3 abc", ""])

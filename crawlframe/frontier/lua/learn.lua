@@ -13,13 +13,13 @@ local key, now, rows = RENDER(ARGV[1]), now_ms(), {}
 local function numbers_of(text)
   local row = {}
   for number in string.gmatch(text, '%d+') do row[#row + 1] = tonumber(number) end
-  return #row == 10 and row or nil
+  if #row == 10 then return row end
 end
 
 local function load_row(field)
   local numbers, name = string.match(call('HGET', key, field) or '', '^([%d,]+) (%w+)$')
   local row = numbers and numbers_of(numbers)
-  if row and name == ARGV[2] then return false end
+  if name == ARGV[2] then return false end
   if not row or row[USED] < now - LIFE then row = {0, 0, 0, 0, 0, 0, 0, 0, now, now} end
   return row
 end
@@ -49,7 +49,6 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[3])) do
 end
 for field, row in pairs(rows) do
   if row then
-    for i, number in ipairs(row) do row[i] = integer(number) end
     call('HSET', key, field, table.concat(row, ',') .. ' ' .. ARGV[2])
   end
 end
