@@ -7,11 +7,11 @@ import dataclasses
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
-from crawlframe.errors import DropItem
+from crawlframe.errors import UnfitItem
 from crawlframe.items import as_dict
 from crawlframe.response import Response
 from crawlframe.stats import MAX_REASONS
@@ -45,7 +45,7 @@ class ItemType:
         self._warn = spider.log.warning
 
     def process_item(self, item: Any, response: Response | None) -> Any:
-        """Returns the object. Raises DropItem with the field and what is wrong with it."""
+        """Returns the object. Raises UnfitItem with the field and what is wrong with it."""
         try:
             return self._check(item)
         except Misfit as misfit:
@@ -55,7 +55,17 @@ class ItemType:
         if self._warn and reason not in self._reasons and len(self._reasons) < MAX_REASONS:
             self._reasons.add(reason)
             self._warn("dropped, like all that follow for %s: %.500r", reason, item)
-        raise DropItem(reason)
+        raise UnfitItem(reason)
+
+
+def required_fields(kind: type) -> list[str]:
+    """The fields that every item must have, and that must not be None."""
+    if _is_pydantic(kind):
+        found = getattr(kind, "__pydantic_fields__", {})
+        hinted = [(name, one.annotation) for name, one in found.items() if one.is_required()]
+    else:
+        hinted = [(one.name, one.hint) for one in _fields_of(kind) if one.required]
+    return [name for name, hint in hinted if type(None) not in get_args(hint)]
 
 
 def misuse_of(kind: Any) -> str:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from crawlframe.budgets import DEPTH_LIMIT, NOFOLLOW, UNFOLLOWED, ByteBudget, TrapSighting
-from crawlframe.errors import BadRequest, DropItem, SpiderError
+from crawlframe.errors import BadRequest, DropItem, SpiderError, UnfitItem
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.model_items import ModelItem, is_model, model_item
@@ -21,6 +21,7 @@ from crawlframe.upsert import Upsert
 
 if TYPE_CHECKING:
     from crawlframe.pipelines import Pipelines
+    from crawlframe.render.attempt import Attempt
     from crawlframe.response import Response
 
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
@@ -95,8 +96,8 @@ class Outcome:
     via: Proxy | None = None  # the proxy that it goes through
     detour: bool = False  # it goes back to try another proxy
     trap: TrapSighting | None = None
-    # Of an error: the headers that were sent and received, as they are recorded.
-    exchange: dict[str, Any] | None = None
+    attempt: Attempt | None = None  # set if it is rendered when it must be
+    exchange: dict[str, Any] | None = None  # of an error: its headers, as they are recorded
     error_group: int = 0  # of an error: the group that the ledger puts it into
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
@@ -253,6 +254,8 @@ class Collector:
             self._store(item, upsert)
 
     def _drop(self, drop: DropItem, pipelines: Pipelines) -> None:
+        if self._outcome.attempt is not None:
+            self._outcome.attempt.unfit |= isinstance(drop, UnfitItem)
         self._outcome.drop_item(pipelines.counter_of(drop.reason))
 
     def _store(self, thing: Any, upsert: Upsert | None) -> None:

@@ -19,7 +19,9 @@ from crawlframe.spider_settings import SpiderSettings
 # Headers often carry secrets, which must not be in the row of a task.
 FIXED = {
     "headers": "headers are set in the code of the spider; put secrets into arguments of type "
-    "Secret or into the credentials of the host"
+    "Secret or into the credentials of the host",
+    "render": "render is set in the code of the spider, which says when a page is incomplete; set "
+    'downloader to "browser" to render every page of this task',
 }
 OVERRIDABLE = tuple(
     name

@@ -158,9 +158,29 @@ def without_errand(record: bytes) -> bytes:
     return packed
 
 
+def with_render(record: bytes, mark: Sequence[Any]) -> bytes:
+    """The record of a request whose plain page was incomplete: it is fetched again by the browser.
+    ``mark`` is kept for then. It is longer than before. Raises MissingCode and BadRequest."""
+    fields = _fields(record)
+    extra = fields[4] if len(fields) > 4 else {}
+    extra = {"hops": [], **extra, "render": list(mark)}
+    packed: bytes = msgpack.packb([HOPS, *fields[1:4], extra])
+    return packed
+
+
+def render_of(record: bytes) -> list[Any] | None:
+    """The mark that ``with_render`` has left, None without one. Raises BadRequest."""
+    if not _has_hops(record):
+        return None
+    mark = _fields(record)[4].get("render")
+    if mark is not None and type(mark) is not list:
+        raise BadRequest(f"a queued request cannot be read: its mark is {mark!r}")
+    return mark
+
+
 def without_hops(record: bytes) -> bytes:
-    """The record of a request that starts over, with no errand. One that cannot be read is returned
-    as it is."""
+    """The record of a request that starts over, with no errand and no mark. One that cannot be
+    read is returned as it is."""
     try:
         record = without_errand(record)
         if not _has_hops(record):
@@ -169,7 +189,7 @@ def without_hops(record: bytes) -> bytes:
     except (ValueError, BadRequest, MissingCode):
         return record
     # OPTIONS says no less than TYPED: what reads the one reads the other.
-    rest = {name: value for name, value in extra.items() if name != "hops"}
+    rest = {name: value for name, value in extra.items() if name not in ("hops", "render")}
     packed: bytes = msgpack.packb([OPTIONS, url, callback, depth, rest])
     return packed
 

@@ -13,13 +13,14 @@ import msgspec
 
 from crawlframe import porting
 from crawlframe.budgets import without_none
-from crawlframe.downloaders import misfit
+from crawlframe.downloaders import BROWSER, misfit
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.expect import Expect, expectation
 from crawlframe.inline import Inline
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.misuse import misuse_of
 from crawlframe.proxies.choice import ProxyPool
+from crawlframe.render import required
 from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
 from crawlframe.secret import Secret, convert, default_of, schema_of
@@ -59,7 +60,8 @@ class Spider:
     that keep state on ``self``. When that worker dies, ends or is replaced by a reload, the next
     one takes over, and ``self`` begins anew there.
 
-    ``expect`` is an Expect: what the author expects of each run."""
+    ``expect`` is an Expect: what the author expects of each run. With the setting ``render =
+    "auto"``, a page is rendered if an item lacks one of its fields, or one of ``item``."""
 
     name: ClassVar[str] = ""
     start_urls: ClassVar[Iterable[str]] = ()
@@ -72,6 +74,7 @@ class Spider:
     workers: ClassVar[int | None] = None  # 1: all requests of a task run in one worker
     expect: ClassVar[Expect | None] = None
 
+    _required: ClassVar[tuple[str, ...]] = ()  # further fields that the items must have
     _task = 0  # the number of the task; 0 outside of a worker
     _inline: Inline | None = None  # None outside of a worker
 
@@ -124,6 +127,11 @@ class Spider:
         host of which most pages are so is left alone for an hour. By default, by its status."""
         return response.status in BLOCKS
 
+    def needs_browser(self, response: Response) -> bool:
+        """With ``render = "auto"``, called with each plain page before its callback: whether the
+        page must be rendered. By default, what the callback yields decides."""
+        return False
+
 
 class SpiderInfo(msgspec.Struct, frozen=True):
     """What the service knows about a spider without importing it."""
@@ -157,6 +165,11 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
     # Not where they are read that another node has published, which may have more plug-ins.
     if problem := misfit(settings.downloader):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
+    if settings.render and settings.downloader == BROWSER:
+        raise SpiderError(
+            f'spider {spider.name!r}: settings: render = "auto" chooses between downloader and '
+            "browser; leave one of render and downloader out"
+        )
     return settings
 
 
@@ -221,6 +234,9 @@ def describe(spider: type[Spider]) -> SpiderInfo:
             f"spider {spider.name!r}: workers is {spider.workers!r}; set it to 1, if the spider "
             "keeps state on self, or leave it out: nodes decide how many workers they have"
         )
+    settings = read_settings(spider)
+    if settings.render and (problem := required.misuse_of(spider, Spider)):
+        raise SpiderError(f"spider {spider.name!r}: {problem}")
     name = schema["$ref"].rsplit("/", 1)[1]
     definitions = schema["$defs"]
     arguments = definitions.pop(name)
@@ -231,7 +247,7 @@ def describe(spider: type[Spider]) -> SpiderInfo:
         doc=inspect.cleandoc(spider.__doc__ or ""),
         module=spider.__module__,
         arguments=arguments,
-        settings=read_settings(spider),
+        settings=settings,
         ends=callable(getattr(spider, END_CALLBACK, None)),
         workers=spider.workers or 0,
         expect=_read_expect(spider),

@@ -27,6 +27,8 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     headers: dict[str, str] = {}
     user_agent: str | None = None
     downloader: str = "curl"  # or "requests", "browser", or the name of a plug-in
+    # "auto": by the downloader first, and again by the browser if the page is incomplete.
+    render: Literal["auto"] | None = None
     # What a browser does not load.
     browser_block: tuple[Literal["images", "fonts", "media", "trackers"], ...] = (
         "images", "fonts", "media", "trackers",

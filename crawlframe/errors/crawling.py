@@ -73,6 +73,10 @@ class DropItem(CrawlframeError):
         self.reason = str(reason)
 
 
+class UnfitItem(DropItem):
+    """The item does not fit the class of the items."""
+
+
 class CloseTask(CrawlframeError):
     """Raised by a callback or a pipeline: the task ends early, as finished.
 

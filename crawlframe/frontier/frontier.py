@@ -35,6 +35,7 @@ from crawlframe.frontier.records import (
     kept_in,
     whole,
 )
+from crawlframe.frontier.renders import Renders
 from crawlframe.frontier.rollouts import Rollouts
 from crawlframe.frontier.rows import read_number, read_tries
 from crawlframe.frontier.spiders import SpiderCatalogue
@@ -65,6 +66,7 @@ class Frontier(Tasks):
         self.pins = Pins(store)
         self.permits = Permits(store)
         self.proxies = Proxies(store)
+        self.renders = Renders(store)
         self._last_claim = (0, -1)  # generation and sequence number
 
     @classmethod

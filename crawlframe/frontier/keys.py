@@ -83,6 +83,12 @@ KEYS: dict[str, tuple[str, str]] = {
         "zset of a host: id of a proxy -> when it may be used there (ms): an index of pairs",
     ),
     "STALLED": ("stalled", "zset place -> since (ms): its proxies had no free slot over all hosts"),
+    "RENDER": (
+        "render:.",
+        "hash of a spider: <callback> <template> -> <pages not rendered>,<rendered>,<in vain>,"
+        "<in a row that needed it>,<since the last plain one>,<1: some had items>,<bare in vain>,"
+        "<bare accepted>,<since (ms)>,<used (ms)> <name of the last call>",
+    ),
     "HELD_HOSTS": (
         "held",
         "zset host -> until (ms): parked, paused by an operator, or asked to wait long",
@@ -146,7 +152,7 @@ KEYS: dict[str, tuple[str, str]] = {
 # Kept across eras, because it is not rebuilt from the database; of a host, what was learned.
 LASTING = {
     "ERA", "INSTALLATION", "CALL_LOG", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
-    "COOKIES", "QUARANTINE", "HOST", "HELD_HOSTS", "WATCHED", "FORGOTTEN",
+    "COOKIES", "QUARANTINE", "HOST", "HELD_HOSTS", "WATCHED", "FORGOTTEN", "RENDER",
 }  # fmt: skip
 # Redis's own: also kept when another installation takes it over.
 OWN_AFFAIRS = {"ERA"}

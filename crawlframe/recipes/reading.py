@@ -28,6 +28,7 @@ from crawlframe.recipes.recipe import (
     Rule,
     Select,
 )
+from crawlframe.render.required import expected_fields
 from crawlframe.spider_settings import SpiderSettings
 
 PartType = TypeVar("PartType", bound=Part)
@@ -126,6 +127,10 @@ class _Reader:
         self.required(recipe.fields, recipe.required, ("required",))
         for path, problem in expressions.problems_of(recipe):
             self.wrong(path, problem)
+        if recipe.settings.get("render") == "auto" and not self.problems:
+            needed = recipe.required or (recipe.detail and recipe.detail.required)
+            if not needed and not expected_fields(recipe.expect):
+                self.wrong(("settings", "render"), NEEDS_FIELDS)
         return recipe
 
     def detail(self, rest: dict[str, Any]) -> Detail | None:
@@ -252,6 +257,10 @@ class _Reader:
         return given
 
 
+NEEDS_FIELDS = (
+    'render = "auto" must know when an item is incomplete: name the fields that each has, as in '
+    'required = ["price"]'
+)
 MISSING = {
     "name": "give the spider a name",
     "start_urls": 'such as start_urls = ["https://example.com/"]',

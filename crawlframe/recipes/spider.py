@@ -15,6 +15,7 @@ from crawlframe.recipes.extraction import page_scope, read, scopes, select
 from crawlframe.recipes.links import links_of
 from crawlframe.recipes.recipe import PLAIN, Argument, Field, Next, Recipe
 from crawlframe.recipes.urls import PLACE, RANGE, filled
+from crawlframe.render.attempt import note_incomplete
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
@@ -161,6 +162,7 @@ class RecipeSpider(Spider):
         for name in required:
             if values[name] in (None, "", []):
                 self.stats.inc(f"without {name}"[:100])
+                note_incomplete()
                 return False
         return True
 
@@ -181,6 +183,7 @@ def spider_of(recipe: Recipe, module: str, file: Path | None = None) -> type[Rec
         "recipe": recipe,
         "settings": recipe.settings,
         "expect": recipe.expect or None,
+        "_required": recipe.required + (recipe.detail.required if recipe.detail else ()),
     }
     for name, argument in recipe.arguments.items():
         if argument.default is not None:

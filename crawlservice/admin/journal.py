@@ -41,6 +41,7 @@ VERBS = {
     "enable": _("enable"),
     "export": _("export"),
     "forget node": _("forget node"),
+    "forget rendering": _("forget which pages need the browser"),
     "forget robots": _("forget robots.txt"),
     "forget unreadable rows": _("forget unreadable rows"),
     "locked out": _("locked out"),

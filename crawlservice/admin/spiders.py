@@ -21,9 +21,10 @@ from crawlservice.admin.live import part
 from crawlservice.admin.runs import in_zone, zone_of
 from crawlservice.models import WHY, Schedule
 from crawlservice.scheduling.timing_words import in_words
-from crawlservice.tasks import error_groups, spider_runs, spider_switch
+from crawlservice.tasks import error_groups, rendering, spider_runs, spider_switch
 from crawlservice.tasks.spider_runs import SpiderRun
 
+TEMPLATES = 100  # shown of a spider
 SCHEDULES = 50  # shown of a spider
 ERRORS = 10  # groups of errors shown
 TONES = ("primary", "warn", "good", "muted", "bad")  # of the fields of a chart
@@ -45,7 +46,8 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def may_switch(request: HttpRequest) -> bool:
-    """Whether the user may disable and enable spiders: who may control the tasks of others."""
+    """Whether the user may change what holds for all tasks of a spider: who may control the tasks
+    of others."""
     return request.user.has_perm("crawlservice.steer_task")
 
 
@@ -63,7 +65,7 @@ def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
 
 
 def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
-    """Shows the spider; POST disables or enables it."""
+    """Shows the spider; POST disables or enables it, or forgets which pages need the browser."""
     _check_view(request)
     spider = spider_runs.look_up(name) if "\0" not in name else None
     if spider is None:
@@ -71,6 +73,7 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "POST":
         return _switch(request, name)
     runs = spider_runs.runs(name)
+    templates = rendering.templates(name)
     context: dict[str, Any] = {
         **site.each_context(request),
         "title": _("Spider {name}").format(name=name),
@@ -79,6 +82,10 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
         "runs": runs,
         "covered": _covered(runs),
         "groups": error_groups.latest(spider=name, count=ERRORS).groups,
+        "templates": (templates or [])[:TEMPLATES],
+        "more_templates": max(0, len(templates or []) - TEMPLATES),
+        "chooses": bool(templates) or (spider.info is not None and spider.info.settings.render),
+        "unknown": templates is None,
         "most_runs": spider_runs.RUNS,
         "schedules": _schedules(name),
         "longest": WHY,
@@ -103,6 +110,9 @@ def _switch(request: HttpRequest, name: str) -> HttpResponse:
         if request.POST.get("verb") == "enable":
             spider_switch.enable(name, by(request))
             messages.success(request, _("The spider is enabled."))
+        elif request.POST.get("verb") == "forget":
+            rendering.forget(name, request.POST.get("template", ""), by(request))
+            messages.success(request, _("It is forgotten. The next pages are fetched plainly."))
         else:
             spider_switch.disable(name, request.POST.get("reason", ""), by(request))
             messages.success(request, _("The spider is disabled. Its running tasks go on."))

@@ -12,6 +12,9 @@ from django.utils import timezone
 from selectolax.lexbor import LexborHTMLParser
 
 from crawlframe.frontier import Frontier
+from crawlframe.render.attempt import Taught
+from crawlframe.render.knowledge import NEEDED, Lesson
+from crawlframe.render.template import Template
 from crawlservice.models import Action, DisabledSpider, Page, Profile, Schedule, Task
 from crawlservice.tasks import spider_runs
 from crawlservice.tasks.spider_switch import disable
@@ -160,3 +163,51 @@ def test_others_cannot(published: Frontier, role: str) -> None:
     sent = client.post("/admin/spiders/shop", {"verb": "disable", "reason": "no"})
     assert sent.status_code == 403
     assert not DisabledSpider.objects.exists()
+
+
+PRODUCTS = Template("parse", "shop.example/product/*")
+
+
+def taught(frontier: Frontier, *lessons: Lesson, template: Template = PRODUCTS) -> None:
+    frontier.renders.learn("shop", [Taught(template, lesson, True) for lesson in lessons])
+
+
+def test_the_page_of_a_spider_shows_which_pages_need_the_browser(published: Frontier) -> None:
+    client = log_in_as("viewer")
+    assert "need the browser" not in get(client, "/admin/spiders/shop")
+    taught(published, *[Lesson.NEEDED] * NEEDED, Lesson.VAIN)
+    taught(published, Lesson.STATIC, template=Template("parse_list", "shop.example/*"))
+    page = get(client, "/admin/spiders/shop")
+    found = [row[:6] for row in rows(page) if row[0].startswith("parse")]
+    assert found == [
+        ["parse", "shop.example/product/*", "browser", "0", "9 (100 %)", "1"],
+        ["parse_list", "shop.example/*", "plain fetch", "1", "0 (0 %)", "0"],
+    ]
+    assert "Forget" not in page
+
+
+def test_what_was_learned_can_be_forgotten(published: Frontier) -> None:
+    ran()
+    taught(published, Lesson.NEEDED)
+    taught(published, Lesson.NEEDED, template=Template("parse", "shop.example/<b>"))
+    client = log_in_as("operator")
+    assert "shop.example/&lt;b&gt;" in get(client, "/admin/spiders/shop")
+    order = {"verb": "forget", "template": "parse shop.example/product/*"}
+    client.post("/admin/spiders/shop", order)
+    assert [*published.renders.of("shop")] == [Template("parse", "shop.example/<b>")]
+    action = Action.objects.latest("pk")
+    assert (action.verb, action.detail) == (
+        "forget rendering",
+        {"spider": "shop", "template": "parse shop.example/product/*"},
+    )
+    page = client.post("/admin/spiders/shop", {"verb": "forget", "template": "x"}, follow=True)
+    assert "is not a template" in page.content.decode()
+    client.post("/admin/spiders/shop", {"verb": "forget"})
+    assert published.renders.of("shop") == {}
+
+
+def test_a_viewer_cannot_make_nodes_forget(published: Frontier) -> None:
+    taught(published, Lesson.NEEDED)
+    answer = log_in_as("viewer").post("/admin/spiders/shop", {"verb": "forget"})
+    assert answer.status_code == 403
+    assert len(published.renders.of("shop")) == 1

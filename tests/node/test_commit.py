@@ -28,7 +28,10 @@ from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
-from crawlframe.record import Hop, with_hops
+from crawlframe.record import Hop, with_hops, with_render
+from crawlframe.render.attempt import Attempt
+from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
+from crawlframe.render.template import Template
 from crawlframe.request import Admission, Request, pack_admissions, unpack_admissions
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task
@@ -116,6 +119,13 @@ class Desk:
 
     def known(self, name: str) -> bool:
         return any(name.encode() in some for some in self.sieve.of(1))
+
+
+SHELF = Template("parse", "a.example/*")
+
+
+def attempt(lesson: Lesson | None) -> Attempt:
+    return Attempt("s", SHELF, UNKNOWN, lesson=lesson)
 
 
 @pytest.fixture
@@ -313,6 +323,36 @@ def test_a_redirect_is_repeated_while_redis_is_away(
     outcome.record = with_hops(Request("http://a.example/").encode(), hops)
     desk.write(outcome.end(Verdict.REDIRECT))
     assert [one.host for one in desk.bench.claim()] == ["b.example"]
+
+
+@pytest.mark.parametrize("points", ["", "redirect.after:1:error,redirect.before:2:error"])
+def test_a_page_that_must_be_rendered_goes_back_once_before_the_others(
+    desk: Desk, break_at: Callable[[str], None], points: str
+) -> None:
+    if points:
+        break_at(points)
+    desk.bench.release(desk.held["/b"])
+    one = desk.held["/a"]
+    outcome = desk.outcome("/a", target=one.host, attempt=attempt(Lesson.STATIC))
+    outcome.record = with_render(Request("http://a.example/").encode(), ["missing", 1, 0, 1, 0])
+    desk.write(outcome.end(Verdict.REDIRECT))
+    assert desk.ledger.batches == []
+    again, other = desk.bench.claim()
+    assert (again.rid, again.host, again.record) == (one.rid, one.host, outcome.record)
+    assert (again.attempts, again.deliveries, again.refusals) == (0, 0, 0)
+    assert desk.bench.name_of[other.rid] == "/b"
+    assert desk.bench.counts().nr == 3
+    assert desk.bench.frontier.renders.of("s") == {}
+
+
+def test_only_pages_that_are_done_teach(desk: Desk) -> None:
+    bad = desk.outcome("/b", items=1, attempt=attempt(Lesson.NEEDED))
+    bad.items = [b"not json"]
+    good = desk.outcome("/a", items=1, attempt=attempt(Lesson.STATIC))
+    desk.write(good, bad, desk.outcome("/c", attempt=attempt(None)))
+    ((template, known),) = desk.bench.frontier.renders.of("s").items()
+    assert template == SHELF
+    assert known == Knowledge(static=1, items=1, since=known.since, used=known.used)
 
 
 # -- away -----------------------------------------------------------------------------------------

@@ -171,6 +171,8 @@ def test_mistakes_in_json() -> None:
         ({"arguments": {"a": {"default": "x", "choices": ["y"]}}}, "arguments.a.default: 'x' is"),
         ({"arguments": {"a": {"type": "str"}}}, "arguments.a.type: must be one of text, int"),
         ({"settings": {"delay": 1, "min_delay": 1}}, "settings: min_delay belongs to delay"),
+        ({"settings": {"render": "auto"}}, 'settings.render: render = "auto" must know when'),
+        ({"settings": {"render": "auto"}, "expect": {"fields": {"a": 0.1}}}, "settings.render"),
     ],
 )  # fmt: skip
 def test_what_is_refused(data: dict[str, Any], says: str) -> None:

@@ -8,6 +8,7 @@ import os
 import queue
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
 from redis import RedisError
@@ -31,6 +32,7 @@ from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
+from crawlframe.render.attempt import Taught
 
 log = logging.getLogger(__name__)
 
@@ -222,6 +224,7 @@ class Committer(threading.Thread):
                     outcome.budget.spent[outcome.host] = recorded[outcome.rid].spent
             self._close({o.task for o in final if o.rid in recorded and recorded[o.rid].closes})
             self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
+            self._teach(final)
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
             (Verdict.DEFER, self._frontier.defer),
@@ -245,6 +248,17 @@ class Committer(threading.Thread):
             self._frontier.park(self._generation, reasons, version)
         if parked:
             self._frontier.pins.leave({o.task for o in parked}, self._generation)
+
+    def _teach(self, outcomes: list[Outcome]) -> None:
+        """Shares what their pages have taught about which ones need the browser."""
+        taught: dict[str, list[Taught]] = defaultdict(list)
+        for outcome in outcomes:
+            one = outcome.attempt
+            if one is not None and one.lesson is not None and outcome.verdict is Verdict.DONE:
+                page = Taught(one.template, one.lesson, bool(outcome.items))
+                taught[one.spider].append(page)
+        for spider, pages in taught.items():
+            self._frontier.renders.learn(spider, pages)
 
     def _close(self, tasks: set[int]) -> None:
         """Their spider closed them: waiting requests are not fetched. A steward removes them."""

@@ -49,6 +49,7 @@ class TaskCrawl:
     traps: TrapWatch | None = None
     links: LinkLimits | None = None
     pages: PageObjects | None = None
+    required: tuple[str, ...] | None = None  # fields of items; None: not read yet
     used: float = 0.0  # time.monotonic() when a request asked for it last
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from pathlib import Path
 from types import TracebackType
@@ -14,9 +15,10 @@ from crawlframe.response import Response
 
 MAX_REASON = 200  # characters of a spider's reason for closing its task
 MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
+_CALLERS = ("callbacks", "rendering", "run_request")  # modules of this folder
 # The modules that call the authors' code.
 CALLERS = {
-    *(str(Path(__file__).with_name(name)) for name in ("callbacks.py", "run_request.py")),
+    *(str(Path(__file__).with_name(f"{name}.py")) for name in _CALLERS),
     middlewares.__file__,
     outcome.__file__,
     pipelines.__file__,
@@ -81,3 +83,9 @@ def describe(failed: middlewares.MiddlewareFailed) -> tuple[str, str]:
     error = failed.error
     reason = error.reason if isinstance(error, UnparsablePage) else "middleware"
     return reason, f"middleware {failed.name}:\n{callback_traceback(error)}"
+
+
+def is_cancelled() -> bool:
+    """Whether this asyncio task is being cancelled: authors' code may raise CancelledError, too."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

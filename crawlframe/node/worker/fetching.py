@@ -182,7 +182,9 @@ class Fetching:
                         outcome.end(Verdict.REDIRECT)
                         return None
                     if crawl.middlewares is not None:  # what they changed was for that hop
-                        trail = Trail(Request.decode(outcome.record), trail.hops, paced=paced)
+                        again = Request.decode(outcome.record)
+                        again.downloader = request.downloader  # that may have been chosen here
+                        trail = Trail(again, trail.hops, paced=paced)
             faults.at("fetch.after", ConnectionLost)
         except Wait as wait:
             self._holds.hold(outcome, wait)

@@ -37,6 +37,7 @@ from crawlframe.node.worker.failures import (
     callback_traceback,
     closing_reason,
     describe,
+    is_cancelled,
     reason_of,
     trim,
 )
@@ -46,6 +47,7 @@ from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import OPENED, NotOpened
 from crawlframe.node.worker.permits import HostPermits
 from crawlframe.node.worker.proxy_source import ProxySource
+from crawlframe.node.worker.rendering import Rendering, RenderSource
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
@@ -89,11 +91,12 @@ class RequestRunner:
         replay: Replay | None = None,
         permits: HostPermits | None = None,
         proxies: ProxySource | None = None,
+        renders: RenderSource | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
-        ``moves``, ``sent``, ``replay``, ``permits`` and ``proxies`` those of Fetching. ``failed``
-        is called with what authors' code raised. Without ``starts``, nothing is recorded before
-        an outcome."""
+        ``moves``, ``sent``, ``replay``, ``permits`` and ``proxies`` those of Fetching; ``renders``
+        that of Rendering. ``failed`` is called with what authors' code raised. Without ``starts``,
+        nothing is recorded before an outcome."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -108,6 +111,7 @@ class RequestRunner:
             permits=permits,
             proxies=proxies,
         )
+        self._rendering = Rendering(self.callbacks, renders)
         self._failed = failed
         self._starts = starts
         in_place = partial(self._fetching.check_for, in_place=True)
@@ -197,6 +201,7 @@ class RequestRunner:
                 outcome.refuse_link(HOST_BYTE_LIMIT)
                 return outcome
             outcome.budget = crawl.budget
+        attempt = await self._rendering.plan(outcome, crawl, request)
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
@@ -209,7 +214,11 @@ class RequestRunner:
             return outcome.end(Verdict.ERROR, "callback", callback_traceback(failed.error))
         if response is None:
             return outcome
-        return await self._call(outcome, crawl, request, response)
+        call = partial(self._call, outcome, crawl, request, response)
+        await self._rendering.run(attempt, outcome, crawl, response, call)
+        if crawl.traps is not None and outcome.verdict is Verdict.DONE:
+            outcome.trap = crawl.traps.see(response.url, response.body)
+        return outcome
 
     async def _fail(
         self,
@@ -322,8 +331,6 @@ class RequestRunner:
                 outcome.exchange = exchange_of(got, crawl.spec.arguments)
             reason = error.reason if isinstance(error, UnparsablePage) else "callback"
             return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
-        if crawl.traps is not None and isinstance(got, Response):
-            outcome.trap = crawl.traps.see(got.url, got.body)
         return outcome
 
     async def _run(self, call: Call) -> str:
@@ -340,9 +347,3 @@ def _take_head(outcome: Outcome) -> None:
     """Copies what can be read of an unreadable record to the outcome. Raises BadRequest."""
     outcome.url, outcome.depth, outcome.callback, _ = read_head(outcome.record)
     outcome.redirects = hops_of(outcome.record)
-
-
-def is_cancelled() -> bool:
-    """Whether this asyncio task is being cancelled: authors' code may raise CancelledError, too."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

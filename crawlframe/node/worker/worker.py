@@ -36,7 +36,7 @@ from crawlframe.node.messages import (
 )
 from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
-from crawlframe.node.worker.failures import callback_traceback
+from crawlframe.node.worker.failures import callback_traceback, is_cancelled
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.new_outcome import outcome_of
@@ -46,16 +46,16 @@ from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.robots_store import StoredRobots
-from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
+from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Starts
 from crawlframe.node.worker.stored_proxies import StoredProxies
+from crawlframe.node.worker.stored_renders import StoredRenders
 from crawlframe.node.worker.stored_starts import StoredStarts
 from crawlframe.node.worker.task_source import StoredTasks
 from crawlframe.outcome import Outcome, Verdict
 
 log = logging.getLogger(__name__)
-
 
 REPORT_EVERY = 0.004  # seconds; reports within that time are sent as one message
 BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker usually has enough to do until then
@@ -143,10 +143,9 @@ class Worker:
             self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
         )
         self._proxies = StoredProxies(self._committer, ledger)
-        ahead = self._settings.start_ahead
-        starts = Starts(
-            StoredStarts(self._committer, self._frontier, ledger, self._sieve, ahead, replay)
-        )
+        renders = StoredRenders(self._committer, self._frontier)
+        more = self._sieve, self._settings.start_ahead, replay
+        starts = Starts(StoredStarts(self._committer, self._frontier, ledger, *more))
         tasks = StoredTasks(
             *(self._committer, self._frontier, ledger, maker, self._identity),
             read=self._log.lines.learn,
@@ -167,6 +166,7 @@ class Worker:
             replay=replay,
             permits=StoredPermits(self._committer, self._frontier, self._generation),
             proxies=self._proxies,
+            renders=renders,
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
@@ -179,7 +179,7 @@ class Worker:
         self._log.listen()
         self._send(WorkerReady(self._settings.concurrency))
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
-        started = (self._beat(), robots.watch(), downloader.sweep())
+        started = (self._beat(), robots.watch(), downloader.sweep(), renders.watch())
         chores = [self._loop.create_task(chore) for chore in started]
         await self._end.wait()
         starts.leave()

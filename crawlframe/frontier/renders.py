@@ -1,0 +1,54 @@
+"""Renders: which templates of a spider's pages need the browser, as all nodes have learned it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.frontier.rows import Rows
+from crawlframe.render.attempt import Taught
+from crawlframe.render.knowledge import Knowledge
+from crawlframe.render.template import Template
+
+
+class Renders:
+    """The knowledge of one cluster. Raises redis.RedisError."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
+        self._rows = Rows(store)
+
+    def learn(self, spider: str, pages: Iterable[Taught]) -> None:
+        """Adds what these pages have taught."""
+        name = os.urandom(8).hex()
+        for partition, mine in self._store.split(pages, lambda page: page.template.host):
+            entries = [[_field(one.template), str(one.lesson), int(one.items)] for one in mine]
+            self._store.run("learn", partition, spider, name, pack(entries))
+
+    def of(self, spider: str) -> dict[Template, Knowledge]:
+        """What is known about the templates of a spider."""
+        found: dict[Template, Knowledge] = {}
+        for partition in range(self._store.partitions):
+            found.update(self._rows.read_hash("RENDER", _row, spider, partition))
+        return found
+
+    def forget(self, spider: str, template: Template | None = None) -> None:
+        """Forgets what is known about a template; about all of them without one."""
+        for keys in self._store.keys:
+            if template is None:
+                self._store.redis.delete(keys("RENDER", spider))
+            else:
+                self._store.redis.hdel(keys("RENDER", spider), _field(template))
+
+
+def _field(template: Template) -> str:
+    return f"{template.callback} {template.form}"
+
+
+def _row(field: bytes, value: bytes) -> tuple[Template, Knowledge]:
+    callback, _, form = field.decode().partition(" ")
+    numbers = [int(number) for number in value.split(b" ")[0].split(b",")]
+    if len(numbers) != len(Knowledge._fields):
+        raise ValueError(f"it has {len(numbers)} numbers")
+    return Template(callback, form), Knowledge(*numbers)

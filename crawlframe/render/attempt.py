@@ -1,0 +1,46 @@
+"""Attempt: one fetch of a page that is rendered if it must be, and what it teaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from crawlframe.render.knowledge import Knowledge, Lesson
+from crawlframe.render.template import Template
+from crawlframe.render.yielded import NOTHING, Reason, Yielded
+from crawlframe.stats import RUNNING
+
+
+class Taught(NamedTuple):
+    """What one page has taught. ``items``: whether it had any."""
+
+    template: Template
+    lesson: Lesson
+    items: bool
+
+
+@dataclass(slots=True)
+class Attempt:
+    """``reason``: why the page is rendered, after ``plain``; None: it is fetched plainly, or
+    rendered ``direct``, because of what is known. ``unfit``: an item was left out because it
+    lacks a required field, or does not fit its class."""
+
+    spider: str
+    template: Template
+    known: Knowledge
+    reason: Reason | None = None
+    plain: Yielded = NOTHING
+    direct: bool = False
+    unfit: bool = False
+    lesson: Lesson | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        return self.reason is None and not self.direct
+
+
+def note_incomplete() -> None:
+    """The callback that runs leaves out an item that lacks a required field."""
+    attempt = getattr(RUNNING.get(None), "attempt", None)
+    if attempt is not None:
+        attempt.unfit = True

@@ -1,0 +1,74 @@
+"""Knowledge: whether the pages of one template need the browser, as far as it is known."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+NEEDED = 8  # pages in a row that needed the browser, from which on the plain fetch is left out
+FIRST_PAUSE, LONGEST_PAUSE = 4, 32  # rendered pages until one is fetched plainly again
+PROBES = 5  # pages without items that are rendered in vain before such a page is accepted
+FIRST_PROBE, LAST_PROBE = 8, 128  # accepted ones until one is rendered again
+LIFE = 14 * 24 * 3_600_000  # milliseconds for which it holds without a new page
+
+
+class Lesson(StrEnum):
+    """What one page has taught. The values are those of learn.lua."""
+
+    STATIC = "static"  # the plain page was complete
+    BARE = "bare"  # the plain page had no items, and was accepted
+    NEEDED = "needed"  # the plain page was incomplete, and the rendered one had more
+    VAIN = "vain"  # the rendered page had no more than the incomplete plain one
+    BARE_VAIN = "bare vain"  # the same, of a page that had only no items
+    DIRECT = "direct"  # rendered without a plain fetch
+
+
+class Knowledge(NamedTuple):
+    """Of one template of one callback."""
+
+    static: int = 0  # pages that were not rendered
+    browser: int = 0  # pages that were rendered
+    vain: int = 0  # those of them that had no more than the plain page
+    streak: int = 0  # pages in a row that needed the browser
+    skipped: int = 0  # pages rendered without a plain fetch since the last plain one
+    items: int = 0  # 1: some page had items
+    bare: int = 0  # pages without items in a row that were rendered in vain
+    accepted: int = 0  # pages without items that were accepted since then
+    since: int = 0  # when it began, or changed between static and browser (ms since the epoch)
+    used: int = 0  # the time of the last page (ms)
+
+    @property
+    def renders(self) -> bool:
+        """Whether its pages are rendered without a plain fetch, but for a few."""
+        return self.streak >= NEEDED
+
+    @property
+    def pause(self) -> int:
+        """Rendered pages until the next one is fetched plainly."""
+        return _doubled(FIRST_PAUSE, self.streak - NEEDED, LONGEST_PAUSE)
+
+    @property
+    def probe(self) -> int:
+        """Accepted pages without items until the next one is rendered."""
+        return _doubled(FIRST_PROBE, self.bare - PROBES, LAST_PROBE)
+
+    def at(self, now: int) -> Knowledge:
+        """What of it holds now (ms since the epoch)."""
+        return UNKNOWN if now - self.used > LIFE else self
+
+    def leaves_out_plain(self) -> bool:
+        """Whether the next page is rendered without a plain fetch."""
+        return self.renders and self.skipped < self.pause
+
+    def accepts_bare(self) -> bool:
+        """Whether a plain page without items is complete."""
+        if self.items or self.bare < PROBES:
+            return False
+        return self.accepted < self.probe
+
+
+UNKNOWN = Knowledge()
+
+
+def _doubled(first: int, times: int, most: int) -> int:
+    return min(most, first << min(max(0, times), 16))

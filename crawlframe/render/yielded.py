@@ -1,0 +1,74 @@
+"""Yielded: what a callback made of a page, and whether that is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from crawlframe.render.knowledge import Knowledge, Lesson
+
+
+class Reason(StrEnum):
+    """Why a page is rendered."""
+
+    ASKED = "asked"  # needs_browser says so
+    FAILED = "failed"  # the callback raised an exception
+    MISSING = "missing"  # an item lacks a required field
+    CLOSING = "closing"  # the callback closes the task
+    NO_ITEMS = "no items"  # other pages of the template have some
+    BARE = "bare"  # it has no items, and it is unknown whether others have
+
+
+class Yielded(NamedTuple):
+    """``missing``: whether an item lacks a required field, or was dropped by the class of the
+    items."""
+
+    items: int = 0
+    links: int = 0
+    missing: bool = False
+    closing: bool = False
+
+
+NOTHING = Yielded()
+
+
+def reason_of(plain: Yielded, known: Knowledge) -> Reason | None:
+    """Why a plain page must be rendered; None: it is complete."""
+    if plain.missing:
+        return Reason.MISSING
+    if plain.closing:
+        return Reason.CLOSING
+    if plain.items:
+        return None
+    if known.items:
+        return Reason.NO_ITEMS
+    return None if known.accepts_bare() else Reason.BARE
+
+
+def lesson_of(plain: Yielded, rendered: Yielded, reason: Reason) -> Lesson | None:
+    """What a rendered page teaches, compared with the plain one. Failures teach nothing."""
+    if reason is Reason.FAILED:
+        return None
+    if reason is Reason.ASKED:
+        return Lesson.NEEDED
+    if reason is Reason.MISSING:
+        brought = rendered.items > plain.items or (rendered.items > 0 and not rendered.missing)
+    else:
+        brought = rendered.items > plain.items or rendered.links > plain.links
+    if brought:
+        return Lesson.NEEDED
+    return Lesson.BARE_VAIN if reason is Reason.BARE else Lesson.VAIN
+
+
+def lacks(items: Iterable[bytes], required: Collection[str]) -> bool:
+    """Whether one of these items (JSON) has no value in a required field."""
+    if not required:
+        return False
+    return any(_lacks(msgspec.json.decode(item), required) for item in items)
+
+
+def _lacks(item: Any, required: Collection[str]) -> bool:
+    return any(item.get(name) in (None, "", [], {}) for name in required)

@@ -1,0 +1,177 @@
+"""``render = "auto"`` on nodes: what is fetched twice ends once, and nodes share what they know."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import psutil
+import pytest
+
+from crawlframe.fetch.browser.settings import PROGRAMS
+from crawlframe.render.knowledge import NEEDED
+from crawlframe.render.template import Template
+from crawlservice.tasks.stats import of_tasks
+from tests.conftest import Running
+from tests.process.conftest import Look, Submit, on
+
+pytestmark = pytest.mark.process
+
+WHOLE = "<h1>{name}</h1><b>7</b><a class=more href=/more{path}>more</a>"
+BY_SCRIPT = '<div id=app></div><script>app.outerHTML = "{whole}"</script>'
+HALF = "<h1>{name}</h1><p id=price></p><script>price.outerHTML = '<b>8</b>'</script>"
+
+
+class Shop:
+    """A site whose pages at /script/ and /half/ need a browser, which sends Sec-Fetch-Mode."""
+
+    def __init__(self) -> None:
+        self.pages: list[str] = []  # that the first one links to
+        self.plain: Counter[str] = Counter()
+        self.rendered: Counter[str] = Counter()
+        self.latency = 0.0  # seconds
+        self._lock = threading.Lock()
+        shop = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                with shop._lock:
+                    by_browser = "Sec-Fetch-Mode" in self.headers
+                    (shop.rendered if by_browser else shop.plain)[self.path] += 1
+                time.sleep(shop.latency)
+                body = shop.body_of(self.path).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                with suppress(OSError):  # the one that asked was killed
+                    self.end_headers()
+                    self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def body_of(self, path: str) -> str:
+        if path == "/":
+            return "".join(f"<a href={page}>x</a>" for page in self.pages)
+        whole = WHOLE.format(name=path, path=path)
+        if path.startswith("/script/"):
+            return BY_SCRIPT.format(whole=whole)
+        if path.startswith("/half/"):
+            return HALF.format(name=path)
+        return f"<h1>{path}</h1><b>9</b>" if path.startswith("/more/") else whole
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    shop = Shop()
+    yield shop
+    shop.close()
+
+
+@pytest.fixture(autouse=True)
+def _browser(odd_env: dict[str, str]) -> None:
+    odd_env["CRAWLFRAME_BROWSER_PAGES"] = "4"
+    pytest.importorskip("playwright.async_api", reason="no playwright here")
+    if not any(map(shutil.which, PROGRAMS)):
+        pytest.skip("no Chromium here")
+
+
+def parsed(pk: int) -> int:
+    """The callbacks that counted."""
+    return of_tasks([pk])[pk].counters["parsed"]
+
+
+def paths_of(look: Look, pk: int) -> list[str]:
+    """The paths of the pages that gave the items."""
+    return sorted("/" + item["url"].split("/", 3)[3] for item in look.items(pk))
+
+
+@on("sqlite")
+def test_only_what_needs_it_is_rendered_and_all_nodes_know(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    shop: Shop,
+) -> None:
+    kinds = ("static", "script", "half")
+    shop.pages = [f"/{kind}/{n}" for kind in kinds for n in range(14)]
+    one = start_manage("runcrawler", "--node", "one", "--workers", 2)
+    pk = submit("chosen", url=shop.url)
+    task = look.wait(pk)
+    more = [f"/more/{kind}/{n}" for kind in ("static", "script") for n in range(14)]
+    assert (task.state, task.nf, task.ne) == ("finished", 2 + 42 + 28, 0)
+    assert paths_of(look, pk) == sorted(shop.pages + more)
+    assert {item["price"] for item in look.items(pk)} == {"7", "8", "9"}
+    assert parsed(pk) == 42 + 28  # and not once more for each that was rendered
+    assert len(look.pages(pk)) == 2 + 42 + 28
+    by = {kind: sum(shop.rendered[f"/{kind}/{n}"] for n in range(14)) for kind in kinds}
+    assert by == {"static": 0, "script": 14, "half": 14}
+    assert sum(count for path, count in shop.rendered.items() if path.startswith("/more")) == 0
+    assert max(shop.rendered.values()) == max(shop.plain.values()) == 1
+    form = Template("parse", f"{shop.url.split('/')[2]}/script/*")
+    known = look.frontier.renders.of("chosen")[form]
+    assert known.static == 0
+    assert known.browser == 14
+    assert known.streak >= NEEDED
+    # Another node knows it from its first page on.
+    assert one.stop() == 0
+    plain = Counter(shop.plain)
+    shop.pages = [f"/script/{100 + n}" for n in range(3)]
+    start_manage("runcrawler", "--node", "two", "--workers", 1)
+    look.wait(second := submit("chosen", url=shop.url))
+    assert len(look.items(second)) == 6
+    asked = shop.plain - plain
+    assert len([path for path in asked if path.startswith("/script")]) <= 1
+
+
+@on("sqlite")
+def test_kills_between_the_two_fetches_lose_nothing_and_double_nothing(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    shop: Shop,
+) -> None:
+    # Each page has a template of its own, so that each is fetched twice.
+    shop.pages = [f"/half/{chr(97 + n // 26)}{chr(97 + n % 26)}/x" for n in range(60)]
+    shop.latency = 0.1
+    node = start_manage("runcrawler", "--node", "doomed", "--workers", 2)
+    pk = submit("chosen", url=shop.url)
+    between = 0
+    for ended in (5, 15, 25):
+        look.wait(pk, lambda task, n=ended: look.counts(pk).nf > n)  # type: ignore[misc]
+        master = psutil.Process(node.process.pid)
+        victims = [one for one in master.children() if any("worker" in w for w in one.cmdline())]
+        assert victims
+        between += len(set(shop.plain) - set(shop.rendered))
+        for one in victims:
+            one.kill()
+    look.wait(pk, lambda task: look.counts(pk).nf > 40)
+    node.stop(signal.SIGKILL)
+    start_manage("runcrawler", "--node", "heir", "--workers", 2)
+    task = look.wait(pk)
+    assert between > 0
+    assert (task.state, task.nf, task.ne) == ("finished", 62, 0)
+    assert paths_of(look, pk) == sorted(shop.pages)
+    assert {item["price"] for item in look.items(pk)} == {"8"}
+    assert parsed(pk) == 60
+    assert len(look.pages(pk)) == 62
