@@ -33,10 +33,10 @@ def proxies_of(journey: Journey) -> dict[str, str] | None:
             f"{journey.where}: the requests downloader uses http and https proxies only, not "
             f"{proxy.url}; use the downloader curl"
         )
-    if not proxy.of_pool:
+    if not proxy.trusted:  # its address cannot be checked
         raise ProxyUnfit(
-            f"{journey.where}: the requests downloader uses proxies of the pool only, not "
-            f"{proxy.url}; import it into the pool, or use the downloader curl"
+            f"{journey.where}: the requests downloader uses proxies that operators have entered, "
+            f"not {proxy.url}; import it into the pool, or use the downloader curl"
         )
     return dict.fromkeys(("http", "https"), _with_credentials(proxy))
 

@@ -12,7 +12,7 @@ FIXED = 0  # in place of an id: named by a spider, not one of the pool
 
 class Proxy(NamedTuple):
     """``id``: that of the pool, or FIXED. ``username`` and ``password`` are "" without
-    credentials. Its text does not show them."""
+    credentials. Its text does not show them. ``found``: a spider has found it on a page."""
 
     id: int
     scheme: str  # http, https, socks5 (names are resolved here) or socks5h (there)
@@ -20,6 +20,7 @@ class Proxy(NamedTuple):
     port: int
     username: str = ""
     password: Secret = Secret("")
+    found: bool = False
 
     @property
     def url(self) -> str:
@@ -28,8 +29,13 @@ class Proxy(NamedTuple):
 
     @property
     def of_pool(self) -> bool:
-        """Whether operators have entered it: it may have a private address."""
+        """Whether it is one of the pool."""
         return self.id != FIXED
+
+    @property
+    def trusted(self) -> bool:
+        """Whether operators have entered it: it may have a private address."""
+        return self.of_pool and not self.found
 
     @property
     def resolves(self) -> bool:
