@@ -43,7 +43,7 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
         if isinstance(getattr(spider, name, None), str | tuple | list) and not any(
             name in inspect.get_annotations(kind) for kind in spider.__mro__
         ):
-            return f'{name} is no attribute: write proxy = "pool", or settings = {{"proxy_limits": ...}}'
+            return f'{name} is none: write proxy = "pool", or settings = {{"proxy_limits": ...}}'
     for name in ("log", "stats", "expect", "proxy"):
         if any(_declares(kind, name) for kind in spider.__mro__):
             return f"{name} is a name of Spider's own; rename the argument"

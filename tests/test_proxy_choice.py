@@ -122,12 +122,15 @@ def test_two_in_one_class_and_an_argument_of_this_name_are_refused() -> None:
     both = {"name": "a", "proxy": "pool", "settings": {"proxy": "pool"}}
     with pytest.raises(SpiderError, match="leave one of the two out"):
         read_settings(type("A", (Spider,), both))
-    argument = {"name": "a", "__annotations__": {"proxy": str}, "parse": lambda self, response: None}
+    argument = {
+        "name": "a",
+        "__annotations__": {"proxy": str},
+        "parse": lambda self, response: None,
+    }
     with pytest.raises(SpiderError, match="rename the argument"):
         describe(type("A", (Spider,), argument))
     callback = {"name": "a", "proxy": lambda self, response: None}
     assert read_settings(type("A", (Spider,), callback)).proxy is None
-
 
 
 def test_places() -> None:

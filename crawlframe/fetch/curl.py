@@ -207,8 +207,8 @@ class CurlDownloader:
             blamed = failure_of(handle.curl, code, detail, journey)
         elif journey.proxy is not None and journey.proxy.of_pool and refused:
             blamed = ProxyFailed(
-                f"{journey.where}: proxy {journey.proxy.url} is at {refused}, which is not a public "
-                "address"
+                f"{journey.where}: proxy {journey.proxy.url} is at {refused}, which is not a "
+                "public address"
             )
         self._put_back(handle)
         if blamed is not None:

@@ -83,6 +83,10 @@ KEYS: dict[str, tuple[str, str]] = {
         "zset of a host: id of a proxy -> when it may be used there (ms): an index of pairs",
     ),
     "STALLED": ("stalled", "zset place -> since (ms): its proxies had no free slot over all hosts"),
+    "LACKING": (
+        "lacking",
+        "zset place -> since (ms): no proxy that its choice allows can be used there",
+    ),
     "HELD_HOSTS": (
         "held",
         "zset host -> until (ms): parked, paused by an operator, or asked to wait long",

@@ -39,6 +39,13 @@ class PairState(NamedTuple):
     failures: int
 
 
+class Lack(NamedTuple):
+    """A place where requests wait and found no proxy; ``since`` in seconds since the epoch."""
+
+    place: str
+    since: float
+
+
 class Proxies:
     """The part of the frontier that concerns proxies. All methods raise redis.RedisError, and
     EraChanged when another era has begun."""
@@ -89,6 +96,24 @@ class Proxies:
                     before.out or bool(out),
                 )
         return found
+
+    def lacking(self, most: int) -> list[Lack]:
+        """Places with requests that found no proxy of their choice that can be used, the first ones
+        first; at most so many of each partition. What waits no longer is forgotten."""
+        found: list[Lack] = []
+        for keys in self._store.keys:
+            some = self._store.redis.zrange(keys("LACKING"), 0, most - 1, withscores=True)
+            if not some:
+                continue
+            pipe = self._store.redis.pipeline(transaction=False)
+            for place, _ in some:
+                pipe.exists(keys("LANES", place.decode()))
+            for (place, since), waits in zip(some, pipe.execute(), strict=True):
+                if waits:
+                    found.append(Lack(place.decode(), since / 1000))
+                else:  # claims will note it again
+                    self._store.redis.zrem(keys("LACKING"), place)
+        return sorted(found, key=lambda lack: lack.since)
 
     def at(self, host: str, ids: Collection[int]) -> dict[int, PairState]:
         """Of these proxies, those of which something is known at this host."""

@@ -166,11 +166,8 @@ class SourceForm(forms.ModelForm):
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
-        before = (
-            self.instance.sealed_place
-            if self.initial.get("spider", "") == cleaned["spider"]
-            else ""
-        )
+        same = self.initial.get("spider", "") == cleaned["spider"]
+        before = self.instance.sealed_place if same else ""
         try:
             self._place = sealed_place(cleaned["place"], cleaned["spider"], before)
             check_every(cleaned["every"], cleaned["spider"])
@@ -204,8 +201,8 @@ class ProxySourceAdmin(Journaled, DeclaredLookups):
         "name", "spider", "every", "tier", "tags", "enabled", "found", "read_at", "problem",
     )  # fmt: skip
     fields = (
-        "name", "spider", "place", "every", "tier", "tags", "country", "max_concurrency", "enabled", "found",
-        "read_at", "next_at", "problem",
+        "name", "spider", "place", "every", "tier", "tags", "country", "max_concurrency", "enabled",
+        "found", "read_at", "next_at", "problem",
     )  # fmt: skip
     readonly_fields = fields[9:]
     search_fields = ("name", "spider")

@@ -26,7 +26,7 @@ from crawlframe.outcome import Outcome
 from crawlframe.secret import Secret
 from crawlservice.accounts.journal import record
 from crawlservice.connections import clock
-from crawlservice.models import Proxy, ProxySource, Stat, Task
+from crawlservice.models import ProxySource, Stat, Task
 from crawlservice.proxies.entry import BadProxy, entry_of, store
 from crawlservice.proxies.sources import RETRY
 from crawlservice.security.sealing import SealError, unseal
@@ -61,8 +61,13 @@ def name(outcomes: Iterable[Outcome]) -> None:
 
 
 def _list_of_task(task: int) -> ProxySource:
-    row = Task.objects.only("spider", "arguments").get(pk=task)
-    source = list_of(row)
+    row = Task.objects.only("spider", "arguments").filter(pk=task).first()
+    if row is None:
+        raise LedgerRefused(f"there is no task {task}")
+    try:
+        source = list_of(row)
+    except SealError as error:
+        raise LedgerRefused(f"the arguments of a list of proxies cannot be read: {error}") from None
     if source is None:
         raise LedgerRefused(
             f"the spider {row.spider} yields Proxy items, and no list of proxies names it with "

@@ -14,6 +14,7 @@ from crawlframe.budgets import (
     TRAP,
     URL_LENGTH,
     ByteBudget,
+    LinkCheck,
 )
 from crawlframe.links import host_of
 from crawlframe.node.worker.traps import TrapWatch
