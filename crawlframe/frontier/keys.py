@@ -83,6 +83,11 @@ KEYS: dict[str, tuple[str, str]] = {
         "zset of a host: id of a proxy -> when it may be used there (ms): an index of pairs",
     ),
     "STALLED": ("stalled", "zset place -> since (ms): its proxies had no free slot over all hosts"),
+    "USED": (
+        "used:.",
+        "hash of a host: id of a proxy -> <when its last fetch was over (ms)> <latency (ms), -1 "
+        "before the first answer> <errors>; t <choice> -> tier in use",
+    ),
     "LACKING": (
         "lacking",
         "zset place -> since (ms): no proxy that its choice allows can be used there",
@@ -150,7 +155,7 @@ KEYS: dict[str, tuple[str, str]] = {
 # Kept across eras, because it is not rebuilt from the database; of a host, what was learned.
 LASTING = {
     "ERA", "INSTALLATION", "CALL_LOG", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
-    "COOKIES", "QUARANTINE", "HOST", "HELD_HOSTS", "WATCHED", "FORGOTTEN",
+    "COOKIES", "QUARANTINE", "HOST", "HELD_HOSTS", "WATCHED", "FORGOTTEN", "USED",
 }  # fmt: skip
 # Redis's own: also kept when another installation takes it over.
 OWN_AFFAIRS = {"ERA"}

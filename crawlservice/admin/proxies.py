@@ -9,18 +9,26 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
+from redis import RedisError
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
+from crawlframe.errors import CrawlframeError
 from crawlframe.secret import MASK
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.journaled import Journaled
 from crawlservice.admin.lookups import DeclaredLookups
+from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import BadProxy, Entry, check_fields, read_entry
 from crawlservice.proxies.runs import begin
 from crawlservice.proxies.sources import BadSource, check_every, sealed_place
+from crawlservice.proxies.use import hosts_of, lasts
 from crawlservice.security.sealing import unseal
 
 
@@ -104,9 +112,28 @@ class ProxyAdmin(Journaled, DeclaredLookups):
     search_fields = ("url", "tags", "source__name")
     fields = (
         "url", "login", "tier", "tags", "country", "max_concurrency", "enabled", "source", "state",
-        "latency_ms", "failures", "checked_at", "check_at", "problem", "changed_at",
+        "latency_ms", "failures", "checked_at", "check_at", "problem", "changed_at", "hosts",
     )  # fmt: skip
     readonly_fields = fields[7:]
+
+    @admin.display(description=_("hosts"))
+    def hosts(self, row: Proxy) -> SafeString | str:
+        """Those where it was used within a day, with what holds it up there."""
+        try:
+            found, now = hosts_of(row.pk), clock.now().timestamp()
+        except (RedisError, CrawlframeError):
+            return str(_("Redis does not answer"))
+        lines = []
+        for host, use, state in found:
+            rests = lasts(state.resting_until, now) if state else None
+            until = ""
+            if state and rests:
+                until = f" {state.why} – {localtime(rests):%Y-%m-%d %H:%M:%S}"
+            errors = ngettext("%(n)d error", "%(n)d errors", use.errors) % {"n": use.errors}
+            url = reverse("admin:crawlservice_host_change", args=[host.pk])
+            lines.append((url, host.name, errors, until))
+        return format_html_join(mark_safe("<br>"), '<a href="{}">{}</a>: {}{}', lines) or "–"
+
     actions = ("check_again", "enable", "disable")
 
     @admin.display(description=_("login"), boolean=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from crawlservice.alerts.finding import Finding, View
+from crawlservice.alerts.wording import facts_of
 from crawlservice.models import Host
 from crawlservice.proxies.lacking import Missing, missing
 
@@ -24,9 +25,8 @@ def lacking(view: View) -> Iterator[Finding]:
         minutes = (view.now - since).total_seconds() / 60
         if minutes < view.floor("proxy_missing"):
             continue
-        facts = {"choice": one.choice, "cause": one.cause, "host": one.host, "proxies": one.proxies}
+        facts = facts_of(one)
         if one.at_host:
-            until = datetime.fromtimestamp(one.until, UTC).isoformat(timespec="seconds")
-            facts |= {"number": hosts.get(one.host), "until": until}
+            facts["number"] = hosts.get(one.host)
         host = one.host if one.at_host else ""
         yield Finding("proxy_missing", subject[:200], since, facts, round(minutes, 1), host=host)

@@ -15,6 +15,7 @@ from django.utils.translation import gettext, ngettext
 from crawlservice.alerts.kinds import KINDS
 from crawlservice.models import Alert, Severity
 from crawlservice.models import Finding as QualityFinding
+from crawlservice.proxies.lacking import Missing
 from crawlservice.quality.wording import sentence_of
 
 LISTED = 8  # alerts listed in one message
@@ -201,6 +202,20 @@ def _held(facts: Facts) -> str:
     if facts["why"] == "asked":
         return gettext("{host} has asked for a long wait.").format(host=facts["host"])
     return gettext("{host} is held: {why}").format(host=facts["host"], why=facts["why"])
+
+
+def no_proxy(one: Missing) -> str:
+    """Why requests of a host find no proxy, in one sentence."""
+    return _no_proxy(facts_of(one))
+
+
+def facts_of(one: Missing) -> dict[str, Any]:
+    """What the sentence of an alert about it says."""
+    facts = {"choice": one.choice, "cause": one.cause, "host": one.host, "proxies": one.proxies}
+    if one.at_host:
+        until = datetime.fromtimestamp(one.until, UTC)
+        facts["until"] = f"{until:%Y-%m-%d %H:%M:%S} UTC"
+    return facts
 
 
 def _no_proxy(facts: Facts) -> str:

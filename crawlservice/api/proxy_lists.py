@@ -106,5 +106,5 @@ def _found(number: int) -> ProxySource:
 
 
 def _out(row: ProxySource) -> ProxyListOut:
-    columns = {name: getattr(row, name, None) for name in ProxyListOut.model_fields}
+    columns: dict[str, Any] = {name: getattr(row, name, None) for name in ProxyListOut.model_fields}
     return ProxyListOut(**{**columns, "tags": row.tags.split()})

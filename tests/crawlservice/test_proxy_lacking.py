@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from crawlframe.frontier import Frontier, TaskLimits
+from crawlframe.frontier.records import ANSWERED, Fetched, Signal
 from crawlframe.proxies.place import pair_of, place_of
 from crawlframe.request import Admission
 from crawlservice.alerts import wording
@@ -146,3 +148,40 @@ def test_what_has_just_begun_to_wait_is_no_alert(waiting: Frontier) -> None:
     Installation.objects.get_or_create(pk=1)
     AlertMonitor(waiting).look(clock.now(), {})
     assert not Alert.objects.exists()
+
+
+# -- pages -----------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_host_shows_its_proxies(
+    waiting: Frontier, as_role: Callable[[str], Client]
+) -> None:
+    host = Host.objects.create(name=HOST, last_at=clock.now())
+    add("a.example:1")
+    (proxy,) = Proxy.objects.all()
+    rest(waiting, clock.now().timestamp() + 90, "blocked")
+    used = waiting.store.keys[0]("USED", HOST)
+    at = round(1000 * clock.now().timestamp())
+    waiting.store.redis.hset(used, mapping={str(proxy.pk): f"{at} 321 7", "t pool:eu": 2})
+    page = f"/admin/crawlservice/host/{host.pk}/change/"
+    shown = as_role("operator").get(page).content.decode()
+    for text in (
+        "http://a.example:1", f"/proxy/{proxy.pk}/change/", "blocked until", "321 ms", "tier 2 is",
+        f"{HOST} blocks all proxies",
+    ):  # fmt: skip
+        assert text in shown, text
+    assert "a.example:1" not in as_role("viewer").get(page).content.decode()
+    back = as_role("administrator").get(f"/admin/crawlservice/proxy/{proxy.pk}/change/")
+    assert f"/host/{host.pk}/change/" in back.content.decode()
+    assert "7 errors" in back.content.decode()
+
+
+def test_a_fetch_leaves_what_the_page_shows(waiting: Frontier) -> None:
+    add("a.example:1")
+    publish(waiting)
+    (claimed,) = look_for(waiting)
+    over = Fetched(claimed.rid, claimed.host, claimed.claim, Signal(ANSWERED, 100))
+    waiting.claim(5, 2, 1, [over])
+    use = waiting.proxies.used_at([HOST])[HOST].pairs[claimed.proxy]
+    assert (use.latency_ms, use.errors) == (100, 0)
+    assert abs(use.used_at - clock.now().timestamp()) < 60

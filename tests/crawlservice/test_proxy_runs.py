@@ -72,7 +72,7 @@ def test_what_a_page_names_enters_the_pool_once_and_sealed(source: ProxySource) 
     assert (plain.tier, plain.tags, plain.state) == (2, "free", Proxy.State.NEW)
     assert (own.tier, own.tags, own.country) == (5, "fast free", "DE")
     assert unseal(plain.sealed_login) == "MARKED-user:MARKED-word"
-    stored = [Proxy, Page, Row, Task, ProxySource]
+    stored: list[Any] = [Proxy, Page, Row, Task, ProxySource]
     assert "MARKED" not in repr([[*model.objects.values()] for model in stored])
     assert "MARKED" not in repr(first)
 

@@ -387,6 +387,7 @@ function via.open_pool(place)
       level = level + 1
       local trial = now + via.trial_after(tonumber(state[5]) or 0)
       call('HSET', HOST(place), 'l', tiers[2 * level - 1], 'lt', integer(trial))
+      via.note_tier(place, tiers[2 * level - 1])
     end
   elseif level > 1 and (tonumber(state[4]) or 0) <= now then  -- one request tries the cheaper tier
     pool.most = 1
