@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
+from urllib.parse import quote
 
 from crawlframe.proxies.choice import ProxyAddress, check_address
 from crawlframe.secret import MASK, Secret
@@ -26,6 +27,15 @@ class Proxy(NamedTuple):
     def url(self) -> str:
         """Without credentials."""
         return ProxyAddress(self.scheme, self.host, self.port).url
+
+    @property
+    def full_url(self) -> str:
+        """With the credentials, for a client. It must not be shown."""
+        scheme, _, place = self.url.partition("://")
+        if not self.username:
+            return self.url
+        login = ":".join(quote(text, safe="") for text in (self.username, self.password.reveal()))
+        return f"{scheme}://{login}@{place}"
 
     @property
     def of_pool(self) -> bool:

@@ -30,6 +30,7 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.names import Names
 from crawlframe.fetch.requests_client import RequestsDownloader
 from crawlframe.overrides import overridden
 from crawlframe.plug_in import Reply, Transfer
@@ -44,14 +45,14 @@ from .conftest import LOOPBACK, Site
 
 class TestCurl(DownloaderContract):
     def open(self, allow: tuple[Network, ...], concurrency: int) -> Opened:
-        made = CurlDownloader(allow, concurrency)
-        return Opened(made.transfer, made.close)
+        made = CurlDownloader(allow, concurrency, names=Names())
+        return Opened(made.transfer, made.close, ("http", "https", "socks5", "socks5h"))
 
 
 class TestRequests(DownloaderContract):
     def open(self, allow: tuple[Network, ...], concurrency: int) -> Opened:
         made = RequestsDownloader(allow, concurrency)
-        return Opened(made.transfer, made.close)
+        return Opened(made.transfer, made.close, ("http", "https"))
 
 
 class Simple:
