@@ -52,6 +52,11 @@ class Transfer(Protocol):
         """The IP addresses of the proxy that may be connected to, at least one; empty without a
         proxy. Raises ProxyFailed."""
 
+    def sent(self) -> None:
+        """To be called when the request goes out on a connection that is ready, tunnel and TLS
+        handshake included: the delay of the host counts from then. If it is not called, the delay
+        counts from the call of ``receive``, so that it is never shorter than it should be."""
+
     async def receive(
         self,
         status: int,

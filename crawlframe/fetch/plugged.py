@@ -65,7 +65,6 @@ class Plugged:
         await journey.wait_to_send()
         journey.remaining()
         transfer = PluggedTransfer(journey, self._guard, self._names)
-        journey.send_time.sent()
         running = asyncio.ensure_future(self._fetch(transfer))
         try:
             while not running.done():
@@ -124,6 +123,7 @@ class PluggedTransfer:
         self.stall = journey.limits.stall
         self.where = journey.where
         self.received = False
+        self._is_sent = False
         self._journey = journey
         self._guard = guard
         self._names = names
@@ -162,6 +162,10 @@ class PluggedTransfer:
     def _seconds(self) -> float:
         return max(0.001, min(self.connect, self._journey.left()))
 
+    def sent(self) -> None:
+        self._is_sent = True
+        self._journey.send_time.sent()
+
     async def receive(
         self,
         status: int,
@@ -171,6 +175,8 @@ class PluggedTransfer:
     ) -> Reply:
         if address and self._journey.proxy is None and not self._guard.allows(address):
             raise self._private(address)
+        if not self._is_sent:  # it cannot have arrived later
+            self.sent()
         fields: CIMultiDict[str] = CIMultiDict(headers)
         self.received = True
         journey, saving, limit = self._journey, self._journey.saving, self._journey.limits.max_body
