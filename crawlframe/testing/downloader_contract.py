@@ -12,81 +12,43 @@ asked. They take some seconds."""
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from crawlframe.conf import Network
 from crawlframe.errors import (
     BadResponse,
     BodyTooLarge,
     ConnectError,
     ConnectionLost,
     DnsError,
-    FetchError,
     FetchTimeout,
     PrivateAddress,
-    ProxyAuth,
-    ProxyFailed,
-    ProxyUnfit,
-    ProxyUnreaching,
     TlsError,
 )
-from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.cookies import TaskCookies
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.names import Names
-from crawlframe.fetch.plugged import Plugged
-from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.fetch.saving import Saving
 from crawlframe.files.spool import Spool
 from crawlframe.files.store import DirectoryStore
-from crawlframe.plug_in import PlugInDownloader
-from crawlframe.proxies.proxy import Proxy, fixed_proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.testing.contract_proxy import ContractProxy
+from crawlframe.testing.contract_harness import ALWAYS, AT_ONCE, Opened
 from crawlframe.testing.hostile_server import LARGE, TEXT, HostileServer
+from crawlframe.testing.proxy_contract import ProxyContract
 
-__all__ = ["DownloaderContract"]
+__all__ = ["DownloaderContract", "Opened"]
 
-ONE = (ipaddress.ip_network("127.0.0.1/32"),)  # the address of the server
 MEGABYTE = 1 << 20
-AT_ONCE = 40  # fetches
 OWN = {"host", "content-length", "connection", "transfer-encoding", "expect"}  # of the transfer
-# A node sends these with all requests.
-ALWAYS = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "Contract/1"}
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
-class Opened(NamedTuple):
-    """A downloader: its transfers, and what ends it."""
-
-    transfer: Callable[[Journey], Awaitable[Answer]]
-    close: Callable[[], Awaitable[None]]
-    proxy_schemes: Sequence[str] = ()  # of the proxies that it can use
-
-
-class DownloaderContract:
+class DownloaderContract(ProxyContract):
     """Override ``make``. ``names_errors`` is False for one that cannot tell a response that is no
     HTTP from a broken connection."""
-
-    names_errors = True
-
-    def make(self, concurrency: int) -> PlugInDownloader:
-        """Returns the downloader, as its entry point does."""
-        raise NotImplementedError
-
-    def open(self, allow: tuple[Network, ...], concurrency: int) -> Opened:
-        """Returns one that may connect to public addresses and those of ``allow``."""
-        plug_in = self.make(concurrency)
-        made = Plugged("tested", plug_in, AddressGuard(allow), Names())
-        return Opened(made.transfer, made.close, getattr(plug_in, "proxy_schemes", ()))
 
     # -- what is sent and received ----------------------------------------------------------------
 
@@ -215,62 +177,6 @@ class DownloaderContract:
                 if value is not None:
                     os.environ[name] = value
 
-    # -- proxies, for one that can use those of HTTP ----------------------------------------------
-
-    def test_it_goes_through_the_proxy_or_not_at_all(self) -> None:
-        with HostileServer() as server, ContractProxy() as first, ContractProxy() as second:
-            if not self._uses_proxies():
-                self._refuses(ProxyUnfit, f"{server.url}/", proxy=first.proxy())
-                assert (server.connections, first.uses.total()) == (0, 0), "it was sent"
-                return
-
-            async def job(opened: Opened) -> None:
-                for proxy in (first, second, first):
-                    got = await self._by(opened, f"{server.url}/", proxy=proxy.proxy())
-                    assert (got.status, got.body) == (201, b"hello"), got
-                await self._by(opened, f"{server.url}/")
-
-            self._run(job)
-            assert server.seen["/"] == 4
-            assert (first.uses.total(), second.uses.total()) == (2, 1), (
-                "a connection through one proxy is used for another one, or for none; or the "
-                f"credentials are not sent with the first request: {first.uses}, {second.uses}"
-            )
-            place = server.tls_url.removeprefix("https://")
-            self._refuses(TlsError, f"{server.tls_url}/", proxy=first.proxy())
-            assert first.uses[f"CONNECT {place}"] == 1, "https goes through a tunnel"
-
-    def test_failures_of_the_proxy_are_told_from_those_of_the_site(self) -> None:
-        with HostileServer() as server:
-            if not self._uses_proxies():
-                return
-            with ContractProxy() as proxy:
-                for url in (server.url, server.tls_url):
-                    text = self._refuses(ProxyAuth, f"{url}/", proxy=proxy.proxy("MARKED"))
-                    assert "MARKED" not in text, "the credentials are shown"
-                assert proxy.uses["407"] >= 2
-                got = self._fetch(f"{server.url}/missing", proxy=proxy.proxy())
-                assert got.status == 404, "the answer of the site is no failure of the proxy"
-                gone = proxy.proxy()
-            for url in (server.url, server.tls_url):
-                self._refuses(ProxyFailed, f"{url}/", proxy=gone)
-            with ContractProxy(silent=True) as proxy:
-                lost = (ProxyFailed, ConnectionLost)  # some clients cannot tell whose it was
-                self._refuses(lost, f"{server.tls_url}/", proxy=proxy.proxy())
-            with ContractProxy(refusal=403) as proxy:
-                self._refuses(ProxyUnreaching, f"{server.tls_url}/", proxy=proxy.proxy())
-            assert server.connections == 1, "it has gone around the proxy"
-
-    def test_a_proxy_is_not_asked_for_private_addresses(self) -> None:
-        with HostileServer() as server, ContractProxy() as proxy:
-            if not self._uses_proxies():
-                return
-            self._refuses(PrivateAddress, f"{server.url}/", allow=(), proxy=proxy.proxy())
-            own = fixed_proxy(proxy.proxy().url)  # named by a spider: it may not be there either
-            kinds = (PrivateAddress, ProxyUnfit)
-            self._refuses(kinds, "http://192.0.43.10/", allow=(), proxy=own)
-            assert proxy.uses.total() == 0
-
     # -- many, and given up -----------------------------------------------------------------------
 
     def test_many_at_once(self) -> None:
@@ -298,68 +204,6 @@ class DownloaderContract:
                 return await self._by(opened, f"{server.url}/")
 
             assert self._run(job).status == 201
-
-    # -- how ---------------------------------------------------------------------------------------
-
-    def _uses_proxies(self) -> bool:
-        async def job(opened: Opened) -> bool:
-            return "http" in opened.proxy_schemes
-
-        uses: bool = self._run(job)
-        return uses
-
-    def _run(
-        self, job: Callable[[Opened], Awaitable[Any]], allow: tuple[Network, ...] = ONE
-    ) -> Any:
-        async def main() -> Any:
-            opened = self.open(allow, AT_ONCE)
-            try:
-                async with asyncio.timeout(60):
-                    return await job(opened)
-            finally:
-                await opened.close()
-
-        return asyncio.run(main())
-
-    async def _by(
-        self,
-        opened: Opened,
-        request: Request | str,
-        headers: dict[str, str] | None = None,
-        jar: TaskCookies | None = None,
-        saving: Saving | None = None,
-        proxy: Proxy | None = None,
-        **limits: Any,
-    ) -> Response:
-        asked = Request(request) if isinstance(request, str) else request
-        caps = FetchLimits(**{"timeout": 20.0, **limits})
-        sent = ALWAYS | (headers or {})
-        journey = Journey(asked, caps, sent, jar, saving=saving, proxy=proxy)
-        return await journey.run(opened.transfer)
-
-    def _fetch(
-        self,
-        request: Request | str,
-        headers: dict[str, str] | None = None,
-        allow: tuple[Network, ...] = ONE,
-        **more: Any,
-    ) -> Response:
-        async def job(opened: Opened) -> Response:
-            return await self._by(opened, request, headers, **more)
-
-        response: Response = self._run(job, allow)
-        return response
-
-    def _refuses(
-        self, kinds: type[FetchError] | tuple[type[FetchError], ...], url: str, **more: Any
-    ) -> str:
-        """The message of the error with which the fetch must end."""
-        try:
-            found: Response | FetchError = self._fetch(url, **more)
-        except FetchError as error:
-            found = error
-        assert isinstance(found, kinds), f"{url}: {found!r} in place of {kinds}"
-        return str(found)
 
 
 def _cookies(headers: list[list[str]]) -> list[str]:

@@ -326,7 +326,7 @@ def test_a_spider_yields_them_beside_its_items() -> None:
             yield Item(LOGIN)
             yield {"a": 1}
 
-    result = run(Lists, make_response("http://lists.example/"))
+    result = run(Lists, make_response(url="http://lists.example/"))
     assert [proxy.url for proxy in result.proxies] == ["http://a.example:1"]
     assert result.items == [{"a": 1, "seen": True}]
     assert "MARKED" not in repr(result)

@@ -19,7 +19,7 @@ PAGE = """<table><tr><th>host<th>port<th>country<th>kind</tr>
 def test_it_names_the_proxies_of_a_page_and_follows_the_next() -> None:
     from proxy_list import ProxyList
 
-    result = run(ProxyList, make_response(PAGE, url="https://proxies.example/1"))
+    result = run(ProxyList, make_response("https://proxies.example/1", html=PAGE))
     found = [(proxy.url, proxy.country) for proxy in result.proxies]
     assert found == [("http://192.0.2.1:3128", "DE"), ("socks5://192.0.2.2:1080", "FR")]
     assert result.stats == {"wrong rows": 1}
