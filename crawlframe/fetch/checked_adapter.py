@@ -93,7 +93,8 @@ class CheckedAdapter(HTTPAdapter):
 
     def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
         # requests goes by the URL, and would trust any https proxy that gets an http URL.
-        super().cert_verify(conn, "https:" if conn.scheme == "https" else url, verify, cert)
+        url = "https:" if conn.scheme == "https" else url
+        super().cert_verify(conn, url, verify, cert)  # type: ignore[no-untyped-call]
 
     def _check_target(self, url: str) -> None:
         parts = urlsplit(url)

@@ -129,7 +129,8 @@ def store(
     wanted = {entry.key: entry for entry in entries}
     new = known = 0
     with transaction.atomic():
-        ordered = sorted(wanted)  # so that two cannot deadlock
+        # As they were given; the pages of tasks in one order, so that two cannot deadlock.
+        ordered = sorted(wanted) if run else [*wanted]
         for start in range(0, len(ordered), BATCH):
             keys = ordered[start : start + BATCH]
             rows = Proxy.objects.select_for_update().filter(key__in=keys).order_by("key")
