@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from crawlframe.href import Link
     from crawlframe.link_extractor import LinkExtractor
     from crawlframe.proxies.choice import ProxyPool
+    from crawlframe.proxies.listed import Proxy
     from crawlframe.spiders.crawl import CrawlSpider, Rule
     from crawlframe.spiders.feeds import CSVFeedSpider, XMLFeedSpider
     from crawlframe.spiders.graphql import GraphQLSpider
@@ -42,6 +43,7 @@ __all__ = [
     "NextURL",
     "Offset",
     "PageNumber",
+    "Proxy",
     "ProxyPool",
     "Request",
     "Response",
@@ -72,6 +74,7 @@ _LATER = {
     "NextURL": "crawlframe.spiders.next_page",
     "Offset": "crawlframe.spiders.next_page",
     "PageNumber": "crawlframe.spiders.next_page",
+    "Proxy": "crawlframe.proxies.listed",
     "ProxyPool": "crawlframe.proxies.choice",
     "Rule": "crawlframe.spiders.crawl",
     "SitemapSpider": "crawlframe.spiders.sitemap",

@@ -39,12 +39,12 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
     for name, argument in (("opened", "task"), (END_CALLBACK, "summary")):
         if problem := _unfit_hook(spider, name, argument):
             return problem
-    for name in ("proxy", "proxies", "proxy_limits"):
+    for name in ("proxies", "proxy_limits"):
         if isinstance(getattr(spider, name, None), str | tuple | list) and not any(
             name in inspect.get_annotations(kind) for kind in spider.__mro__
         ):
-            return f'{name} is a setting: write settings = {{"proxy": ...}}'
-    for name in ("log", "stats", "expect"):
+            return f'{name} is none: write proxy = "pool", or settings = {{"proxy_limits": ...}}'
+    for name in ("log", "stats", "expect", "proxy"):
         if any(_declares(kind, name) for kind in spider.__mro__):
             return f"{name} is a name of Spider's own; rename the argument"
     if needed := _needed_to_make(spider):

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from crawlframe.budgets import DEPTH_LIMIT, NOFOLLOW, UNFOLLOWED, ByteBudget, TrapSighting
+from crawlframe.budgets import (
+    DEPTH_LIMIT,
+    NOFOLLOW,
+    UNFOLLOWED,
+    ByteBudget,
+    LinkCheck,
+    TrapSighting,
+)
 from crawlframe.errors import BadRequest, DropItem, SpiderError, UnfitItem
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.model_items import ModelItem, is_model, model_item
+from crawlframe.proxies import listed
 from crawlframe.proxies.place import limited_at, place_of
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand, Hop
@@ -79,6 +87,7 @@ class Outcome:
     items: list[bytes] = field(default_factory=list)  # JSON
     files: list[SavedFile] = field(default_factory=list)  # in the file store already
     models: dict[int, ModelItem] | None = None  # those of the items that are model instances
+    proxies: list[listed.Proxy] | None = None  # for the pool
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)
     duplicates: int = 0  # follow-ups dropped by the worker's sieve
@@ -106,6 +115,7 @@ class Outcome:
         if verdict is not Verdict.DONE:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
             self.stats, self.closing, self.models, self.files = None, "", None, []
+            self.proxies = None
         return self
 
     def refuse_link(self, reason: str) -> None:
@@ -142,18 +152,6 @@ class Outcome:
     def excluded(self) -> bool:
         """True if politeness ended it, such as a rule of robots.txt."""
         return self.verdict is Verdict.ERROR and self.reason in EXCLUDED
-
-
-class LinkCheck(Protocol):
-    """Which links are not followed. A URL is shown to it if it has more characters than ``length``
-    or more slashes than ``slashes``."""
-
-    length: int
-    slashes: int
-
-    def refuses(self, url: str, taken: int) -> str:
-        """Returns the reason for which a new URL is not followed, "" if it is. ``taken``: requests
-        that were taken from the same page."""
 
 
 class Collector:
@@ -211,6 +209,11 @@ class Collector:
             request = thing if self._change is None else self._changed(thing, self._change)
             if request is not None:
                 self._follow(request)
+        elif isinstance(thing, listed.Proxy):
+            if self._noindex:
+                self._outcome.drop_item(DROPPED_NOINDEX)
+            else:  # pipelines are for items that are stored as they are
+                self._outcome.proxies = listed.with_proxy(self._outcome.proxies, thing)
         elif thing is not None:
             upsert = None
             if type(thing) is Upsert:

@@ -28,7 +28,8 @@ class Reply(NamedTuple):
 class Transfer(Protocol):
     """One request to make, and its response to receive. ``headers`` are all that are sent, Cookie
     included, besides those of the transfer itself (Host, Content-Length, Connection). ``proxy`` is
-    the URL of a proxy, or None. Times are in seconds: ``connect`` to open a connection, including
+    the URL of the proxy that it must go through, with its credentials, which no message may show;
+    None: no proxy. Times are in seconds: ``connect`` to open a connection, including
     the TLS handshake, and ``stall`` without progress. The time for all of it is watched by the
     framework, which cancels the fetch. ``where`` is the URL for messages of errors."""
 
@@ -43,8 +44,18 @@ class Transfer(Protocol):
 
     async def addresses(self) -> Sequence[str]:
         """The IP addresses of the host of ``url`` that may be connected to, at least one. The
-        downloader connects to one of them, and resolves no name itself. Raises DnsError, and
+        downloader connects to one of them, and resolves no name itself; with a socks5 proxy it
+        gives the proxy one of them. None where the proxy resolves the name. Raises DnsError, and
         PrivateAddress if none of them is allowed."""
+
+    async def proxy_addresses(self) -> Sequence[str]:
+        """The IP addresses of the proxy that may be connected to, at least one; empty without a
+        proxy. Raises ProxyFailed."""
+
+    def sent(self) -> None:
+        """To be called when the request goes out on a connection that is ready, tunnel and TLS
+        handshake included: the delay of the host counts from then. If it is not called, the delay
+        counts from the call of ``receive``, so that it is never shorter than it should be."""
 
     async def receive(
         self,
@@ -61,7 +72,11 @@ class Transfer(Protocol):
 
 
 class PlugInDownloader(Protocol):
-    """Makes transfers, many at a time, in one event loop, that of its first fetch."""
+    """Makes transfers, many at a time, in one event loop, that of its first fetch.
+
+    One that can use proxies has an attribute ``proxy_schemes``: which of ``http``, ``https``,
+    ``socks5`` (the host's address is resolved here) and ``socks5h`` (there). A request with another
+    proxy fails without being sent."""
 
     async def fetch(self, transfer: Transfer) -> Reply:
         """Makes one transfer: returns what ``transfer.receive`` returns, whatever the status is.
@@ -70,7 +85,9 @@ class PlugInDownloader(Protocol):
         May be cancelled at any moment.
 
         Raises ConnectError, TlsError, ConnectionLost (also for a body that ends too early),
-        FetchTimeout and BadResponse; whatever else it raises ends the request as the error
+        FetchTimeout and BadResponse; for failures of the proxy itself ProxyFailed (it cannot be
+        reached, or closes the connection), ProxyAuth (407), and ProxyUnreaching (it makes no
+        tunnel). Whatever else it raises ends the request as the error
         ``downloader``."""
 
     async def close(self) -> None:

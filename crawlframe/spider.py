@@ -19,7 +19,7 @@ from crawlframe.expect import Expect, expectation
 from crawlframe.inline import Inline
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.misuse import misuse_of
-from crawlframe.proxies.choice import ProxyPool
+from crawlframe.proxies.choice import DIRECT, ProxyPool
 from crawlframe.render import required
 from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
@@ -61,7 +61,10 @@ class Spider:
     one takes over, and ``self`` begins anew there.
 
     ``expect`` is an Expect: what the author expects of each run. With the setting ``render =
-    "auto"``, a page is rendered if an item lacks one of its fields, or one of ``item``."""
+    "auto"``, a page is rendered if an item lacks one of its fields, or one of ``item``.
+
+    ``proxy`` is that of the requests that do not name one, as ``Request`` takes it; "": what the
+    settings say."""
 
     name: ClassVar[str] = ""
     start_urls: ClassVar[Iterable[str]] = ()
@@ -73,6 +76,7 @@ class Spider:
     item: ClassVar[Any] = None  # a class, or a callback of this name
     workers: ClassVar[int | None] = None  # 1: all requests of a task run in one worker
     expect: ClassVar[Expect | None] = None
+    proxy: ClassVar[ProxyPool | str | None] = ""
 
     _required: ClassVar[tuple[str, ...]] = ()  # further fields that the items must have
     _task = 0  # the number of the task; 0 outside of a worker
@@ -155,6 +159,14 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
         if not isinstance(own, Mapping):
             raise SpiderError(f"spider {spider.name!r}: settings must be a dict, not {own!r}")
         given |= own
+        proxy = vars(owner).get("proxy", "")
+        if proxy != "" and not inspect.isroutine(proxy):  # else a callback of this name
+            if "proxy" in own:
+                raise SpiderError(
+                    f"spider {spider.name!r}: {owner.__name__} has a proxy, and another one in its "
+                    "settings; leave one of the two out"
+                )
+            given["proxy"] = DIRECT if proxy is None else proxy
     if problem := porting.misuse_in_settings(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:

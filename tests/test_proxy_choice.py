@@ -93,12 +93,44 @@ def test_limits_of_addresses_do_not_fit() -> None:
         read_settings(kind)
 
 
-def test_an_attribute_is_refused_and_not_ignored() -> None:
-    kind = type(
-        "A", (Spider,), {"name": "a", "proxy": "pool", "parse": lambda self, response: None}
-    )
-    with pytest.raises(SpiderError, match="settings"):
-        describe(kind)
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("pool", "pool"),
+        ("pool:b,a", "pool:a,b"),
+        (ProxyPool(("eu",), tier=1), "pool:eu,tier=1"),
+        ("http://Proxy.Example:3128", "http://proxy.example:3128"),
+        (None, "direct"),
+    ],
+)
+def test_an_attribute_takes_what_a_request_takes(given: Any, kept: str) -> None:
+    base = type("Base", (Spider,), {"name": "base", "settings": {"proxy": "pool:base"}})
+    assert read_settings(type("A", (base,), {"name": "a", "proxy": given})).proxy == kept
+    assert read_settings(type("B", (base,), {"name": "b"})).proxy == "pool:base"
+    under = type("Under", (Spider,), {"name": "under", "proxy": given})
+    own = {"name": "c", "settings": {"proxy": "pool:own"}}
+    assert read_settings(type("C", (under,), own)).proxy == "pool:own"
+
+
+@pytest.mark.parametrize("given", [one for one in BAD if one])
+def test_an_attribute_refuses_the_others(given: Any) -> None:
+    with pytest.raises(SpiderError, match="proxy"):
+        read_settings(type("Bad", (Spider,), {"name": "bad", "proxy": given}))
+
+
+def test_two_in_one_class_and_an_argument_of_this_name_are_refused() -> None:
+    both = {"name": "a", "proxy": "pool", "settings": {"proxy": "pool"}}
+    with pytest.raises(SpiderError, match="leave one of the two out"):
+        read_settings(type("A", (Spider,), both))
+    argument = {
+        "name": "a",
+        "__annotations__": {"proxy": str},
+        "parse": lambda self, response: None,
+    }
+    with pytest.raises(SpiderError, match="rename the argument"):
+        describe(type("A", (Spider,), argument))
+    callback = {"name": "a", "proxy": lambda self, response: None}
+    assert read_settings(type("A", (Spider,), callback)).proxy is None
 
 
 def test_places() -> None:

@@ -8,6 +8,7 @@ import base64
 import contextlib
 import ipaddress
 import re
+import ssl
 import struct
 import threading
 from collections import Counter
@@ -21,7 +22,7 @@ SOCKS_REFUSED, SOCKS_FAILED = 5, 1
 class ProxyServer:
     """``scheme`` is http or socks5; ``login`` "user:password", or "" for none. ``source``: where it
     connects from. ``dead``: it closes every connection at once. ``refusal``: the status with which
-    it answers each CONNECT."""
+    it answers each CONNECT. ``tls``: of the connections to itself."""
 
     scheme: str = "http"
     login: str = ""
@@ -29,6 +30,7 @@ class ProxyServer:
     port: int = 0
     dead: bool = False
     refusal: int = 0
+    tls: ssl.SSLContext | None = None
     uses: Counter[str] = field(default_factory=Counter)  # what was asked for -> how often
     names: list[str] = field(default_factory=list)  # hosts that it was asked to resolve
     connections: int = 0
@@ -46,7 +48,7 @@ class ProxyServer:
         return f"{self.scheme}://{login}127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self.server.sockets[0].getsockname()[1]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

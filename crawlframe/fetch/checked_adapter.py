@@ -34,6 +34,9 @@ class Transfer(Protocol):
     def attach(self, sock: socket.socket | None, used_before: bool) -> None:
         """From now on it is served by ``sock``; ``used_before``: which has served others."""
 
+    def leave(self) -> object:
+        """It goes out, on a connection that is ready."""
+
     def detach(self) -> None:
         """From now on its socket may serve others."""
 
@@ -87,6 +90,11 @@ class CheckedAdapter(HTTPAdapter):
             self._check_target(request.url)
         on_duty.target = _exact_target(request.url)
         return super().send(request, stream, timeout, verify, cert, proxies)
+
+    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
+        # requests goes by the URL, and would trust any https proxy that gets an http URL.
+        url = "https:" if conn.scheme == "https" else url
+        super().cert_verify(conn, url, verify, cert)  # type: ignore[no-untyped-call]
 
     def _check_target(self, url: str) -> None:
         parts = urlsplit(url)
@@ -181,6 +189,14 @@ def _pools(
                 url = host + on_duty.target
             super().request(method, url, *args, **kwargs)  # type: ignore[misc]
             self._served = True
+
+        def endheaders(self, *args: Any, **kwargs: Any) -> None:
+            # The delay of the host counts from here, where the connection is ready.
+            if self.sock is None:
+                self.connect()
+            if on_duty.transfer is not None:
+                on_duty.transfer.leave()
+            super().endheaders(*args, **kwargs)  # type: ignore[misc]
 
     class Connection(Checked, urllib3.connection.HTTPConnection):
         pass

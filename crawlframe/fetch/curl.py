@@ -25,6 +25,7 @@ from crawlframe.errors import (
     FetchError,
     FetchTimeout,
     PrivateAddress,
+    ProxyFailed,
     TlsError,
 )
 from crawlframe.fetch.addresses import AddressGuard
@@ -201,9 +202,14 @@ class CurlDownloader:
             self._put_back(handle)
             return answer._replace(body=None)
         refused, unopened, pooled = handle.refused, handle.unopened, not handle.own_connection
-        blamed = None
+        blamed: FetchError | None = None
         if journey.proxy is not None and not refused and not unopened:
             blamed = failure_of(handle.curl, code, detail, journey)
+        elif journey.proxy is not None and journey.proxy.of_pool and refused:
+            blamed = ProxyFailed(
+                f"{journey.where}: proxy {journey.proxy.url} is at {refused}, which is not a "
+                "public address"
+            )
         self._put_back(handle)
         if blamed is not None:
             raise blamed from None

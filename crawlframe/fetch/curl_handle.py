@@ -140,7 +140,7 @@ class Handle:
     def _set_proxy(self, proxy: Proxy, gate: Pin, pin: Pin | None) -> None:
         setopt = self.curl.setopt
         self._plain = False
-        self._trusted = proxy.of_pool
+        self._trusted = proxy.trusted
         setopt(pycurl.PROXY, proxy.url)
         setopt(pycurl.NOPROXY, "")  # not that of the environment
         setopt(SUPPRESS_CONNECT_HEADERS, 1)

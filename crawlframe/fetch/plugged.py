@@ -10,13 +10,22 @@ from typing import Any
 from multidict import CIMultiDict
 
 from crawlframe.downloaders import misfit, plug_ins
-from crawlframe.errors import DnsError, DownloaderFailed, FetchError, PrivateAddress
+from crawlframe.errors import (
+    DnsError,
+    DownloaderFailed,
+    FetchError,
+    PrivateAddress,
+    ProxyFailed,
+    ProxyUnfit,
+)
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names
+from crawlframe.fetch.proxied import check_answer, check_target
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.links import hostname_of
 from crawlframe.plug_in import PlugInDownloader, Reply
+from crawlframe.proxies.proxy import Proxy
 
 LINGER = 1.0  # seconds that a cancelled fetch may take to end
 
@@ -50,10 +59,12 @@ class Plugged:
 
     async def transfer(self, journey: Journey) -> Answer:
         """One transfer of a journey. Raises FetchError."""
+        if journey.proxy is not None:
+            self._check_proxy(journey, journey.proxy)
+            await check_target(journey.url, journey.where, self._names, self._guard)
         await journey.wait_to_send()
         journey.remaining()
         transfer = PluggedTransfer(journey, self._guard, self._names)
-        journey.send_time.sent()
         running = asyncio.ensure_future(self._fetch(transfer))
         try:
             while not running.done():
@@ -65,7 +76,21 @@ class Plugged:
             if not running.done():
                 running.cancel()
                 await asyncio.wait([running], timeout=LINGER)
-        return running.result()
+        answer = running.result()
+        if journey.proxy is not None:
+            check_answer(answer, journey)
+            return answer._replace(address="")  # that of the proxy
+        return answer
+
+    def _check_proxy(self, journey: Journey, proxy: Proxy) -> None:
+        """Raises ProxyUnfit: what should go through a proxy is never sent without."""
+        schemes = getattr(self._downloader, "proxy_schemes", ())
+        if proxy.scheme not in schemes:
+            usable = f"only proxies with {', '.join(schemes)}" if schemes else "no proxies"
+            raise ProxyUnfit(
+                f"{journey.where}: the downloader {self._name} uses {usable}, not {proxy.url}; use "
+                'the downloader curl, or set proxy to None ("direct") for this request'
+            )
 
     async def close(self) -> None:
         await self._downloader.close()
@@ -93,25 +118,53 @@ class PluggedTransfer:
         self.method = journey.method
         self.headers: Sequence[tuple[str, str]] = journey.headers_to_send()
         self.body = journey.body
-        self.proxy: str | None = None
+        self.proxy = journey.proxy.full_url if journey.proxy is not None else None
         self.connect = journey.limits.connect
         self.stall = journey.limits.stall
         self.where = journey.where
         self.received = False
+        self._is_sent = False
         self._journey = journey
         self._guard = guard
         self._names = names
 
     async def addresses(self) -> Sequence[str]:
-        seconds = max(0.001, min(self.connect, self._journey.left()))
+        proxy = self._journey.proxy
+        if proxy is not None and proxy.resolves:
+            return ()
         try:
-            known = await self._names.resolve(hostname_of(self.url), seconds)
+            known = await self._names.resolve(hostname_of(self.url), self._seconds())
         except Unresolved as error:
             raise DnsError(f"{self.where}: {error}") from None
         allowed = [address for address in known.addresses if self._guard.allows(address)]
         if not allowed:
             raise self._private(known.addresses[0])
         return allowed
+
+    async def proxy_addresses(self) -> Sequence[str]:
+        proxy = self._journey.proxy
+        if proxy is None:
+            return ()
+        try:
+            known = await self._names.resolve(proxy.host, self._seconds())
+        except Unresolved as error:
+            raise ProxyFailed(f"proxy {proxy.url}: {error}") from None
+        found = [one for one in known.addresses if proxy.trusted or self._guard.allows(one)]
+        if found:
+            return found
+        if proxy.of_pool:
+            raise ProxyFailed(
+                f"{self.where}: proxy {proxy.url} is at {known.addresses[0]}, which is not a "
+                "public address"
+            )
+        raise self._private(known.addresses[0])
+
+    def _seconds(self) -> float:
+        return max(0.001, min(self.connect, self._journey.left()))
+
+    def sent(self) -> None:
+        self._is_sent = True
+        self._journey.send_time.sent()
 
     async def receive(
         self,
@@ -120,8 +173,10 @@ class PluggedTransfer:
         chunks: AsyncIterable[bytes],
         address: str = "",
     ) -> Reply:
-        if address and not self._guard.allows(address):
+        if address and self._journey.proxy is None and not self._guard.allows(address):
             raise self._private(address)
+        if not self._is_sent:  # it cannot have arrived later
+            self.sent()
         fields: CIMultiDict[str] = CIMultiDict(headers)
         self.received = True
         journey, saving, limit = self._journey, self._journey.saving, self._journey.limits.max_body

@@ -162,7 +162,8 @@ class RequestsDownloader:
         """Runs a transfer in the current thread."""
         kind = (factory, transfer.journey.session if factory else "")
         session = self._take_session(kind)
-        self._loop.call_soon_threadsafe(transfer.journey.send_time.sent)
+        sent = transfer.journey.send_time.sent
+        transfer.leave = lambda: self._loop.call_soon_threadsafe(sent)
         try:
             return transfer.run(session)
         finally:
@@ -211,6 +212,7 @@ class _Transfer:
         self.own_connection = own_connection
         self.exact_url = ""
         self.unanswered = False
+        self.leave: Callable[[], object] = lambda: None
         # Made in the loop, because the jar is not thread-safe.
         self._headers = dict(journey.headers_to_send())
         self._deadline = time.monotonic() + journey.remaining()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import quote
 
 import urllib3.exceptions as urllib3_errors
 from requests import exceptions as requests_errors
@@ -18,7 +17,6 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.proxied import AUTH, check_answer
 from crawlframe.fetch.redirects import Answer, Journey
-from crawlframe.proxies.proxy import Proxy
 
 _PROXY_ERRORS = (urllib3_errors.ProxyError, requests_errors.ProxyError)
 
@@ -33,12 +31,12 @@ def proxies_of(journey: Journey) -> dict[str, str] | None:
             f"{journey.where}: the requests downloader uses http and https proxies only, not "
             f"{proxy.url}; use the downloader curl"
         )
-    if not proxy.of_pool:
+    if not proxy.trusted:  # its address cannot be checked
         raise ProxyUnfit(
-            f"{journey.where}: the requests downloader uses proxies of the pool only, not "
-            f"{proxy.url}; import it into the pool, or use the downloader curl"
+            f"{journey.where}: the requests downloader uses proxies that operators have entered, "
+            f"not {proxy.url}; import it into the pool, or use the downloader curl"
         )
-    return dict.fromkeys(("http", "https"), _with_credentials(proxy))
+    return dict.fromkeys(("http", "https"), proxy.full_url)
 
 
 def checked(answer: Answer, journey: Journey) -> Answer:
@@ -62,11 +60,3 @@ def failure_in(links: Sequence[BaseException], journey: Journey) -> FetchError |
     if "Tunnel connection failed" in texts:
         return ProxyUnreaching(f"{message} makes no tunnel")
     return ProxyFailed(f"{message}: {type(links[-1]).__name__}")
-
-
-def _with_credentials(proxy: Proxy) -> str:
-    scheme, _, place = proxy.url.partition("://")
-    if not proxy.username:
-        return proxy.url
-    user, password = (quote(text, safe="") for text in (proxy.username, proxy.password.reveal()))
-    return f"{scheme}://{user}:{password}@{place}"

@@ -89,6 +89,15 @@ KEYS: dict[str, tuple[str, str]] = {
         "<in a row that needed it>,<since the last plain one>,<1: some had items>,<bare in vain>,"
         "<bare accepted>,<since (ms)>,<used (ms)> <name of the last call>",
     ),
+    "USED": (
+        "used:.",
+        "hash of a host: id of a proxy -> <when its last fetch was over (ms)> <latency (ms), -1 "
+        "before the first answer> <errors>; t <choice> -> tier in use",
+    ),
+    "LACKING": (
+        "lacking",
+        "zset place -> since (ms): no proxy that its choice allows can be used there",
+    ),
     "HELD_HOSTS": (
         "held",
         "zset host -> until (ms): parked, paused by an operator, or asked to wait long",
@@ -153,6 +162,7 @@ KEYS: dict[str, tuple[str, str]] = {
 LASTING = {
     "ERA", "INSTALLATION", "CALL_LOG", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
     "COOKIES", "QUARANTINE", "HOST", "HELD_HOSTS", "WATCHED", "FORGOTTEN", "RENDER",
+    "USED",
 }  # fmt: skip
 # Redis's own: also kept when another installation takes it over.
 OWN_AFFAIRS = {"ERA"}

@@ -36,7 +36,32 @@ class PairState(NamedTuple):
     next_at: float
     resting_until: float
     why: str
-    failures: int
+    failures: int  # rests in a row
+    interval: float  # seconds between two requests, 0: it is not known, or there is none
+
+
+class PairUse(NamedTuple):
+    """What a proxy has done at one host. ``used_at``: seconds since the epoch at which its last
+    fetch was over. ``latency_ms``: smoothed; None before the first answer."""
+
+    used_at: float
+    latency_ms: int | None
+    errors: int
+
+
+class HostUse(NamedTuple):
+    """The proxies that were used at a host within a day, by id, and by choice the tier that works
+    there, where that is not the lowest or was not."""
+
+    pairs: dict[int, PairUse]
+    tiers: dict[str, int]
+
+
+class Lack(NamedTuple):
+    """A place where requests wait and found no proxy; ``since`` in seconds since the epoch."""
+
+    place: str
+    since: float
 
 
 class Proxies:
@@ -90,21 +115,66 @@ class Proxies:
                 )
         return found
 
+    def lacking(self, most: int) -> list[Lack]:
+        """Places with requests that found no proxy of their choice that can be used, the first ones
+        first; at most so many of each partition. What waits no longer is forgotten."""
+        found: list[Lack] = []
+        for keys in self._store.keys:
+            some = self._store.redis.zrange(keys("LACKING"), 0, most - 1, withscores=True)
+            if not some:
+                continue
+            pipe = self._store.redis.pipeline(transaction=False)
+            for place, _ in some:
+                pipe.exists(keys("LANES", place.decode()))
+            for (place, since), waits in zip(some, pipe.execute(), strict=True):
+                if waits:
+                    found.append(Lack(place.decode(), since / 1000))
+                else:  # claims will note it again
+                    self._store.redis.zrem(keys("LACKING"), place)
+        return sorted(found, key=lambda lack: lack.since)
+
     def at(self, host: str, ids: Collection[int]) -> dict[int, PairState]:
         """Of these proxies, those of which something is known at this host."""
         keys = self._store.keys[self._store.partition_of(host)]
         pipe = self._store.redis.pipeline(transaction=False)
         for one in ids:
-            pipe.hmget(keys("HOST", pair_of(host, one)), "a", "n", "r", "why", "f")
+            pipe.hmget(keys("HOST", pair_of(host, one)), "a", "n", "r", "why", "f", "g", "d")
         found = {}
         for one, row in zip(ids, pipe.execute(), strict=True):
             if any(field is not None for field in row):
-                active, next_at, rest, why, failures = row
+                active, next_at, rest, why, failures, gap, delay = row
                 found[one] = PairState(
                     max(0, int(active or 0)),
                     float(next_at or 0) / 1000,
                     float(rest or 0) / 1000,
                     (why or b"").decode(errors="replace"),
                     int(failures or 0),
+                    max(float(gap or 0), float((delay or b"0").partition(b" ")[0])) / 1000,
                 )
         return found
+
+    def used_at(self, hosts: Collection[str]) -> dict[str, HostUse]:
+        """What was done through proxies at each of these hosts."""
+        found = {}
+        keys = self._store.keys
+        pipes = [self._store.redis.pipeline(transaction=False) for _ in keys]
+        names: list[list[str]] = [[] for _ in keys]
+        for host in hosts:
+            partition = self._store.partition_of(host)
+            names[partition].append(host)
+            pipes[partition].hgetall(keys[partition]("USED", host))
+        for some, pipe in zip(names, pipes, strict=True):
+            for host, row in zip(some, pipe.execute() if some else (), strict=True):
+                found[host] = _use_of(row)
+        return found
+
+
+def _use_of(row: dict[bytes, bytes]) -> HostUse:
+    found = HostUse({}, {})
+    for name, value in row.items():
+        if name.startswith(b"t "):
+            found.tiers[name[2:].decode()] = int(value)
+        else:
+            at, latency, errors = map(int, value.split())
+            found.pairs[int(name)] = PairUse(at / 1000, None if latency < 0 else latency, errors)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
+from urllib.parse import quote
 
 from crawlframe.proxies.choice import ProxyAddress, check_address
 from crawlframe.secret import MASK, Secret
@@ -12,7 +13,7 @@ FIXED = 0  # in place of an id: named by a spider, not one of the pool
 
 class Proxy(NamedTuple):
     """``id``: that of the pool, or FIXED. ``username`` and ``password`` are "" without
-    credentials. Its text does not show them."""
+    credentials. Its text does not show them. ``found``: a spider has found it on a page."""
 
     id: int
     scheme: str  # http, https, socks5 (names are resolved here) or socks5h (there)
@@ -20,6 +21,7 @@ class Proxy(NamedTuple):
     port: int
     username: str = ""
     password: Secret = Secret("")
+    found: bool = False
 
     @property
     def url(self) -> str:
@@ -27,9 +29,23 @@ class Proxy(NamedTuple):
         return ProxyAddress(self.scheme, self.host, self.port).url
 
     @property
+    def full_url(self) -> str:
+        """With the credentials, for a client. It must not be shown."""
+        scheme, _, place = self.url.partition("://")
+        if not self.username:
+            return self.url
+        login = ":".join(quote(text, safe="") for text in (self.username, self.password.reveal()))
+        return f"{scheme}://{login}@{place}"
+
+    @property
     def of_pool(self) -> bool:
-        """Whether operators have entered it: it may have a private address."""
+        """Whether it is one of the pool."""
         return self.id != FIXED
+
+    @property
+    def trusted(self) -> bool:
+        """Whether operators have entered it: it may have a private address."""
+        return self.of_pool and not self.found
 
     @property
     def resolves(self) -> bool:

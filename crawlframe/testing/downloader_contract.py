@@ -12,73 +12,43 @@ asked. They take some seconds."""
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import os
 import tempfile
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from crawlframe.conf import Network
 from crawlframe.errors import (
     BadResponse,
     BodyTooLarge,
     ConnectError,
     ConnectionLost,
     DnsError,
-    FetchError,
     FetchTimeout,
     PrivateAddress,
     TlsError,
 )
-from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.cookies import TaskCookies
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.names import Names
-from crawlframe.fetch.plugged import Plugged
-from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.fetch.saving import Saving
 from crawlframe.files.spool import Spool
 from crawlframe.files.store import DirectoryStore
-from crawlframe.plug_in import PlugInDownloader
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.testing.contract_harness import ALWAYS, AT_ONCE, Opened
 from crawlframe.testing.hostile_server import LARGE, TEXT, HostileServer
+from crawlframe.testing.proxy_contract import ProxyContract
 
-__all__ = ["DownloaderContract"]
+__all__ = ["DownloaderContract", "Opened"]
 
-ONE = (ipaddress.ip_network("127.0.0.1/32"),)  # the address of the server
 MEGABYTE = 1 << 20
-AT_ONCE = 40  # fetches
 OWN = {"host", "content-length", "connection", "transfer-encoding", "expect"}  # of the transfer
-# A node sends these with all requests.
-ALWAYS = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "Contract/1"}
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
-class Opened(NamedTuple):
-    """A downloader: its transfers, and what ends it."""
-
-    transfer: Callable[[Journey], Awaitable[Answer]]
-    close: Callable[[], Awaitable[None]]
-
-
-class DownloaderContract:
+class DownloaderContract(ProxyContract):
     """Override ``make``. ``names_errors`` is False for one that cannot tell a response that is no
     HTTP from a broken connection."""
-
-    names_errors = True
-
-    def make(self, concurrency: int) -> PlugInDownloader:
-        """Returns the downloader, as its entry point does."""
-        raise NotImplementedError
-
-    def open(self, allow: tuple[Network, ...], concurrency: int) -> Opened:
-        """Returns one that may connect to public addresses and those of ``allow``."""
-        made = Plugged("tested", self.make(concurrency), AddressGuard(allow), Names())
-        return Opened(made.transfer, made.close)
 
     # -- what is sent and received ----------------------------------------------------------------
 
@@ -234,59 +204,6 @@ class DownloaderContract:
                 return await self._by(opened, f"{server.url}/")
 
             assert self._run(job).status == 201
-
-    # -- how ---------------------------------------------------------------------------------------
-
-    def _run(
-        self, job: Callable[[Opened], Awaitable[Any]], allow: tuple[Network, ...] = ONE
-    ) -> Any:
-        async def main() -> Any:
-            opened = self.open(allow, AT_ONCE)
-            try:
-                async with asyncio.timeout(60):
-                    return await job(opened)
-            finally:
-                await opened.close()
-
-        return asyncio.run(main())
-
-    async def _by(
-        self,
-        opened: Opened,
-        request: Request | str,
-        headers: dict[str, str] | None = None,
-        jar: TaskCookies | None = None,
-        saving: Saving | None = None,
-        **limits: Any,
-    ) -> Response:
-        asked = Request(request) if isinstance(request, str) else request
-        caps = FetchLimits(**{"timeout": 20.0, **limits})
-        sent = ALWAYS | (headers or {})
-        return await Journey(asked, caps, sent, jar, saving=saving).run(opened.transfer)
-
-    def _fetch(
-        self,
-        request: Request | str,
-        headers: dict[str, str] | None = None,
-        allow: tuple[Network, ...] = ONE,
-        **more: Any,
-    ) -> Response:
-        async def job(opened: Opened) -> Response:
-            return await self._by(opened, request, headers, **more)
-
-        response: Response = self._run(job, allow)
-        return response
-
-    def _refuses(
-        self, kinds: type[FetchError] | tuple[type[FetchError], ...], url: str, **more: Any
-    ) -> str:
-        """The message of the error with which the fetch must end."""
-        try:
-            found: Response | FetchError = self._fetch(url, **more)
-        except FetchError as error:
-            found = error
-        assert isinstance(found, kinds), f"{url}: {found!r} in place of {kinds}"
-        return str(found)
 
 
 def _cookies(headers: list[list[str]]) -> list[str]:

@@ -9,6 +9,7 @@ import orjson
 
 from crawlframe.budgets import UNFOLLOWED
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.proxies.listed import Proxy
 from crawlframe.request import Request
 from crawlframe.stats import DROPPED
 
@@ -26,6 +27,7 @@ class Result:
     pipelines or ``obey_noindex`` dropped, or that are not what the spider's ``item`` says, by
     reason; ``unfollowed`` the number of links that limits or ``obey_nofollow`` dropped, by reason;
     ``stats`` and ``maxima`` what self.stats counted, by name.
+    ``proxies`` are those for the pool.
     ``closing`` is the reason of CloseTask, "" if it was not raised.
 
     ``end`` is "done", "error" or "retry". Unless it is "done", ``reason`` is the word for the
@@ -43,6 +45,7 @@ class Result:
     detail: str = ""
     delay: float = 0.0
     unfollowed: dict[str, int] = field(default_factory=dict)
+    proxies: list[Proxy] = field(default_factory=list)
 
     @classmethod
     def of(cls, outcome: Outcome) -> Result:
@@ -67,6 +70,7 @@ class Result:
                 for name, number in counters.items()
                 if name.startswith(UNFOLLOWED)
             },
+            proxies=outcome.proxies or [],
             stats={
                 name: number
                 for name, number in counters.items()

@@ -17,17 +17,20 @@ from django.urls import URLPattern, path, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
+from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by
 from crawlservice.admin.journal import WHO, verb_text
 from crawlservice.admin.live import part
 from crawlservice.admin.orderform import NoForm, OrderForm, PauseForm, ordered
+from crawlservice.alerts.wording import no_proxy
 from crawlservice.hosts import orders
 from crawlservice.hosts.orders import BadOrder
 from crawlservice.hosts.states import HostNow, read, tasks_of
 from crawlservice.hosts.words import LABELS, speed, why
 from crawlservice.models import Action, Host, Task
+from crawlservice.proxies.use import at_host, lacks_at, lasts
 from crawlservice.tasks.submit import RedisNotUpdated
 
 TASKS = 50  # tasks shown
@@ -210,7 +213,21 @@ def _now(request: HttpRequest, host: Host) -> dict[str, Any]:
         "shares": shares(host),
         "tasks": [(task, ready[pk]) for pk, task in sorted(tasks.items())],
         "buttons": _buttons(found) if may_order(request.user) else (),
+        **_proxies(request, host, found),
     }
+
+
+def _proxies(request: HttpRequest, host: Host, now: HostNow) -> dict[str, Any]:
+    """The proxies that are used at it, and what waits for one."""
+    if not now.live or not request.user.has_perm("crawlservice.view_proxy"):
+        return {}
+    try:
+        used, tiers = at_host(host.name)
+        lacks = [no_proxy(one) for one in lacks_at(host.name)]
+    except (RedisError, CrawlframeError):
+        return {}
+    rows = [(row, lasts(row.state.resting_until, now.now) if row.state else None) for row in used]
+    return {"proxies": rows, "tiers": sorted(tiers.items()), "lacks": lacks}
 
 
 def _buttons(now: HostNow) -> list[Decision]:

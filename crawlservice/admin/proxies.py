@@ -9,18 +9,27 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
+from redis import RedisError
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
+from crawlframe.errors import CrawlframeError
 from crawlframe.secret import MASK
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.journaled import Journaled
 from crawlservice.admin.lookups import DeclaredLookups
+from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import BadProxy, Entry, check_fields, read_entry
-from crawlservice.proxies.sources import BadSource, check_place
-from crawlservice.security.sealing import seal, unseal
+from crawlservice.proxies.runs import begin
+from crawlservice.proxies.sources import BadSource, check_every, sealed_place
+from crawlservice.proxies.use import hosts_of, lasts
+from crawlservice.security.sealing import unseal
 
 
 class ProxyForm(forms.ModelForm):
@@ -103,9 +112,28 @@ class ProxyAdmin(Journaled, DeclaredLookups):
     search_fields = ("url", "tags", "source__name")
     fields = (
         "url", "login", "tier", "tags", "country", "max_concurrency", "enabled", "source", "state",
-        "latency_ms", "failures", "checked_at", "check_at", "problem", "changed_at",
+        "latency_ms", "failures", "checked_at", "check_at", "problem", "changed_at", "hosts",
     )  # fmt: skip
     readonly_fields = fields[7:]
+
+    @admin.display(description=_("hosts"))
+    def hosts(self, row: Proxy) -> SafeString | str:
+        """Those where it was used within a day, with what holds it up there."""
+        try:
+            found, now = hosts_of(row.pk), clock.now().timestamp()
+        except (RedisError, CrawlframeError):
+            return str(_("Redis does not answer"))
+        lines = []
+        for host, use, state in found:
+            rests = lasts(state.resting_until, now) if state else None
+            until = ""
+            if state and rests:
+                until = f" {state.why} – {localtime(rests):%Y-%m-%d %H:%M:%S}"
+            errors = ngettext("%(n)d error", "%(n)d errors", use.errors) % {"n": use.errors}
+            url = reverse("admin:crawlservice_host_change", args=[host.pk])
+            lines.append((url, host.name, errors, until))
+        return format_html_join(mark_safe("<br>"), '<a href="{}">{}</a>: {}{}', lines) or "–"
+
     actions = ("check_again", "enable", "disable")
 
     @admin.display(description=_("login"), boolean=True)
@@ -135,35 +163,41 @@ class ProxyAdmin(Journaled, DeclaredLookups):
 
 
 class SourceForm(forms.ModelForm):
-    """The address of a list may have a key, so it is entered and never shown."""
+    """The address of a list may have a key, and so may the arguments of a spider: they are entered
+    and never shown."""
 
     place = forms.CharField(
-        label=_("URL or path"),
+        label=_("URL, path or arguments"),
         required=False,
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
     )
 
     class Meta:
         model = ProxySource
-        fields = ("name", "every", "tier", "tags", "country", "max_concurrency", "enabled")
+        fields = (
+            "name", "spider", "every", "tier", "tags", "country", "max_concurrency", "enabled",
+        )  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        has = bool(self.instance.sealed_place)
-        self.fields["place"].required = not has
         self.fields["place"].help_text = (
             _("Stored encrypted; empty: unchanged.")
-            if has
-            else _("of a text with one proxy in each line; a path must be absolute")
+            if self.instance.sealed_place
+            else _(
+                "of a text with one proxy in each line; a path must be absolute. Of a spider: its "
+                'arguments as JSON, such as {"country": "de"}, or nothing'
+            )
         )
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
+        same = self.initial.get("spider", "") == cleaned["spider"]
+        before = self.instance.sealed_place if same else ""
         try:
-            if cleaned["place"]:
-                check_place(cleaned["place"])
+            self._place = sealed_place(cleaned["place"], cleaned["spider"], before)
+            check_every(cleaned["every"], cleaned["spider"])
             fields = check_fields(
                 cleaned["tier"],
                 cleaned["tags"].split(),
@@ -171,18 +205,17 @@ class SourceForm(forms.ModelForm):
                 cleaned["max_concurrency"],
             )
         except BadSource as error:
-            self.add_error("place", str(error))
+            self.add_error(error.field, str(error))
             return cleaned
         except BadProxy as error:
             self.add_error(error.field if error.field in self.fields else None, str(error))
             return cleaned
-        if cleaned["every"] < 10:
-            self.add_error("every", _("It must be at least 10 seconds."))
         return cleaned | {"tags": " ".join(fields["tags"]), "country": fields["country"]}
 
     def save(self, commit: bool = True) -> ProxySource:
-        if self.cleaned_data["place"]:
-            self.instance.sealed_place = seal(self.cleaned_data["place"])
+        self.instance.sealed_place = self._place
+        if not self.instance.pk or "spider" in self.changed_data:
+            begin(self.instance)
         self.instance.next_at = None  # it is read at once
         row: ProxySource = super().save(commit)
         return row
@@ -191,10 +224,12 @@ class SourceForm(forms.ModelForm):
 @admin.register(ProxySource)
 class ProxySourceAdmin(Journaled, DeclaredLookups):
     form = SourceForm
-    list_display = ("name", "every", "tier", "tags", "enabled", "found", "read_at", "problem")
-    fields = (
-        "name", "place", "every", "tier", "tags", "country", "max_concurrency", "enabled", "found",
-        "read_at", "next_at", "problem",
+    list_display = (
+        "name", "spider", "every", "tier", "tags", "enabled", "found", "read_at", "problem",
     )  # fmt: skip
-    readonly_fields = fields[8:]
-    search_fields = ("name",)
+    fields = (
+        "name", "spider", "place", "every", "tier", "tags", "country", "max_concurrency", "enabled",
+        "found", "read_at", "next_at", "problem",
+    )  # fmt: skip
+    readonly_fields = fields[9:]
+    search_fields = ("name", "spider")

@@ -12,7 +12,16 @@ from itertools import islice
 from redis import RedisError
 
 from crawlframe.errors import FrontierError
-from crawlservice.alerts import deliveries, hosts, nodes, quality, schedules, servers, tasks
+from crawlservice.alerts import (
+    deliveries,
+    hosts,
+    nodes,
+    proxies,
+    quality,
+    schedules,
+    servers,
+    tasks,
+)
 from crawlservice.alerts.finding import MOST, Finding, Unknown, View
 
 log = logging.getLogger(__name__)
@@ -25,6 +34,7 @@ CONDITIONS: dict[str, Condition] = {
     "error_share": tasks.error_share,
     "parked": tasks.parked,
     "host_held": hosts.held,
+    "proxy_missing": proxies.lacking,
     "queue_age": hosts.queue_age,
     "node_gone": nodes.gone,
     "code_refused": nodes.code_refused,

@@ -71,6 +71,12 @@ KINDS: dict[str, Kind] = {
             Severity.SEVERE,
             Threshold(1, _MINUTES, 0.1, 10_080),
         ),
+        Kind(
+            "proxy_missing",
+            _("no proxy"),
+            Severity.SEVERE,
+            Threshold(0.5, _MINUTES, 0.1, 10_080),
+        ),
         Kind("disk", _("disk nearly full"), Severity.SEVERE, Threshold(90, _PERCENT, 1, 100)),
         Kind(
             "redis_memory",

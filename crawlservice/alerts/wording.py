@@ -15,6 +15,7 @@ from django.utils.translation import gettext, ngettext
 from crawlservice.alerts.kinds import KINDS
 from crawlservice.models import Alert, Severity
 from crawlservice.models import Finding as QualityFinding
+from crawlservice.proxies.lacking import Missing
 from crawlservice.quality.wording import sentence_of
 
 LISTED = 8  # alerts listed in one message
@@ -57,6 +58,8 @@ def place(alert: Alert) -> str:
         return _page("rowdelivery", facts["refused"])
     if facts.get("database"):
         return f"{_list('rowdelivery')}?database={quote(str(facts['database']))}"
+    if alert.kind == "proxy_missing":
+        return _list("proxy")
     if alert.kind == "queue_age":
         return f"{_list('host')}?q={quote(str(facts.get('host', '')))}"
     if alert.kind in ("no_leader", "redis_memory"):
@@ -201,6 +204,39 @@ def _held(facts: Facts) -> str:
     return gettext("{host} is held: {why}").format(host=facts["host"], why=facts["why"])
 
 
+def no_proxy(one: Missing) -> str:
+    """Why requests of a host find no proxy, in one sentence."""
+    return _no_proxy(facts_of(one))
+
+
+def facts_of(one: Missing) -> dict[str, Any]:
+    """What the sentence of an alert about it says."""
+    facts = {"choice": one.choice, "cause": one.cause, "host": one.host, "proxies": one.proxies}
+    if one.at_host:
+        until = datetime.fromtimestamp(one.until, UTC)
+        facts["until"] = f"{until:%Y-%m-%d %H:%M:%S} UTC"
+    return facts
+
+
+def _no_proxy(facts: Facts) -> str:
+    return CAUSES[facts["cause"]]().format(
+        host=facts["host"], choice=facts["choice"], until=facts.get("until", "")
+    )
+
+
+CAUSES: dict[str, Callable[[], str]] = {
+    "empty": lambda: gettext("Requests wait for a proxy, and the pool is empty."),
+    "unfit": lambda: gettext("Requests wait for a proxy, and none in the pool fits {choice}."),
+    "disabled": lambda: gettext("Requests wait for a proxy; all that fit {choice} are disabled."),
+    "unchecked": lambda: gettext(
+        "Requests wait for a proxy; those that fit {choice} have not been checked yet."
+    ),
+    "failed": lambda: gettext("Requests wait for a proxy; all that fit {choice} have failed."),
+    "blocked": lambda: gettext("{host} blocks all proxies that fit {choice}, until {until}."),
+    "resting": lambda: gettext("All proxies that fit {choice} rest at {host}, until {until}."),
+}
+
+
 def _waits(facts: Facts) -> str:
     return gettext("Requests of {host} have been due for long: the nodes cannot keep up.").format(
         host=facts["host"]
@@ -285,6 +321,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "silent": _silent,
     "parked": _parked,
     "host_held": _held,
+    "proxy_missing": _no_proxy,
     "queue_age": _waits,
     "node_gone": _gone,
     "code_refused": _refused,

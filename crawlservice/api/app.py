@@ -20,6 +20,7 @@ from crawlservice.api import (
     nodes,
     pages,
     proxies,
+    proxy_lists,
     quality,
     schedules,
     spiders,
@@ -49,7 +50,7 @@ errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
     tasks, quality, labels, log, items, tables, pages, files, error_groups,
-    spiders, nodes, hosts, proxies,
+    spiders, nodes, hosts, proxies, proxy_lists,
     schedules, events, alerts, alert_rules, exports,
 )  # fmt: skip
 for part in PARTS:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -59,6 +60,51 @@ class ProxiesOut(BaseModel):
     """Proxies, the oldest first."""
 
     proxies: list[ProxyOut]
+    next: int | None
+
+
+class ProxyListIn(ProxyFields):
+    """A list of proxies. `place`: its URL, or a path that all nodes have. `spider`: one that yields
+    Proxy items, in place of it, with these `arguments`. `every`: seconds between two reads; 0: the
+    spider has a schedule of its own. Address and arguments are stored encrypted and never
+    returned."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    place: Annotated[str, Field(max_length=2000)] = ""
+    spider: Annotated[str, Field(max_length=100)] = ""
+    arguments: dict[str, Any] = {}
+    every: int = 3600
+    enabled: bool = True
+
+    @property
+    def arguments_text(self) -> str:
+        return json.dumps(self.arguments)
+
+
+class ProxyListOut(BaseModel):
+    """A list of proxies. `found`: how many it has in the pool; `problem`: of the last read, or why
+    the last task of its spider is not complete; `run`: the latest task that was started for it."""
+
+    id: int
+    name: str
+    spider: str
+    every: int
+    tier: int
+    tags: list[str]
+    country: str
+    max_concurrency: int
+    enabled: bool
+    found: int
+    problem: str
+    run: int
+    read_at: datetime | None
+    next_at: datetime | None
+
+
+class ProxyListsOut(BaseModel):
+    """Lists of proxies, the oldest first."""
+
+    lists: list[ProxyListOut]
     next: int | None
 
 

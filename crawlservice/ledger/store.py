@@ -36,6 +36,7 @@ from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.refused_rows import exceeds_limit
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
+from crawlservice.proxies import runs
 from crawlservice.proxies.pool import StoredProxies
 from crawlservice.recipes.current import current, numbers
 from crawlservice.tasks import budgets, log, stats
@@ -159,12 +160,15 @@ def _write(
     ``modelled``: those with model items, in the order in which they were handed over."""
     more = [o for o in outcomes if o.stats or o.closing or o.budget or o.trap]
     saved = [o for o in outcomes if o.files]
-    with transaction.atomic() if more or modelled or saved else nullcontext():
+    naming = [o for o in outcomes if o.proxies]
+    with transaction.atomic() if more or modelled or saved or naming else nullcontext():
         stats.fit(more)
         won = insert(outcomes)
         files.add(outcome for outcome in saved if outcome.rid in won)
         if modelled:
             model_rows.save(outcome for outcome in modelled if outcome.rid in won)
+        if naming:
+            runs.name(outcome for outcome in naming if outcome.rid in won)
         ours = [outcome for outcome in more if outcome.rid in won]
         stats.add(ours)
         spent = budgets.spend(ours)

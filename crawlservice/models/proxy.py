@@ -6,16 +6,33 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.models.task import SPIDER
+
 TAGS = 400  # characters of all tags of a proxy
 
 
 class ProxySource(models.Model):
-    """A list of proxies that is read again and again: a file or a page with one in each line."""
+    """A list of proxies that is read again and again: a file or a page with one in each line, or
+    what the tasks of a spider name."""
 
     name = models.CharField(_("name"), max_length=100, unique=True)
-    # It may have a key in its query.
+    # It may have a key in its query. Of a spider: its arguments, as JSON.
     sealed_place = models.TextField(_("URL or path"), editable=False)
-    every = models.IntegerField(_("every"), default=3600, help_text=_("seconds between two reads"))
+    spider = models.CharField(
+        _("spider"),
+        max_length=SPIDER,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("one that yields Proxy items, in place of a URL or a path"),
+    )
+    run = models.BigIntegerField(default=0, db_default=0, editable=False)  # its latest task
+    judged = models.BigIntegerField(default=0, db_default=0, editable=False)  # the last ended one
+    every = models.IntegerField(
+        _("every"),
+        default=3600,
+        help_text=_("seconds between two reads; 0: the spider has a schedule of its own"),
+    )
     tier = models.SmallIntegerField(_("tier"), default=0)
     tags = models.CharField(_("tags"), max_length=TAGS, blank=True, default="")
     country = models.CharField(_("country"), max_length=2, blank=True, default="")
@@ -73,6 +90,8 @@ class Proxy(models.Model):
         related_name="proxies",
         verbose_name=_("list"),
     )
+    # The last task of its list that has named it; 0: it is not of a spider's.
+    named_by = models.BigIntegerField(default=0, db_default=0, editable=False)
     state = models.CharField(_("state"), max_length=7, choices=State, default=State.NEW)
     life = models.IntegerField(_("lives"), default=0, editable=False)  # grows when it comes back
     failures = models.IntegerField(_("failed checks"), default=0, editable=False)  # in a row

@@ -4,6 +4,7 @@ only whether a connection to it can be made."""
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from datetime import timedelta
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from django.db.models import F, Q, QuerySet
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, ConfigError, FetchError
+from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.proxies.proxy import Proxy as Usable
 from crawlframe.request import Request
@@ -99,7 +101,7 @@ async def _check_all(settings: Settings, rows: list[Proxy]) -> dict[int, Checked
 async def _check(settings: Settings, downloader: Downloader, row: Proxy) -> Checked:
     began = time.monotonic()
     try:
-        proxy = usable(row.pk, row.url, row.sealed_login)
+        proxy = usable(row.pk, row.url, row.sealed_login, row.named_by)
         async with asyncio.timeout(TIMEOUT):
             problem = await _problem_of(settings, downloader, proxy)
     except TimeoutError:
@@ -115,6 +117,18 @@ async def _problem_of(settings: Settings, downloader: Downloader, proxy: Usable)
         request = Request(settings.proxy_echo)
         response = await downloader.fetch(request, own, proxy=proxy)
         return "" if response.ok else f"{settings.proxy_echo} answered {response.status}"
-    _, writer = await asyncio.open_connection(proxy.host, proxy.port)
+    if (address := await _address_of(settings, proxy)) is None:
+        return f"{proxy.host} is at no public address"
+    _, writer = await asyncio.open_connection(address, proxy.port)
     writer.close()
     return ""
+
+
+async def _address_of(settings: Settings, proxy: Usable) -> str | None:
+    """Where to connect to; None: nowhere, as a page has named it and it is no public place."""
+    if proxy.trusted:
+        return proxy.host
+    guard, loop = AddressGuard(settings.allow_private), asyncio.get_running_loop()
+    found = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
+    allowed = (str(place[4][0]) for place in found if guard.allows(str(place[4][0])))
+    return next(allowed, None)

@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlservice.models import Proxy
-from crawlservice.proxies import check, sources
+from crawlservice.proxies import check, runs, sources
 from crawlservice.proxies.pool import publish
 from crawlservice.webhooks.sender_thread import SenderThread
 
@@ -51,8 +51,10 @@ class ProxyChores:
             for row in Proxy.objects.filter(pk__in=out, state=Proxy.State.WORKING):
                 check.take_out(row)
         publish(self._frontier)
+        runs.judge_ended()
         if sources.any_due() or check.waiting().exists():
             self._checks.keep_going()
+        runs.start_due()
 
     def stop(self) -> None:
         self._checks.stop()

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
 
 from django.db import transaction
+from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.proxies.choice import check_address, check_country, check_tag
+from crawlframe.proxies.choice import MOST_TIER, check_country, check_tag
+from crawlframe.proxies.listed import Proxy as ListedProxy
+from crawlframe.proxies.listed import read_text
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.models.proxy import TAGS
 from crawlservice.security.sealing import seal
 
-MOST_TIER = 255
+BATCH = 500  # rows
 SALT = "crawlservice.proxies"
+SET = ("url", "tier", "tags", "country", "max_concurrency", "sealed_login", "named_by")
 
 
 class BadProxy(CrawlframeError):
@@ -61,27 +64,23 @@ def read_entry(
 ) -> Entry:
     """``text``: ``[scheme://][user:password@]host:port``, or ``host:port:user:password``, as many
     lists have it. Raises BadProxy."""
-    given, separator, rest = text.strip().partition("://")
-    if not separator:
-        given, rest = scheme, text.strip()
-    login, at, place = rest.rpartition("@")
-    parts = place.split(":")
-    if not at and len(parts) == 4 and not place.startswith("["):
-        place, login = ":".join(parts[:2]), ":".join(parts[2:])
-        user, _, password = login.partition(":")
-    else:
-        user, _, password = (unquote(part) for part in login.partition(":"))
     try:
-        url = check_address(f"{given}://{place}").url
-    except ValueError:  # its text may show what is a password
-        raise BadProxy(
-            "url",
-            "is not scheme://user:password@host:port or host:port:user:password, with http, https, "
-            "socks5 or socks5h and a port from 1 to 65535",
-        ) from None
-    if ":" in user:
-        raise BadProxy("url", "the user name of a proxy must not have a colon")
-    return Entry(url, user, password, **check_fields(tier, tags, country, most))
+        written = read_text(text, scheme)
+    except ValueError as error:
+        raise BadProxy("url", str(error)) from None
+    return Entry(*written, **check_fields(tier, tags, country, most))
+
+
+def entry_of(proxy: ListedProxy, source: ProxySource) -> Entry:
+    """The entry of an item; what it does not say is as the list has it.
+    Raises BadProxy."""
+    fields = check_fields(
+        source.tier if proxy.tier is None else proxy.tier,
+        {*source.tags.split(), *proxy.tags},
+        proxy.country or source.country,
+        source.max_concurrency if proxy.max_concurrency is None else proxy.max_concurrency,
+    )
+    return Entry(proxy.url, proxy.username, proxy.password.reveal(), **fields)
 
 
 def check_fields(tier: int, tags: Iterable[str], country: str, most: int) -> dict[str, Any]:
@@ -121,28 +120,42 @@ def read_lines(lines: Iterable[str], **fields: Any) -> tuple[list[Entry], list[s
     return [*entries.values()], problems
 
 
-def store(entries: Iterable[Entry], source: ProxySource | None = None) -> tuple[int, int]:
+def store(
+    entries: Iterable[Entry], source: ProxySource | None = None, run: int = 0
+) -> tuple[int, int]:
     """Adds proxies to the pool, or changes those that are there; they are used when they have been
-    checked. Returns how many are new, and how many were there."""
+    checked. ``run``: the task that has named them, which changes those of its list only. Returns
+    how many are new, and how many were there."""
+    wanted = {entry.key: entry for entry in entries}
     new = known = 0
     with transaction.atomic():
-        for entry in entries:
-            wanted = {
-                "url": entry.url,
-                "tier": entry.tier,
-                "tags": " ".join(entry.tags),
-                "country": entry.country,
-                "max_concurrency": entry.most,
-            }
-            # Sealed anew each time, so it is only compared by what `key` covers.
-            sealed = {"sealed_login": entry.sealed_login}
-            row = Proxy.objects.filter(key=entry.key).first()
-            if row is None:
-                Proxy.objects.create(key=entry.key, source=source, **wanted, **sealed)
-                new += 1
-                continue
-            known += 1
-            for name, value in (wanted | sealed).items():
-                setattr(row, name, value)
-            row.save(update_fields=[*wanted, *sealed, "changed_at"])
+        # As they were given; the pages of tasks in one order, so that two cannot deadlock.
+        ordered = sorted(wanted) if run else [*wanted]
+        for start in range(0, len(ordered), BATCH):
+            keys = ordered[start : start + BATCH]
+            rows = Proxy.objects.select_for_update().filter(key__in=keys).order_by("key")
+            there = {row.key: row for row in rows}
+            missing = [wanted[key] for key in keys if key not in there]
+            known += len(there)
+            new += len(missing)
+            ours = [
+                row for row in there.values() if not run or (source and row.source_id == source.pk)
+            ]
+            for row in ours:
+                _set(row, wanted[row.key], run)
+            Proxy.objects.bulk_update(ours, [*SET, "changed_at"])
+            added = [Proxy(key=entry.key, source=source) for entry in missing]
+            for row in added:
+                _set(row, wanted[row.key], run)
+            # One that another source adds at this instant stays as that one has it.
+            Proxy.objects.bulk_create(added, ignore_conflicts=True)
     return new, known
+
+
+def _set(row: Proxy, entry: Entry, run: int) -> None:
+    row.url, row.tier, row.tags = entry.url, entry.tier, " ".join(entry.tags)
+    row.country, row.max_concurrency = entry.country, entry.most
+    # Sealed anew each time, so it is only compared by what `key` covers.
+    row.sealed_login = entry.sealed_login
+    row.named_by = max(row.named_by, run)
+    row.changed_at = timezone.now()

@@ -54,7 +54,7 @@ class StoredProxies:
     def read(self) -> list[StoredProxy]:
         """Raises django.db.Error, and SealError for what cannot be read."""
         found: dict[int, tuple[tuple[Any, ...], StoredProxy]] = {}
-        columns = ("pk", "url", "sealed_login", "tier", "country", "tags")
+        columns = ("pk", "url", "sealed_login", "tier", "country", "tags", "named_by")
         for row in usable_rows().values_list(*columns):
             known = self._known.get(row[0])
             found[row[0]] = known if known and known[0] == row else (row, _stored(*row))
@@ -62,13 +62,14 @@ class StoredProxies:
         return [proxy for _, proxy in found.values()]
 
 
-def usable(pk: int, url: str, sealed_login: str) -> Usable:
+def usable(pk: int, url: str, sealed_login: str, named_by: int = 0) -> Usable:
     """The proxy with its credentials. Raises SealError."""
     user, _, password = unseal(sealed_login).partition(":")
-    return Usable(pk, *check_address(url), user, Secret(password))
+    return Usable(pk, *check_address(url), user, Secret(password), found=named_by > 0)
 
 
 def _stored(
-    pk: int, url: str, sealed_login: str, tier: int, country: str, tags: str
+    pk: int, url: str, sealed_login: str, tier: int, country: str, tags: str, named_by: int
 ) -> StoredProxy:
-    return StoredProxy(usable(pk, url, sealed_login), tier, country, tuple(tags.split()))
+    proxy = usable(pk, url, sealed_login, named_by)
+    return StoredProxy(proxy, tier, country, tuple(tags.split()))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from pathlib import Path
 
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, ConfigError, CrawlframeError, FetchError
@@ -17,15 +19,19 @@ from crawlframe.spider_settings import SpiderSettings
 from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import Entry, read_lines, store
-from crawlservice.security.sealing import unseal
+from crawlservice.security.sealing import seal, unseal
 
 LARGEST = 16 << 20  # bytes of a list
 RETRY = 60.0  # seconds until a list is read again that could not be, if it is not due before
-LEAST_EVERY = 10  # seconds
+LEAST_EVERY, MOST_EVERY = 10, 31_536_000  # seconds
 
 
 class BadSource(CrawlframeError):
-    """A list of proxies cannot be read."""
+    """A list of proxies cannot be read, or is not one. ``field``: where the mistake is."""
+
+    def __init__(self, message: str, field: str = "place") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 def check_place(place: str) -> str:
@@ -42,8 +48,36 @@ def check_place(place: str) -> str:
     return place
 
 
+def check_every(every: int, spider: str) -> None:
+    """Raises BadSource for seconds between two reads that a list cannot have."""
+    if every < LEAST_EVERY and not (spider and every == 0):
+        text = gettext("It must be at least %(least)d seconds; for a spider with a schedule, 0.")
+        raise BadSource(text % {"least": LEAST_EVERY}, "every")
+    if every > MOST_EVERY:
+        text = gettext("It must be at most %(most)d seconds.")
+        raise BadSource(text % {"most": MOST_EVERY}, "every")
+
+
+def sealed_place(place: str, spider: str, before: str = "") -> str:
+    """What is stored of the URL or path of a list, or of the arguments of its spider, as JSON.
+    ``before``: what is stored now; it stays if nothing is given. Raises BadSource."""
+    if not place and before:
+        return before
+    if not spider:
+        if not place:
+            raise BadSource(gettext("Give a URL or a path, or a spider."))
+        return seal(check_place(place))
+    try:
+        arguments = json.loads(place or "{}")
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise BadSource(gettext("The arguments of a spider are a JSON object."))
+    return seal(json.dumps(arguments))
+
+
 def _due() -> Q:
-    return Q(enabled=True) & (Q(next_at__isnull=True) | Q(next_at__lte=clock.now()))
+    return Q(enabled=True, spider="") & (Q(next_at__isnull=True) | Q(next_at__lte=clock.now()))
 
 
 def any_due() -> bool:

@@ -17,6 +17,9 @@ from crawlframe.errors import (
     ConnectionLost,
     FetchError,
     FetchTimeout,
+    ProxyAuth,
+    ProxyFailed,
+    ProxyUnreaching,
     TlsError,
 )
 from crawlframe.plug_in import Reply, Transfer
@@ -26,6 +29,7 @@ WAITING = 1 << 20  # bytes that may wait to be taken, above which the transfer i
 PAUSE, CONTINUE = 0x10000001, 0  # CURL_WRITEFUNC_PAUSE, CURLPAUSE_CONT
 STALLED = 10  # bytes a second that do not count as progress
 HTTP_OR_HTTPS = 3
+PROXY_AUTH = 407
 
 # Codes of libcurl.
 ERRORS: dict[int, type[FetchError]] = {
@@ -33,10 +37,13 @@ ERRORS: dict[int, type[FetchError]] = {
     35: TlsError, 52: ConnectionLost, 55: ConnectionLost, 56: ConnectionLost, 58: TlsError,
     60: TlsError, 77: TlsError, 80: TlsError, 92: ConnectionLost,
 }  # fmt: skip
+PROXY_ERRORS = (5, 7, 97)  # of it: not resolved, not connected, no handshake
 
 
 class CffiDownloader:
     """Belongs to the event loop of its first fetch."""
+
+    proxy_schemes = ("http", "https", "socks5", "socks5h")
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
@@ -44,10 +51,11 @@ class CffiDownloader:
 
     async def fetch(self, transfer: Transfer) -> Reply:
         addresses = await transfer.addresses()
+        gates = await transfer.proxy_addresses()
         if self._multi is None:
             self._multi = AsyncCurl()
             self._multi.setopt(CurlMOpt.MAXCONNECTS, self._concurrency)
-        exchange = Exchange(transfer, addresses, self._multi)
+        exchange = Exchange(transfer, addresses, gates, self._multi)
         try:
             return await exchange.run()
         finally:
@@ -62,7 +70,7 @@ class CffiDownloader:
 class Exchange:
     """One transfer."""
 
-    def __init__(self, transfer: Transfer, addresses: Any, multi: AsyncCurl) -> None:
+    def __init__(self, transfer: Transfer, addresses: Any, gates: Any, multi: AsyncCurl) -> None:
         self._transfer = transfer
         self._multi = multi
         self._lines: list[bytes] = []
@@ -71,20 +79,20 @@ class Exchange:
         self._paused = False
         self._news = asyncio.Event()
         self._curl = Curl()
-        self._prepare(addresses)
+        self._prepare(addresses, gates)
 
-    def _prepare(self, addresses: Any) -> None:
+    def _prepare(self, addresses: Any, gates: Any) -> None:
         transfer, setopt = self._transfer, self._curl.setopt
         self._curl.impersonate(BROWSER, default_headers=False)
-        parts = urlsplit(transfer.url)
-        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
         setopt(CurlOpt.URL, transfer.url.encode())
         # It resolves nothing itself, so that it connects only to what was checked.
-        setopt(CurlOpt.RESOLVE, [f"{parts.hostname}:{port}:{','.join(addresses)}"])
+        known = ((transfer.url, addresses), (transfer.proxy or "", gates))
+        setopt(CurlOpt.RESOLVE, [_pin(url, found) for url, found in known if found])
         setopt(CurlOpt.PROTOCOLS, HTTP_OR_HTTPS)
         setopt(CurlOpt.FOLLOWLOCATION, 0)
         setopt(CurlOpt.PATH_AS_IS, 1)
         setopt(CurlOpt.PROXY, (transfer.proxy or "").encode())
+        setopt(CurlOpt.NOPROXY, b"")
         setopt(CurlOpt.HTTP_CONTENT_DECODING, 0)
         setopt(CurlOpt.CONNECTTIMEOUT_MS, int(1000 * transfer.connect))
         setopt(CurlOpt.LOW_SPEED_LIMIT, STALLED)
@@ -140,8 +148,22 @@ class Exchange:
         if not ready() and (error := self._done.exception()):
             if not isinstance(error, CurlError):
                 raise error
-            kind = ERRORS.get(int(error.code), ConnectionLost)
+            code = int(error.code)
+            kind = self._blamed(code) if self._transfer.proxy else None
+            kind = kind or ERRORS.get(code, ConnectionLost)
             raise kind(f"{self._transfer.where}: {error}")
+
+    def _blamed(self, code: int) -> type[FetchError] | None:
+        """The error if it is the proxy that has failed."""
+        tunnel = self._curl.getinfo(CurlInfo.HTTP_CONNECTCODE)
+        if tunnel == PROXY_AUTH:
+            return ProxyAuth
+        if tunnel and not 200 <= int(tunnel) < 300:  # type: ignore[arg-type]
+            return ProxyUnreaching
+        if code in PROXY_ERRORS or not self._curl.getinfo(CurlInfo.CONNECT_TIME):
+            return ProxyFailed
+        begun = self._curl.getinfo(CurlInfo.PRETRANSFER_TIME)
+        return None if begun or tunnel or code == 28 else ProxyFailed
 
     def _head(self, line: bytes) -> int:
         self._lines.append(line)
@@ -168,6 +190,12 @@ class Exchange:
                 name, _, value = text.partition(":")
                 headers.append((name, value.strip()))
         return status, headers
+
+
+def _pin(url: str, addresses: Any) -> str:
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    return f"{parts.hostname}:{port}:{','.join(addresses)}"
 
 
 def _line(name: str, value: str) -> bytes:

@@ -25,12 +25,15 @@ from crawlframe.errors import (
     DownloaderFailed,
     FetchError,
     MissingCode,
+    ProxyUnfit,
     SpiderError,
     TlsError,
 )
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.names import Names
 from crawlframe.fetch.requests_client import RequestsDownloader
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.overrides import overridden
 from crawlframe.plug_in import Reply, Transfer
 from crawlframe.request import Request
@@ -44,14 +47,14 @@ from .conftest import LOOPBACK, Site
 
 class TestCurl(DownloaderContract):
     def open(self, allow: tuple[Network, ...], concurrency: int) -> Opened:
-        made = CurlDownloader(allow, concurrency)
-        return Opened(made.transfer, made.close)
+        made = CurlDownloader(allow, concurrency, names=Names())
+        return Opened(made.transfer, made.close, ("http", "https", "socks5", "socks5h"))
 
 
 class TestRequests(DownloaderContract):
     def open(self, allow: tuple[Network, ...], concurrency: int) -> Opened:
         made = RequestsDownloader(allow, concurrency)
-        return Opened(made.transfer, made.close)
+        return Opened(made.transfer, made.close, ("http", "https"))
 
 
 class Simple:
@@ -252,3 +255,42 @@ def test_what_a_plug_in_does_wrong_is_an_error_of_the_request(
     assert message in str(caught.value)
     assert isinstance(caught.value, FetchError)
     assert (caught.value.reason, caught.value.retryable) == ("downloader", False)
+
+
+class Marking(Simple):
+    """Says when the request goes out."""
+
+    def _send(self, transfer: Transfer, writer: asyncio.StreamWriter, host: str) -> None:
+        transfer.sent()
+        super()._send(transfer, writer, host)
+
+
+@pytest.mark.parametrize(("kind", "before"), [("Marking", 0), ("Simple", 1)])
+def test_the_delay_counts_from_what_a_plug_in_says_or_else_from_the_response(
+    site: Site, install: Install, kind: str, before: int
+) -> None:
+    """``before``: requests that the site has answered by then."""
+    install("simple", f"{__name__}:{kind}")
+    site.answer("/", b"here")
+    seen: list[int] = []
+
+    async def main() -> None:
+        downloader = Downloader(Settings(allow_private=LOOPBACK))
+        time = SendTime(sent=lambda: seen.append(len(site.seen)))
+        try:
+            asked = Request(f"{site.url}/", downloader="simple")
+            await downloader.fetch(asked, SpiderSettings(), send_time=time)
+        finally:
+            await downloader.close()
+
+    uvloop.run(main())
+    assert seen == [before]
+
+
+def test_one_that_uses_no_proxies_sends_nothing(site: Site, install: Install) -> None:
+    install("simple", f"{__name__}:Simple")
+    request = Request(f"{site.url}/", downloader="simple", proxy="http://127.0.0.1:9")
+    with pytest.raises(ProxyUnfit, match="use the downloader curl") as caught:
+        fetch(request)
+    assert site.seen == []
+    assert not caught.value.retryable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -22,6 +23,7 @@ from crawlframe.errors import (
     ProxyUnreaching,
 )
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.send_time import SendTime
 from crawlframe.proxies.choice import check_address
 from crawlframe.proxies.proxy import Proxy, fixed_proxy
 from crawlframe.request import Request
@@ -260,3 +262,76 @@ def test_its_text_shows_no_credentials() -> None:
         assert "account" not in text
         assert SECRET not in text
         assert "p.example:3128" in text
+
+
+# -- https proxies ---------------------------------------------------------------------------------
+
+
+@KINDS
+@pytest.mark.parametrize("tls", [False, True])
+def test_tls_to_the_proxy_itself(
+    site: Site, start: Start, kind: str, tls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    site.answer("/a", b"page")
+    proxy = start(login=f"me:{SECRET}", tls=context)
+    url = site.tls_url if tls else site.url
+    assert fetch(f"{url}/a", of_pool(proxy, "https"), kind).body == b"page"
+    assert len(proxy.uses) == 1
+
+
+@KINDS
+def test_a_proxy_whose_certificate_is_not_trusted_gets_nothing(
+    site: Site, start: Start, kind: str
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    proxy = start(login=f"me:{SECRET}", tls=context)
+    with pytest.raises(FetchError):
+        fetch(f"{site.url}/a", of_pool(proxy, "https"), kind)
+    assert (proxy.uses, site.seen) == ({}, [])
+
+
+# -- found by spiders, and when a request is sent --------------------------------------------------
+
+
+@KINDS
+def test_a_proxy_that_a_page_has_named_may_not_be_at_a_private_address(
+    site: Site, start: Start, kind: str
+) -> None:
+    proxy = start()
+    found = of_pool(proxy)._replace(found=True)
+    kinds = ProxyFailed if kind == "curl" else ProxyUnfit
+    with pytest.raises(kinds):
+        fetch("http://93.184.215.14/", found, kind, allow=())
+    assert proxy.connections == 0
+
+
+@KINDS
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_request_counts_as_sent_when_its_way_is_ready(
+    site: Site, start: Start, kind: str, tls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    site.answer("/a", b"page")
+    proxy = start()
+    ready: list[bool] = []
+
+    def sent() -> None:
+        # A tunnel has been asked for; without one, the connection to the proxy is there.
+        ready.append(bool(proxy.uses) if tls else proxy.connections > 0)
+
+    async def main() -> None:
+        downloader = Downloader(Settings(allow_private=ALLOWED, user_agent="Node/1"))
+        own = SpiderSettings(downloader=kind, timeout=5)
+        url = f"{site.tls_url if tls else site.url}/a"
+        try:
+            time = SendTime(sent=sent)
+            await downloader.fetch(Request(url), own, proxy=of_pool(proxy), send_time=time)
+        finally:
+            await downloader.close()
+
+    uvloop.run(main())
+    assert ready == [True] if tls else len(ready) == 1

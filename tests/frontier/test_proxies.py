@@ -521,3 +521,61 @@ def test_what_is_known_of_proxies_outlives_an_era(bench: Bench) -> None:
     begin(bench, 6, concurrency=1, task=2, prefix="2 ")
     bench.frontier.eras.open()
     assert proxies_of(bench.claim_all()) == [second.proxy]
+
+
+# -- no proxy --------------------------------------------------------------------------------------
+
+
+def lacking(bench: Bench) -> list[str]:
+    return [lack.place for lack in bench.frontier.proxies.lacking(100)]
+
+
+@pytest.mark.parametrize("proxies", [None, [], [PooledProxy(1, tags=("us",))]])
+def test_a_place_that_no_proxy_fits_is_noted_until_one_does(
+    bench: Bench, proxies: list[PooledProxy] | None
+) -> None:
+    if proxies is not None:
+        publish(bench, *proxies)
+    begin(bench, 2, route="pool:eu")
+    before = bench.now()
+    assert bench.claim_all() == []
+    (lack,) = bench.frontier.proxies.lacking(100)
+    assert (lack.place, before <= 1000 * lack.since) == (f"{HOST}|pool:eu", True)
+    bench.after(bench.now() + 10)
+    bench.redis.zadd(bench.key("HOSTS"), {lack.place: 0})
+    assert bench.claim_all() == []
+    assert bench.frontier.proxies.lacking(100) == [lack]  # since then
+    publish(bench, PooledProxy(2, tags=("eu",)), version="2")
+    bench.redis.zadd(bench.key("HOSTS"), {lack.place: 0})
+    done(bench, *bench.claim_all())
+    assert lacking(bench) == []
+
+
+def test_so_is_one_where_all_rest_for_long(bench: Bench) -> None:
+    publish(bench, *pool(2))
+    prove(bench, 1, 2)
+    begin(bench, 9, concurrency=1)
+    assert lacking(bench) == []
+    for one in bench.claim_all():
+        done(bench, one, signal=Signal(BLOCKED))
+    assert bench.claim_all() == []
+    assert lacking(bench) == [f"{HOST}|pool"]
+
+
+def test_what_waits_no_longer_is_forgotten(bench: Bench) -> None:
+    begin(bench, 1)
+    assert bench.claim_all() == []
+    assert lacking(bench) == [f"{HOST}|pool"]
+    lanes = bench.key("LANES", f"{HOST}|pool")
+    bench.redis.rename(lanes, "aside")
+    assert lacking(bench) == []
+    assert not bench.redis.exists(bench.key("LACKING"))
+    bench.redis.rename("aside", lanes)
+
+
+def test_a_busy_proxy_is_no_lack(bench: Bench) -> None:
+    publish(bench, *pool(1, most=1))
+    prove(bench, 1)
+    begin(bench, 3, delay=EVER)
+    assert len(bench.claim_all()) == 1
+    assert lacking(bench) == []

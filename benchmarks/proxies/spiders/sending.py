@@ -30,7 +30,8 @@ def watch() -> None:
         proxy = self._journey.proxy
         if proxy is not None and proxy.id:
             host = host_of(self._journey.url).partition(".")[0]
-            os.write(file, f"{time.monotonic()} {host} {proxy.id}\n".encode())
+            path = "/" + self._journey.url.split("/", 3)[3]
+            os.write(file, f"{time.time()} {host} {proxy.id} {path}\n".encode())
         return before_sending(self, *addresses)
 
     Handle._journey = None  # type: ignore[attr-defined]

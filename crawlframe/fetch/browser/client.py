@@ -282,5 +282,5 @@ def _related(url: str, other: str) -> bool:
 def _upstream(proxy: Proxy) -> Upstream:
     password = proxy.password.reveal()
     return Upstream(
-        proxy.scheme, proxy.host, proxy.port, proxy.username, password, trusted=proxy.of_pool
+        proxy.scheme, proxy.host, proxy.port, proxy.username, password, trusted=proxy.trusted
     )

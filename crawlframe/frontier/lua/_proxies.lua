@@ -97,6 +97,23 @@ end
 
 function via.trial_after(tries) return math.min(MOST_TRIAL, FIRST_TRIAL * 2 ^ math.min(20, tries)) end
 
+-- For pages only: what a pair has done, also when nothing holds it up.
+local ROUTINE = {[1] = true, [6] = true}  -- kinds of signals that are no error
+
+local function note_use(host, proxy, kind, ms)
+  local latency, errors = string.match(call('HGET', USED(host), proxy) or '', '^%d+ (%-?%d+) (%d+)$')
+  latency, errors = tonumber(latency) or -1, tonumber(errors) or 0
+  if kind == 1 and ms >= 0 then latency = latency < 0 and ms or latency + (ms - latency) / 8 end
+  if not ROUTINE[kind] then errors = errors + 1 end
+  call('HSET', USED(host), proxy, integer(now_ms()) .. ' ' .. integer(math.floor(latency + 0.5)) .. ' ' .. integer(errors))
+  call('PEXPIRE', USED(host), REMEMBERED)
+end
+
+function via.note_tier(place, tier)
+  local choice = via.pool_route(place)
+  if choice then call('HSET', USED(via.host_in(place)), 't ' .. choice, tier) end
+end
+
 -- What a fetch says of the tier that it used.
 local function hear_tier(place, choice, proxy, blocked)
   local state = call('HMGET', HOST(place), 'l', 'lb', 'lk')
@@ -105,7 +122,10 @@ local function hear_tier(place, choice, proxy, blocked)
   local tier, used = math.floor(score / via.TIER), tonumber(state[1])
   if not blocked then
     if state[2] then call('HDEL', HOST(place), 'lb') end
-    if used and tier < used then call('HSET', HOST(place), 'l', tier, 'lk', 0) end
+    if used and tier < used then
+      call('HSET', HOST(place), 'l', tier, 'lk', 0)
+      via.note_tier(place, tier)
+    end
   elseif used and tier < used then
     call('HINCRBY', HOST(place), 'lk', 1)
   elseif call('HINCRBY', HOST(place), 'lb', 1) >= TIER_BLOCKS then
@@ -116,6 +136,7 @@ end
 -- kind, ms: what a fetch says that went through this proxy of the pool.
 function hear_proxy(place, proxy, kind, ms)
   local choice, _, session = via.pool_route(place)
+  note_use(via.host_in(place), proxy, kind, ms)
   if kind == PROXY_FAILED then fail_proxy(proxy, via.host_in(place), ms == SURE)
   elseif kind == 3 then fail_proxy(proxy, via.host_in(place), false)
   elseif call('HEXISTS', POOL, proxy) == 1 then

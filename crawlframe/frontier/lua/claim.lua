@@ -387,6 +387,7 @@ function via.open_pool(place)
       level = level + 1
       local trial = now + via.trial_after(tonumber(state[5]) or 0)
       call('HSET', HOST(place), 'l', tiers[2 * level - 1], 'lt', integer(trial))
+      via.note_tier(place, tiers[2 * level - 1])
     end
   elseif level > 1 and (tonumber(state[4]) or 0) <= now then  -- one request tries the cheaper tier
     pool.most = 1
@@ -524,9 +525,15 @@ function via.take_proxied(pool, lane, n, delay, adaptive, concurrency)
   return got, false
 end
 
+-- Operators are told of a place that no proxy can serve, or none for long.
+local function note_lack(place) call('ZADD', LACKING, 'NX', integer(now), place) end
+
 -- When a place that found no free proxy is examined again; earlier, if one of its pairs is free before.
 function via.dry_until(pool)
-  if pool.unpublished then return now + NO_POOL end
+  if pool.unpublished then
+    note_lack(pool.place)
+    return now + NO_POOL
+  end
   local first = pool.soonest
   if not pool.last_tier and not pool.full and not pool.unknown and (pool.count == 0 or first > now + LONG) then
     call('HSET', HOST(pool.place), 'lu', 1)  -- the proxies of this tier do not work here
@@ -536,7 +543,13 @@ function via.dry_until(pool)
   if pool.full and not pool.passed and pool.taken == 0 then
     exhausted[pool.choice] = (exhausted[pool.choice] or 0) + 1
   end
-  if pool.count == 0 and not pool.passed then return now + NO_PROXY end
+  if pool.count == 0 and not pool.passed then
+    note_lack(pool.place)
+    return now + NO_PROXY
+  end
+  if pool.taken == 0 and not pool.sticky and not pool.full and not pool.unknown and first > now + LONG then
+    note_lack(pool.place)
+  end
   if pool.full then
     call('ZADD', STALLED, integer(now), pool.place)
     first = math.min(first, now + via.LOOK_AGAIN)
@@ -554,7 +567,10 @@ function via.dry_until(pool)
 end
 
 function via.close_pool(pool)
-  if pool.last > 0 then call('ZREM', STALLED, pool.place) end
+  if pool.last > 0 then
+    call('ZREM', STALLED, pool.place)
+    call('ZREM', LACKING, pool.place)
+  end
   if pool.last > 0 and not pool.sticky then
     call('HSET', HOST(pool.place), 'pc', (pool.start + (pool.last - 1) % pool.size + 1) % pool.count)
   end

@@ -14,10 +14,10 @@ from crawlframe.budgets import (
     TRAP,
     URL_LENGTH,
     ByteBudget,
+    LinkCheck,
 )
 from crawlframe.links import host_of
 from crawlframe.node.worker.traps import TrapWatch
-from crawlframe.outcome import LinkCheck
 from crawlframe.spider_settings import SpiderSettings
 
 SHORT = 8  # segments; a path without more is not examined for repeated ones: loops grow

@@ -93,6 +93,8 @@ class Command(ServiceCommand):
 
     def _show(self, result: Result) -> None:
         out = self.stdout
+        for proxy in result.proxies:
+            self._say(f"for the pool: {proxy}")
         for item in result.items:
             if out.isatty():
                 out.write(plain(json.dumps(item, ensure_ascii=False, indent=2)))

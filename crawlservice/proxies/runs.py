@@ -1,0 +1,187 @@
+"""Runs: the tasks whose spider names the proxies of a list. What a page names goes into the pool in
+the transaction of the page; what a complete run has not named leaves it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max, Q
+
+from crawlframe.budgets import (
+    HOST_BYTE_LIMIT,
+    HOST_PAGE_LIMIT,
+    LINKS_PER_PAGE,
+    PAGE_LIMIT,
+    TRAP,
+    UNFOLLOWED,
+)
+from crawlframe.errors import ArgumentError, UnknownSpider
+from crawlframe.ledger import LedgerRefused
+from crawlframe.outcome import Outcome
+from crawlframe.secret import Secret
+from crawlservice.accounts.journal import record
+from crawlservice.connections import clock
+from crawlservice.models import ProxySource, Stat, Task
+from crawlservice.proxies.entry import BadProxy, entry_of, store
+from crawlservice.proxies.sources import RETRY
+from crawlservice.security.sealing import SealError, unseal
+from crawlservice.tasks import submit
+from crawlservice.tasks.secret_arguments import revealed
+from crawlservice.tasks.spider_switch import SpiderDisabled
+
+log = logging.getLogger(__name__)
+
+AT_A_TIME = 20  # ended tasks of one list that are judged in one round
+LIMITS = (PAGE_LIMIT, HOST_PAGE_LIMIT, HOST_BYTE_LIMIT, LINKS_PER_PAGE, TRAP)
+FEWER_LINKS = [UNFOLLOWED + limit for limit in LIMITS]
+
+
+# -- what pages name -------------------------------------------------------------------------------
+
+
+def name(outcomes: Iterable[Outcome]) -> None:
+    """Puts what pages have named into the pool; part of their transaction. Raises LedgerRefused for
+    a task that refreshes no list, and django.db.Error."""
+    found: dict[int, list[Any]] = {}
+    for outcome in outcomes:
+        found.setdefault(outcome.task, []).extend(outcome.proxies or ())
+    lists = {task: _list_of_task(task) for task in found}
+    for task, source in sorted(lists.items(), key=lambda item: (item[1].pk, item[0])):
+        # Locked, so that pages of one list are put in one after the other.
+        source = ProxySource.objects.select_for_update().get(pk=source.pk)
+        try:
+            store([entry_of(proxy, source) for proxy in found[task]], source, task)
+        except BadProxy as error:
+            raise LedgerRefused(f"a Proxy of the list {source.name!r}: {error}") from None
+
+
+def _list_of_task(task: int) -> ProxySource:
+    row = Task.objects.only("spider", "arguments").filter(pk=task).first()
+    if row is None:
+        raise LedgerRefused(f"there is no task {task}")
+    try:
+        source = list_of(row)
+    except SealError as error:
+        raise LedgerRefused(f"the arguments of a list of proxies cannot be read: {error}") from None
+    if source is None:
+        raise LedgerRefused(
+            f"the spider {row.spider} yields Proxy items, and no list of proxies names it with "
+            "these arguments; add one in the admin, under Proxy lists, or by the API"
+        )
+    return source
+
+
+def list_of(task: Task) -> ProxySource | None:
+    """The list that a task refreshes: the one that has started it, or else one of its spider whose
+    arguments it has; that with most of them."""
+    rows = [*ProxySource.objects.filter(spider=task.spider).order_by("pk")]
+    for row in rows:
+        if row.run == task.pk:
+            return row
+    given = _plain(revealed(task.arguments)) if rows else {}
+    fits = []
+    for row in rows:
+        own = arguments_of(row)
+        if all(name in given and given[name] == value for name, value in own.items()):
+            fits.append((-len(own), row.pk, row))
+    return min(fits)[2] if fits else None
+
+
+def arguments_of(source: ProxySource) -> dict[str, Any]:
+    """The arguments of its tasks. Raises SealError."""
+    found: dict[str, Any] = json.loads(unseal(source.sealed_place) or "{}")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list) else value
+
+
+# -- starting --------------------------------------------------------------------------------------
+
+
+def start_due() -> None:
+    """Starts the spiders of the lists whose time has come. Raises redis.RedisError, FrontierError
+    and django.db.Error."""
+    due = Q(next_at__isnull=True) | Q(next_at__lte=clock.now())
+    rows = ProxySource.objects.filter(due, enabled=True, every__gt=0).exclude(spider="")
+    for pk in rows.order_by("pk").values_list("pk", flat=True):
+        _start(pk)
+
+
+@transaction.atomic
+def _start(pk: int) -> None:
+    source = ProxySource.objects.select_for_update().filter(pk=pk, enabled=True).first()
+    now = clock.now()
+    if source is None or (source.next_at is not None and source.next_at > now):
+        return  # another steward has done it
+    pause = timedelta(seconds=min(RETRY, source.every))
+    if not Task.objects.filter(pk=source.run, state__in=Task.ACTIVE).exists():
+        try:
+            task = submit.submit(source.spider, arguments_of(source))
+        except (SpiderDisabled, UnknownSpider, ArgumentError, SealError) as error:
+            source.problem = f"cannot be started: {' '.join(str(error).split())}"[:500]
+        else:
+            source.run, pause = task.pk, timedelta(seconds=source.every)
+            record("submit", task=task, proxy_list=source.name, by_itself=True)
+    source.next_at = now + pause
+    source.save(update_fields=("run", "problem", "next_at"))
+
+
+# -- ends ------------------------------------------------------------------------------------------
+
+
+def begin(source: ProxySource) -> None:
+    """To be called before a new list is saved, or one that gets another spider: earlier tasks do
+    not count."""
+    source.judged = Task.objects.aggregate(last=Max("pk"))["last"] or 0
+    source.run = 0
+
+
+def judge_ended() -> None:
+    """Removes what complete runs have not named. Raises django.db.Error."""
+    for source in ProxySource.objects.exclude(spider=""):
+        ended = Task.objects.filter(spider=source.spider, pk__gt=source.judged)
+        for task in ended.exclude(state__in=Task.ACTIVE).order_by("pk")[:AT_A_TIME]:
+            _judge(source.pk, task)
+
+
+@transaction.atomic
+def _judge(pk: int, task: Task) -> None:
+    source = ProxySource.objects.select_for_update().filter(pk=pk, spider=task.spider).first()
+    if source is None or source.judged >= task.pk:
+        return
+    source.judged = task.pk
+    try:
+        own = list_of(task)
+    except SealError:
+        own = None
+    if own is not None and own.pk == source.pk:
+        source.problem = _problem_of(source, task)
+        if not source.problem:
+            source.proxies.filter(named_by__lt=task.pk).delete()
+            source.read_at = clock.now()
+        source.found = source.proxies.count()
+    source.save(update_fields=("judged", "problem", "read_at", "found"))
+
+
+def _problem_of(source: ProxySource, task: Task) -> str:
+    """Why a run is not complete, so that nothing is removed after it; "" if it is."""
+    kept = "so no proxy was removed"
+    if task.outcome != Task.Outcome.FINISHED or task.ne or task.closing:
+        why = task.closing or task.reason or f"{task.ne} requests ended in error"
+        return f"task {task.pk} is not complete ({why}), {kept}"[:500]
+    if Stat.objects.filter(task_id=task.pk, name__in=FEWER_LINKS).exists():
+        return f"task {task.pk} did not follow all its links, because of a limit, {kept}"
+    if not source.proxies.filter(named_by__gte=task.pk).exists():
+        return f"task {task.pk} has named no proxy, {kept}"
+    return ""

@@ -1,0 +1,59 @@
+"""Use: what the proxies of the pool do at a host, and at which hosts one is used, for pages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from crawlframe.frontier.proxies import PairState, PairUse
+from crawlservice.connections.frontier import frontier
+from crawlservice.models import Host, Proxy
+from crawlservice.proxies.lacking import Missing, missing
+
+MOST = 100  # rows on a page
+LOOKED = 500  # hosts that were fetched last, among which those of a proxy are looked for
+
+
+def lasts(until: float, now: float) -> datetime | None:
+    """An instant in seconds since the epoch, if it is still to come."""
+    return datetime.fromtimestamp(until, UTC) if until > now else None
+
+
+class AtHost(NamedTuple):
+    """A proxy at a host. ``state`` is None if nothing holds it up there."""
+
+    proxy: Proxy
+    use: PairUse
+    state: PairState | None
+
+    @property
+    def used_at(self) -> datetime:
+        return datetime.fromtimestamp(self.use.used_at, UTC)
+
+
+def at_host(host: str) -> tuple[list[AtHost], dict[str, int]]:
+    """The proxies of the pool that were used at a host within a day, those used last first, and the
+    learned tiers by choice. Raises redis.RedisError and django.db.Error."""
+    proxies = frontier().proxies
+    use = proxies.used_at([host])[host]
+    last = sorted(use.pairs, key=lambda pk: use.pairs[pk].used_at, reverse=True)[:MOST]
+    rows, states = Proxy.objects.in_bulk(last), proxies.at(host, last)
+    return [AtHost(rows[pk], use.pairs[pk], states.get(pk)) for pk in last if pk in rows], use.tiers
+
+
+def lacks_at(host: str) -> list[Missing]:
+    """What waits there for a proxy. Raises redis.RedisError and django.db.Error."""
+    return [*missing(frontier(), host)]
+
+
+def hosts_of(proxy: int) -> list[tuple[Host, PairUse, PairState | None]]:
+    """The hosts at which a proxy was used within a day, among those that were fetched last. Raises
+    redis.RedisError and django.db.Error."""
+    proxies = frontier().proxies
+    hosts = {host.name: host for host in Host.objects.order_by("-last_at")[:LOOKED]}
+    found = [
+        (hosts[name], use.pairs[proxy], proxies.at(name, [proxy]).get(proxy))
+        for name, use in proxies.used_at([*hosts]).items()
+        if proxy in use.pairs
+    ]
+    return sorted(found, key=lambda one: one[1].used_at, reverse=True)[:MOST]
