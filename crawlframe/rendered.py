@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from crawlframe.live_page import Held, LivePage, page_of
 from crawlframe.response import Response
 
 
@@ -32,6 +33,10 @@ class RenderedResponse(Response):
     ``status`` and ``headers`` are those of the document, without its content coding."""
 
     rendered = Rendered()
+    held: Held | None = None  # the page, if the request keeps it
+
+    async def page(self) -> LivePage:
+        return page_of(self.url, self.held, rendered=True)
 
     @property
     def html(self) -> str:

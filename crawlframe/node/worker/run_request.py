@@ -314,6 +314,9 @@ class RequestRunner:
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
+            if isinstance(error, FetchError) and error.of_page:  # as if its fetch had failed
+                outcome.end(Verdict.ERROR).verdict = Verdict.DONE
+                return await self._fail(outcome, crawl, request, error, 0)
             self._failed(error)
             if isinstance(got, Response):
                 outcome.exchange = exchange_of(got, crawl.spec.arguments)
