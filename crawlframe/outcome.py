@@ -12,6 +12,7 @@ from crawlframe.errors import BadRequest, DropItem, SpiderError
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.model_items import ModelItem, is_model, model_item
+from crawlframe.picture import Picture
 from crawlframe.proxies.place import limited_at, place_of
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand, Hop
@@ -77,6 +78,7 @@ class Outcome:
     usage: dict[str, Any] | None = None  # what the page says about its use, as it is recorded
     items: list[bytes] = field(default_factory=list)  # JSON
     files: list[SavedFile] = field(default_factory=list)  # in the file store already
+    pictures: list[Picture] = field(default_factory=list)  # of the page in a browser
     models: dict[int, ModelItem] | None = None  # those of the items that are model instances
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)

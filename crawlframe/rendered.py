@@ -19,12 +19,14 @@ class Captured(msgspec.Struct, frozen=True):
 
 
 class Rendered(msgspec.Struct):
-    """What the actions of a request brought. ``results``: of each ``evaluate``, in order."""
+    """What the actions of a request brought. ``results``: of each ``evaluate``, in order.
+    ``picture``: a JPEG for the case that the request fails after all."""
 
     captured: list[Captured] = []
     results: list[Any] = []
     screenshot: bytes = b""
     pdf: bytes = b""
+    picture: bytes = b""
 
 
 class RenderedResponse(Response):

@@ -172,6 +172,7 @@ class BrowserClient:
             settle=settings.browser_settle,
             follow=journey.limits.follow,
             actions=[*(request.options.actions or ())],
+            picture=settings.browser_failure_pictures,
             hold=self._settings.deadline if keeps_page(request.options.actions) else 0,
         )
 
@@ -216,8 +217,10 @@ class BrowserClient:
                     match await _next(heard):
                         case Done() as done:
                             return done
-                        case Failed(_, kind, message):
-                            raise failures.made(kind, message)
+                        case Failed(_, kind, message, picture):
+                            error = failures.made(kind, message)
+                            error.picture = picture
+                            raise error
                         case MayGo(number, url):
                             await journey.permit(url)
                             await line.send(Permission(number, given=True))

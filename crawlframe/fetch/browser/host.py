@@ -159,7 +159,9 @@ class _Running:
             await self._render()
         except FetchError as error:
             with contextlib.suppress(OSError):
-                await self._line.send(Failed(number, type(error).__name__, str(error)))
+                await self._line.send(
+                    Failed(number, type(error).__name__, str(error), error.picture)
+                )
         except OSError:
             pass  # the worker has gone
         except Exception as error:

@@ -93,6 +93,7 @@ class Order(msgspec.Struct, tag="order"):
     settle: float  # seconds
     follow: bool  # redirects lead on; else they are the answer
     actions: list[Action] = []
+    picture: bool = False  # one is taken, for the case that the request fails
     hold: float = 0  # seconds for which the page is kept for its callback, until it is cancelled
 
 
@@ -161,6 +162,7 @@ class Failed(msgspec.Struct, tag="failed"):
     id: int
     kind: str
     message: str
+    picture: bytes = b""  # JPEG: what the page showed then
 
 
 class Reply(msgspec.Struct, tag="reply"):

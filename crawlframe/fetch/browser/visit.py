@@ -33,6 +33,8 @@ _DOM = """(limit => {
   return html.length > limit ? html.length : type + html;
 })"""
 WORLD = "crawlframe"
+PICTURE = 3.0  # seconds in which a picture of a page that failed is taken
+QUALITY = 50  # of a JPEG, of 100
 
 
 class Visit:
@@ -52,6 +54,17 @@ class Visit:
 
     async def run(self, seconds: float) -> Done:
         """Returns the response. Raises FetchError."""
+        try:
+            done = await self._run(seconds)
+            if self._order.picture and not self._stopped:
+                done.rendered.picture = await self._picture()
+            return done
+        except FetchError as error:
+            if self._order.picture and self._documents.answer is not None:
+                error.picture = await self._picture()
+            raise
+
+    async def _run(self, seconds: float) -> Done:
         self._task = asyncio.current_task()
         self._since = time.monotonic()
         documents = self._documents
@@ -77,6 +90,16 @@ class Visit:
             raise
         except Error as error:
             raise self._named(error) from None
+
+    async def _picture(self) -> bytes:
+        """What the page shows, in case that its request fails; b"" if it cannot be had."""
+        try:
+            async with asyncio.timeout(PICTURE):
+                return await self._tab.page.screenshot(
+                    type="jpeg", quality=QUALITY, timeout=1000 * PICTURE
+                )
+        except (Error, TimeoutError):
+            return b""
 
     @property
     def may_hold(self) -> bool:

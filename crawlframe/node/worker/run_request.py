@@ -142,7 +142,8 @@ class RequestRunner:
             if request.url == END_URL:
                 return await self._end(outcome, crawl, request)
             with self._downloader.memory.account() as account:  # until the callback is over
-                return await self._fetch_and_call(outcome, crawl, request, claimed, account)
+                done = await self._fetch_and_call(outcome, crawl, request, claimed, account)
+            return await self._downloader.pictures.keep(done) if done.pictures else done
         except Park as error:
             if view.state == "cancelling":  # its last request, which missing code must not delay
                 return outcome.end(Verdict.ERROR, CANCELLED)
