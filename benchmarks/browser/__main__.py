@@ -36,7 +36,8 @@ def parsed() -> argparse.Namespace:
         prog="python -m benchmarks.browser",
         description=f"Pages whose {CARDS} cards are made by a script, rendered by one node; "
         f"then pages of which {len(EVILS)} kinds of evil ones are 5 %% each. Exit code 1 when a "
-        "page was lost, ended twice, or a process was left. Takes about an hour.",
+        "page was lost, ended twice, or a process was left. The other programs run beside it. "
+        "Takes some hours.",
     )
     parser.add_argument("--only", type=lambda text: text.split(","), default=[*JOBS],
                         metavar="NAMES", help=f"some of {','.join(JOBS)}")  # fmt: skip

@@ -30,7 +30,8 @@ STILL = 120.0  # seconds without a further page, after which it counts as hangin
 
 def crawl(name: str, work: Path, pages: int, *, evil: bool, timeout: float) -> Crawl:
     """The crawl of a contender. It is ended when it hangs, or after ``timeout`` seconds; then,
-    ``hung`` is true. Raises RuntimeError when its packages cannot be installed."""
+    ``hung`` is true. Raises RuntimeError when its packages cannot be installed, or it does
+    not begin."""
     work.mkdir(parents=True, exist_ok=True)
     requirements = HERE / name / "requirements.txt"
     python = str(environment(f"browser-{name}", requirements)) if requirements.exists() else ""
@@ -56,6 +57,8 @@ def crawl(name: str, work: Path, pages: int, *, evil: bool, timeout: float) -> C
             seconds = time.monotonic() - began
             watch.close()
             _, left = psutil.wait_procs(watch.seen, timeout=0 if hung else ENDS)
+            if not hung and not rows.stat().st_size:
+                raise run.problem("has rendered no page")
             cpu = run.cpu_seconds() if run.lives() else run.wait(ENDS).cpu
     return _counted(rows, pages, seconds, cpu, watch, 0 if hung else len(left), hung)
 
