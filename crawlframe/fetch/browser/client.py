@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import shutil
 import subprocess
 import sys
@@ -275,7 +276,10 @@ class _OwnHost:
         self.path = self._directory / "host.sock"
         given = msgspec.json.encode(settings).decode()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", PROGRAM, str(self.path), given], stdin=subprocess.PIPE
+            [sys.executable, "-m", PROGRAM, str(self.path), given],
+            stdin=subprocess.PIPE,
+            # It finds what this process finds, wherever that was started.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from crawlframe.actions import Fill, KeepPage
+from crawlframe.conf import Settings
 from crawlframe.errors import (
     ActionFailed,
     BadRedirect,
@@ -28,6 +29,7 @@ from crawlframe.live_page import LivePage, Navigation
 from crawlframe.request import Request
 from crawlframe.spider_settings import SpiderSettings
 from crawlframe.stats import RUNNING
+from tests.fetch.conftest import LOOPBACK
 
 from .conftest import QUICK, Browser, Host, Site, html, of_task, paths
 
@@ -281,3 +283,26 @@ def test_a_callback_that_holds_one_gets_no_second(browser: Browser, site: Site) 
         use(browser, site, callback)
     finally:
         RUNNING.reset(token)
+
+
+def test_a_process_that_is_no_node_has_one_from_any_directory(
+    program: str, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `manage.py parse` does: it starts a host, which must find this code."""
+    html(site, "/", PAGE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+    async def job() -> str:
+        downloader = Downloader(Settings(allow_private=LOOPBACK, browser=program))
+        try:
+            request = Request(f"{site.url}/", actions=[KeepPage()])
+            with downloader.memory.account() as account:
+                own = SpiderSettings(**QUICK)
+                response = await downloader.fetch(request, own, account=account)
+                page = await response.page()
+                return str(await page.title())
+        finally:
+            await downloader.close()
+
+    assert asyncio.run(job()) == "shop"
