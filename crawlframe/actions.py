@@ -125,9 +125,14 @@ class CaptureJson(_Action, frozen=True, tag="capture_json"):
     timeout: Seconds = 10
 
 
+class KeepPage(_Action, frozen=True, tag="keep_page"):
+    """Keeps the page, as it is after all other actions, for ``await response.page()``: until the
+    callback ends, which must be async. It takes one of the node's pages for that time."""
+
+
 Action = (
     Goto | WaitFor | Click | Fill | Press | Hover | Mouse | ScrollToEnd | Evaluate | Screenshot
-    | Pdf | CaptureJson
+    | Pdf | CaptureJson | KeepPage
 )  # fmt: skip
 
 
@@ -146,6 +151,11 @@ def check_actions(url: str, given: Any) -> tuple[Action, ...]:
     if len(checked) > MAX_ACTIONS:
         raise BadRequest(f"request {url}: {len(checked)} actions, the limit is {MAX_ACTIONS}")
     return tuple(checked)
+
+
+def keeps_page(given: Iterable[Action] | None) -> bool:
+    """Whether the callback may use the page of the request."""
+    return any(isinstance(one, KeepPage) for one in given or ())
 
 
 def describe(action: Action) -> str:

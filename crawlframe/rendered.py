@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from crawlframe.live_page import Held, LivePage, page_of
 from crawlframe.response import Response
 
 
@@ -18,12 +19,14 @@ class Captured(msgspec.Struct, frozen=True):
 
 
 class Rendered(msgspec.Struct):
-    """What the actions of a request brought. ``results``: of each ``evaluate``, in order."""
+    """What the actions of a request brought. ``results``: of each ``evaluate``, in order.
+    ``picture``: a JPEG for the case that the request fails after all."""
 
     captured: list[Captured] = []
     results: list[Any] = []
     screenshot: bytes = b""
     pdf: bytes = b""
+    picture: bytes = b""
 
 
 class RenderedResponse(Response):
@@ -32,6 +35,10 @@ class RenderedResponse(Response):
     ``status`` and ``headers`` are those of the document, without its content coding."""
 
     rendered = Rendered()
+    held: Held | None = None  # the page, if the request keeps it
+
+    async def page(self) -> LivePage:
+        return page_of(self.url, self.held, rendered=True)
 
     @property
     def html(self) -> str:

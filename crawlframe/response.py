@@ -18,6 +18,7 @@ from crawlframe.href import Nofollow, href_of
 from crawlframe.json_body import decoded
 from crawlframe.kinds import kind_of
 from crawlframe.links import join, join_all
+from crawlframe.live_page import LivePage, page_of
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
 from crawlframe.request import Request
@@ -122,8 +123,7 @@ class Response:
 
     @cached_property
     def _utf8(self) -> bytes:
-        """The text for Lexbor: for most pages the body as received, in which Lexbor itself replaces
-        invalid bytes with U+FFFD."""
+        """The text for Lexbor, which itself replaces invalid bytes with U+FFFD."""
         if self.encoding == "utf-8" and not self.body.startswith(BOM_UTF8):
             return self.body
         return self.text.encode("utf-8", "replace")
@@ -236,8 +236,7 @@ class Response:
 
     def urljoin(self, link: str) -> str:
         """Return ``link`` as an absolute http(s) URL without fragment. Raises BadRequest for other
-        links, and for links of more than 65,536 characters; TooComplex if a page has some 100,000
-        distinct links."""
+        links, and those of more than 65,536 characters; TooComplex for some 100,000 on a page."""
         url = self._join(link)
         if url is None:
             raise BadRequest(f"{link[:1000]!r} on {self.url} does not lead to an http(s) URL")
@@ -245,8 +244,8 @@ class Response:
 
     def links(self) -> list[str]:
         """Return the absolute, normalised URLs of all http(s) links (``<a>``, ``<area>``) of an
-        HTML page, in document order, without duplicates and fragments. Cheaper than a selector.
-        With ``obey_nofollow``, those with rel=nofollow are left out, here and in follow_all."""
+        HTML page, in order, without duplicates and fragments; with ``obey_nofollow``, without those
+        with rel=nofollow, here and in follow_all. Cheaper than a selector."""
         if self.kind != "html":
             return []
         # One simple selector takes less than half the time of three with the names.
@@ -261,11 +260,9 @@ class Response:
         return [*urls]  # type: ignore[list-item]  # None is gone
 
     def follow(self, url: Any, callback: Callback | None = None, **options: Any) -> Request:
-        """Return a Request for a link of this page.
-
-        ``url`` is a URL, absolute or relative; or a parsel selector of an element with ``href`` or
-        ``src`` or of an attribute; or a node of ``tree``; or a tag of ``soup``. ``options`` are
-        passed to Request. Raises BadRequest if it is not an http(s) link."""
+        """Return a Request for a link of this page: a URL, absolute or relative; a parsel selector
+        of an element with ``href`` or ``src`` or of an attribute; a node of ``tree``; a tag of
+        ``soup``. ``options`` are passed to Request. Raises BadRequest for no http(s) link."""
         target = self.urljoin(href_of(url))
         return Request(target, callback, **options) if options else Request.plain(target, callback)
 
@@ -278,8 +275,7 @@ class Response:
         xpath: str | None = None,
         **options: Any,
     ) -> Iterator[Request]:
-        """Yield a Request for each of ``urls``, or for each element or attribute that ``css`` or
-        ``xpath`` selects. Skips everything that is not an http(s) link."""
+        """Yield a Request for each http(s) link of ``urls``, or that ``css``/``xpath`` selects."""
         if sum(given is not None for given in (urls, css, xpath)) != 1:
             raise BadRequest(f"follow_all on {self.url}: give one of urls, css and xpath")
         if css is not None:
@@ -304,6 +300,10 @@ class Response:
                 if url is None:
                     continue
             yield Request(url, name, **options) if options else plain(url, name)
+
+    async def page(self) -> LivePage:
+        """Return the browser's page, of a request with the action KeepPage. Raises PageClosed."""
+        return page_of(self.url, None, rendered=False)
 
     def form(
         self,

@@ -35,6 +35,7 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     )  # fmt: skip
     # Seconds for which a loaded page may go on loading, if the request has no actions.
     browser_settle: float = 2.0
+    browser_failure_pictures: bool = False  # keep a picture of the page if the request fails
     max_body: int = 32 << 20  # bytes, also after decompression
     max_redirects: int = 10
     max_file: int = 1 << 30  # bytes of a saved file, as sent and after decompression

@@ -12,9 +12,10 @@ import orjson
 import pytest
 
 from crawlframe import Request
+from crawlframe.collector import Collector
 from crawlframe.errors import SpiderError
 from crawlframe.items import encode_item
-from crawlframe.outcome import Collector, Outcome, Verdict
+from crawlframe.outcome import Outcome, Verdict
 
 
 @dataclass

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from benchmarks.browser import peers
 from benchmarks.browser.run import Crawl, crawl
 from benchmarks.browser.site import CARDS, EVILS
 from benchmarks.lab.chart import Line, Panel
@@ -21,6 +22,7 @@ GOAL = 10.0  # pages/s and core
 EARLY = 500  # pages after which the memory is compared with that at the end
 GROWTH = 1.3  # of the memory
 LIMIT = 4 * 3600.0  # seconds
+OURS = "crawlframe"
 
 
 def main() -> int:
@@ -34,7 +36,8 @@ def parsed() -> argparse.Namespace:
         prog="python -m benchmarks.browser",
         description=f"Pages whose {CARDS} cards are made by a script, rendered by one node; "
         f"then pages of which {len(EVILS)} kinds of evil ones are 5 %% each. Exit code 1 when a "
-        "page was lost, ended twice, or a process was left. Takes about an hour.",
+        "page was lost, ended twice, or a process was left. The other programs run beside it. "
+        "Takes some hours.",
     )
     parser.add_argument("--only", type=lambda text: text.split(","), default=[*JOBS],
                         metavar="NAMES", help=f"some of {','.join(JOBS)}")  # fmt: skip
@@ -42,10 +45,16 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help=f"{QUICK_SPEED} and {QUICK_HOSTILE} pages"
     )
+    parser.add_argument(
+        "--with", type=lambda text: text.split(","), default=[OURS, *peers.NAMES], dest="peers",
+        metavar="NAMES", help=f"some of {','.join((OURS, *peers.NAMES))}",
+    )  # fmt: skip
     parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
     options = parser.parse_args()
     if unknown := [name for name in options.only if name not in JOBS]:
         parser.error(f"--only: there is no {', '.join(unknown)}; there are {', '.join(JOBS)}")
+    if unknown := [name for name in options.peers if name not in (OURS, *peers.NAMES)]:
+        parser.error(f"--with: there is no {', '.join(unknown)}")
     return options
 
 
@@ -63,10 +72,25 @@ def measure(options: argparse.Namespace, work: Path) -> int:
             redis.flush()
             dsn = postgres.new_database(template)
             evil = job == "hostile"
-            done = crawl(work / job, dsn, redis.url, sizes[job], evil=evil, timeout=LIMIT)
-            (_show_hostile if evil else _show_speed)(done)
-            failed += [f"{job}: {problem}" for problem in problems(done, evil=evil)]
-            figures[job] = {**done._asdict(), "reasons": dict(done.reasons)}
+            crawls: dict[str, Crawl] = {}
+            if OURS in options.peers:
+                done = crawl(work / job, dsn, redis.url, sizes[job], evil=evil, timeout=LIMIT)
+                crawls[OURS] = done
+                failed += [f"{job}: {problem}" for problem in problems(done, evil=evil)]
+            for name in peers.NAMES:
+                # The bare client has no deadline of its own, and no page that does harm ends.
+                if name in options.peers and not (evil and name == "bare"):
+                    say("browser", f"{job}, {name}")
+                    place = work / f"{job}-{name}"
+                    crawls[name] = peers.crawl(name, place, sizes[job], evil=evil, timeout=LIMIT)
+            (_show_hostile if evil else _show_speed)(crawls)
+            figures |= {
+                job if name == OURS else f"{job}, {name}": {
+                    **done._asdict(),
+                    "reasons": dict(done.reasons),
+                }
+                for name, done in crawls.items()
+            }
     keep("browser", figures, "Memory of the browser", _panels(figures), options.output)
     for problem in failed:
         say("browser", f"FAILED {problem}")
@@ -84,7 +108,7 @@ def _panels(figures: dict[str, dict[str, Any]]) -> list[Panel]:
 
 def problems(done: Crawl, *, evil: bool) -> list[str]:
     """What must not happen."""
-    good = done.pages if not evil else sum(n * 13 % 20 >= len(EVILS) for n in range(done.pages))
+    good = good_pages(done.pages) if evil else done.pages
     found = []
     if not done.rows == done.urls == done.pages:
         found.append(f"{done.pages} requests have {done.rows} rows of {done.urls} URLs")
@@ -95,6 +119,11 @@ def problems(done: Crawl, *, evil: bool) -> list[str]:
     return found
 
 
+def good_pages(pages: int) -> int:
+    """Those that do no harm, of so many hostile ones."""
+    return sum(n * 13 % 20 >= len(EVILS) for n in range(pages))
+
+
 def memory_at(done: Crawl, share: float) -> float:
     """MiB of the browser around that share of the pages: the median of what was seen."""
     at = share * done.pages
@@ -102,47 +131,73 @@ def memory_at(done: Crawl, share: float) -> float:
     return sorted(near)[len(near) // 2] / (1 << 20) if near else 0.0
 
 
-def _show_speed(done: Crawl) -> None:
-    per_core = done.pages / done.cpu
+def _show_speed(crawls: dict[str, Crawl]) -> None:
     show(
-        f"{done.pages:,} pages of {CARDS} cards, images, fonts and media blocked",
-        ["pages/s", "CPU ms/page", "pages/s and core", "in Chromium", "MiB"],
+        f"{_size(crawls):,} pages of {CARDS} cards, images, fonts and media blocked",
+        [
+            "pages/s",
+            "CPU ms/page",
+            "pages/s and core",
+            "in Chromium",
+            "MiB",
+            "lost",
+            "how it ended",
+        ],
         [
             [
-                f"Crawlframe (goal {GOAL:g} a core)",
-                f"{done.pages / done.seconds:.1f}",
-                f"{1000 * done.cpu / done.pages:.0f}",
-                f"{per_core:.1f}",
+                f"Crawlframe (goal {GOAL:g} a core)" if name == OURS else peers.NAMES[name],
+                f"{done.urls / done.seconds:.1f}",
+                f"{1000 * done.cpu / done.urls:.0f}" if done.urls else "?",
+                f"{done.urls / done.cpu:.1f}",
                 f"{done.chromium / done.cpu:.0%}",
                 f"{memory_at(done, 0.5):.0f}",
+                str(done.pages - done.whole),
+                "hung" if done.hung else "by itself",
             ]
+            for name, done in crawls.items()
         ],
-        "CPU: of all processes of the node; in Chromium: of what was seen of its processes twice a "
-        "second.",
+        "CPU: of all processes, user and system; in Chromium: of what was seen of its processes "
+        "twice a second. MiB: of browser and driver, half way.",
     )
 
 
-def _show_hostile(done: Crawl) -> None:
-    first = min(EARLY, done.pages // 3)
-    early, late = memory_at(done, first / done.pages), memory_at(done, 0.95)
-    show(
-        f"{done.pages:,} pages, {', '.join(EVILS)}: 5 % each",
-        ["pages/s", "rows", "URLs", "complete", f"MiB at {first}", "at the end", "growth", "left"],
-        [
+def _show_hostile(crawls: dict[str, Crawl]) -> None:
+    pages = _size(crawls)
+    first = min(EARLY, pages // 3)
+    rows = []
+    for name, done in crawls.items():
+        early, late = memory_at(done, first / done.pages), memory_at(done, 0.95)
+        good = good_pages(done.pages)
+        rows.append(
             [
-                f"Crawlframe (goal {GROWTH:g})",
-                f"{done.pages / done.seconds:.1f}",
+                f"Crawlframe (goal {GROWTH:g})" if name == OURS else peers.NAMES[name],
+                f"{done.urls / done.seconds:.1f}",
+                f"{1000 * done.cpu / done.urls:.0f}" if done.urls else "?",
                 str(done.rows),
                 str(done.urls),
-                str(done.whole),
+                f"{done.whole} of {good}",
                 f"{early:.0f}",
-                f"{late:.0f}",
-                f"{late / early:.2f}" if early else "?",
+                f"{late:.0f}" if late else "?",
+                f"{late / early:.2f}" if early and late else "?",
                 str(done.orphans),
+                "hung" if done.hung else "by itself",
             ]
+        )
+    show(
+        f"{pages:,} pages, {', '.join(EVILS)}: 5 % each",
+        [
+            "pages/s", "CPU ms/page", "rows", "URLs", "complete", f"MiB at {first}", "at the end",
+            "growth", "left", "how it ended",
         ],
-    )
-    show("How they ended", ["requests"], [[why, str(n)] for why, n in sorted(done.reasons.items())])
+        rows,
+    )  # fmt: skip
+    for name, done in crawls.items():
+        ended = [[why, str(n)] for why, n in sorted(done.reasons.items())]
+        show(f"How they ended: {name}", ["requests"], ended)
+
+
+def _size(crawls: dict[str, Crawl]) -> int:
+    return max((done.pages for done in crawls.values()), default=0)
 
 
 if __name__ == "__main__":

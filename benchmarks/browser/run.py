@@ -13,6 +13,7 @@ import psutil
 import psycopg2
 
 from benchmarks.browser.site import CARDS, Site
+from benchmarks.lab.meter import Metered
 from benchmarks.lab.node import Node
 from crawlframe.fetch.browser import footprint
 
@@ -35,17 +36,18 @@ class Crawl(NamedTuple):
     whole: int  # pages with all cards
     reasons: Counter[str]
     orphans: int
+    hung: bool = False  # it was ended
 
 
 class Watch:
-    """Looks at the processes of a node until it is closed. ``kill`` may be called from any
+    """Looks at the processes of a program until it is closed. ``kill`` may be called from any
     thread."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, run: Metered) -> None:
         self.seen: set[psutil.Process] = set()
         self.memory: list[tuple[int, int]] = []
         self.ended = 0  # pages
-        self._node = node
+        self._metered = run
         self._cpu: dict[psutil.Process, float] = {}
         self._struck: set[str] = set()
         self._over = threading.Event()
@@ -74,7 +76,7 @@ class Watch:
 
     def _browser(self) -> list[psutil.Process]:
         found = []
-        for process in self._node.run.processes():
+        for process in self._metered.processes():
             with contextlib.suppress(psutil.Error):
                 if process.name().startswith(BROWSER):
                     found.append(process)
@@ -104,7 +106,7 @@ def crawl(work: Path, dsn: str, redis: str, pages: int, *, evil: bool, timeout: 
     watches: list[Watch] = []
     with Site(lambda path: watches[0].strike(path)) as site, node:
         node.wait_until_known("cards")
-        watches.append(watch := Watch(node))
+        watches.append(watch := Watch(node.run))
         before = node.run.cpu_seconds()
         task = node.submit("cards", site=site.url, pages=pages, evil=str(evil).lower())
         for counts in node.counts_of(task):

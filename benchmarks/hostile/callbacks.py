@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from benchmarks.hostile.corpus import CORPUS, Hostile
 from crawlframe import Request, Response
+from crawlframe.collector import Collector
 from crawlframe.errors import UnparsablePage
-from crawlframe.outcome import Collector, Outcome
+from crawlframe.outcome import Outcome
 from spiders.site import SiteSpider
 
 URL = "http://example.com/"

@@ -14,7 +14,8 @@ from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.results import Spread
 from benchmarks.model_items.shop.models import Offer
 from crawlframe import Upsert
-from crawlframe.outcome import Collector, Outcome
+from crawlframe.collector import Collector
+from crawlframe.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task
 

@@ -14,6 +14,7 @@ import uvloop
 from benchmarks.standard.site import Site
 from benchmarks.standard.spiders.standard import Standard, StandardParsel
 from crawlframe.code.registry import Registry
+from crawlframe.collector import Collector
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import ANSWERED, Claimed, Signal, TaskView
@@ -21,7 +22,7 @@ from crawlframe.ledger import TaskSpec
 from crawlframe.node.messages import Run, WorkerReport, child_line
 from crawlframe.node.running_marks import RunningMarks
 from crawlframe.node.worker.opening import CrawlMaker
-from crawlframe.outcome import Collector, Outcome
+from crawlframe.outcome import Outcome
 from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
 from crawlframe.spider import read_settings

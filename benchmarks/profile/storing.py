@@ -13,12 +13,13 @@ from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.profile.parts import HERE, Page, Part
 from benchmarks.standard.spiders.standard import Standard
+from crawlframe.collector import Collector
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Claimed, TaskLimits
 from crawlframe.ledger import Ledger
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import Collector, Outcome
+from crawlframe.outcome import Outcome
 from crawlframe.request import Request, root_admission
 
 GENERATION = 1

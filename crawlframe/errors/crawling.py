@@ -92,6 +92,11 @@ class NotJson(CrawlframeError, ValueError):
     """The body of a response is not JSON."""
 
 
+class PageClosed(CrawlframeError):
+    """The page of a browser is used where there is none: its response was not rendered, its request
+    did not keep it, or its callback has ended."""
+
+
 class UnparsablePage(CrawlframeError):
     """Parsing the page would take too long, so it was not started.
 

@@ -22,6 +22,8 @@ class FetchError(CrawlframeError):
     request: Any = None  # the Request, for an errback
     response: Any = None  # the Response, where there was one
     sent: Any = None  # the method, the URL and the headers that were sent last, if any were
+    of_page: bool = False  # of the page that a callback holds, after its fetch
+    picture: bytes = b""  # JPEG: what the browser showed
 
 
 class Retry(FetchError):
@@ -183,6 +185,14 @@ class ActionFailed(FetchError):
     """An action of the request could not be done; the message names it."""
 
     reason = "action"
+
+
+class PageOpen(FetchError):
+    """A callback that holds a page of the browser asks for another one, for which it could wait
+    for ever."""
+
+    reason = "page_open"
+    retryable = False
 
 
 class Excluded(FetchError):

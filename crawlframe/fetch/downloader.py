@@ -19,6 +19,7 @@ from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names, load_hook
+from crawlframe.fetch.pictures import PictureStore
 from crawlframe.fetch.plugged import Plugged, plugged
 from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
 from crawlframe.fetch.saving import FileSaver
@@ -71,6 +72,7 @@ class Downloader:
         self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
         self._plugged: dict[str, Plugged] = {}
         self._files = FileSaver(settings)
+        self.pictures = PictureStore(settings)
         self.memory = TransferMemory(settings.transfer_memory << 20)
 
     async def fetch(

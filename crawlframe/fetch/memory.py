@@ -119,6 +119,7 @@ class Account:
         self.closed = False
         self.in_advance = False  # transfers reserve what the largest body needs before they begin
         self._memory = memory
+        self._held: list[Callable[[], None]] = []  # what else is held as long
         self._used = 0  # bytes taken so far
         self._waited = 0.0
         self._since: float | None = None  # when its current wait began
@@ -163,7 +164,17 @@ class Account:
         if self._since is not None:
             self._memory.shrink(self, self.held)
 
+    def hold(self, release: Callable[[], None]) -> None:
+        """``release`` is called when the body is no longer needed, or its transfer repeated."""
+        self._held.append(release)
+
+    def release(self) -> None:
+        """Gives back what else is held."""
+        while self._held:
+            self._held.pop()()
+
     def close(self) -> None:
+        self.release()
         # Under the lock, whatever it seems to hold: an abandoned thread may be growing it.
         self._used = 0
         self._memory.shrink(self, 0, closed=True)

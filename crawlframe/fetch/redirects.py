@@ -22,6 +22,7 @@ from crawlframe.fetch.send_time import SendTime
 from crawlframe.fetch.sent import Sent, readable
 from crawlframe.identity.identity import Identity
 from crawlframe.links import hostname_of, join
+from crawlframe.live_page import Held
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop
 from crawlframe.rendered import Rendered, RenderedResponse
@@ -48,6 +49,7 @@ class Answer(NamedTuple):
     address: str = ""  # the IP address it came from, if that is known
     url: str = ""  # of the page, if it is not the one that was fetched
     rendered: Rendered | None = None  # by a browser
+    held: Held | None = None  # its page, if it was kept
 
 
 class Redirected(BaseException):
@@ -183,7 +185,7 @@ class Journey:
         response.sent = self._sent
         response.file = None if self.saving is None else self.saving.file
         if isinstance(response, RenderedResponse) and answer.rendered is not None:
-            response.rendered = answer.rendered
+            response.rendered, response.held = answer.rendered, answer.held
         return response
 
     async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:

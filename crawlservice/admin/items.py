@@ -92,7 +92,7 @@ class ItemAdmin(ReadOnly):
     @admin.display(description=_("files of the page"))
     def files(self, item: Item) -> SafeString | str:
         page = Page.objects.only("pk").filter(rid=item.rid).first()
-        rows = PageFile.objects.select_related("file").filter(rid=item.rid) if page else ()
+        rows = PageFile.objects.select_related("file").filter(rid=item.rid, kind="") if page else ()
         links = [
             (reverse("admin:crawlservice_page_file", args=[page.pk, row.file_id]), row.url)
             for row in rows

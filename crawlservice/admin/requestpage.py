@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -30,6 +30,7 @@ def urls(site: AdminSite) -> list[URLPattern]:
     return [
         path("<int:pk>/retry/", site.admin_view(retry), name=name("retry")),
         path("<int:pk>/files/<slug:sha256>/", site.admin_view(saved_file), name=name("file")),
+        path("<int:pk>/pictures/<slug:sha256>/", site.admin_view(picture), name=name("picture")),
     ]
 
 
@@ -39,6 +40,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
     row = _row(pk)
     failed = row.state == Page.State.ERROR
     steers = may_steer(request.user, row.task)
+    files = [*PageFile.objects.select_related("file").filter(rid=row.rid)]
     context: dict[str, Any] = {
         **site.each_context(request),
         "title": _("Request"),
@@ -47,7 +49,8 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "page": row,
         "task": row.task,
         "failed": failed,
-        "files": PageFile.objects.select_related("file").filter(rid=row.rid),
+        "files": [one for one in files if one.kind not in download.SHOWN],
+        "pictures": [one for one in files if one.kind in download.SHOWN],
         "group": _group(row),
         "shell": shell_command(row.url, row.task.spider),
         "may_retry": failed and steers and row.task.state not in Task.ACTIVE,
@@ -68,6 +71,21 @@ def saved_file(request: HttpRequest, pk: int, sha256: str) -> HttpResponseBase:
     except StoreError as error:
         messages.error(request, str(error))
         return HttpResponseRedirect(reverse("admin:crawlservice_page_change", args=[pk]))
+
+
+@require_safe
+def picture(request: HttpRequest, pk: int, sha256: str) -> HttpResponseBase:
+    """A picture that the browser took of the page."""
+    if not request.user.has_perm("crawlservice.view_page"):
+        raise PermissionDenied
+    rows = PageFile.objects.select_related("file").filter(rid=_row(pk).rid, kind__in=download.SHOWN)
+    try:
+        shown = download.picture(get_object_or_404(rows, file=sha256))
+    except StoreError as error:
+        raise Http404(str(error)) from None
+    if shown is None:
+        raise Http404("no picture")
+    return shown
 
 
 @require_POST

@@ -32,6 +32,7 @@ class FileOut(BaseModel):
     sha256: str
     size: int = Field(description="bytes")
     media_type: str
+    kind: str = Field(description="screenshot, pdf or failure: taken by a browser; else empty")
 
 
 class FilesOut(BaseModel):
@@ -90,4 +91,5 @@ def _out(row: PageFile) -> FileOut:
         sha256=row.file_id,
         size=row.file.size,
         media_type=row.file.media_type,
+        kind=row.kind,
     )

@@ -10,9 +10,13 @@ from urllib.parse import unquote, urlsplit
 
 from django.http import FileResponse
 
+from crawlframe.picture import FAILURE, SCREENSHOT
 from crawlservice.files.store import store
 from crawlservice.models import PageFile
 
+PNG = b"\x89PNG\r\n\x1a\n"
+IMAGES = {b"\xff\xd8\xff": "image/jpeg", PNG: "image/png"}  # by the first bytes
+SHOWN = (SCREENSHOT, FAILURE)
 NAME = 120  # characters of a file name
 
 _UNSAFE = re.compile(r"[^\w.,()+@-]+|^[.-]+")
@@ -29,6 +33,24 @@ def answer(row: PageFile) -> FileResponse:
     response.headers["Content-Length"] = str(row.file.size)
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    return response
+
+
+def picture(row: PageFile) -> FileResponse | None:
+    """A picture that a browser took, to be shown; None for what is no JPEG or PNG. Raises
+    StoreError."""
+    file = store().open(row.file_id)
+    head = file.read(len(PNG))
+    kind = next((kind for magic, kind in IMAGES.items() if head.startswith(magic)), None)
+    if row.kind not in SHOWN or kind is None:
+        file.close()
+        return None
+    file.seek(0)
+    response = FileResponse(file, content_type=kind)
+    response.headers["Content-Length"] = str(row.file.size)
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    response.headers["Cache-Control"] = "private, max-age=3600"
     return response
 
 

@@ -6,9 +6,10 @@ and then looks for them in the store; whoever deletes a file locks its row befor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models.functions import Now
 
 from crawlframe.errors import StoreError
@@ -23,12 +24,12 @@ from crawlservice.models import MEDIA_TYPE, PageFile, StoredFile
 def add(outcomes: Iterable[Outcome]) -> None:
     """Writes the files of these pages. Raises FilesGone if one was pruned, LedgerAway if the store
     does not answer, and django.db.Error."""
-    saved = {(o.rid, file.sha256): (o, file) for o in outcomes for file in reversed(o.files)}
+    saved = {(o.rid, file.sha256): (o, kind, file) for o in outcomes for kind, file in _of(o)}
     if not saved:
         return
     first: dict[str, tuple[Outcome, SavedFile]] = {}
-    for (_, sha256), pair in saved.items():
-        first.setdefault(sha256, pair)
+    for (_, sha256), (outcome, _kind, file) in saved.items():
+        first.setdefault(sha256, (outcome, file))
     StoredFile.objects.bulk_create(
         # Sorted, so that two transactions cannot wait for each other.
         [_stored(*first[sha256]) for sha256 in sorted(first)],
@@ -41,11 +42,31 @@ def add(outcomes: Iterable[Outcome]) -> None:
             raise FilesGone(f"{file.url}: its file {file.path} was pruned before it was recorded")
     PageFile.objects.bulk_create(
         [
-            PageFile(task_id=o.task, rid=UUID(bytes=o.rid), file_id=sha256, url=clean_text(f.url))
-            for (_, sha256), (o, f) in saved.items()
+            PageFile(
+                task_id=o.task, rid=UUID(bytes=o.rid), file_id=sha256, url=clean_text(f.url),
+                kind=kind,
+            )
+            for (_, sha256), (o, kind, f) in saved.items()
         ],
         ignore_conflicts=True,  # of an error that runs again, whose inline fetches are named here
-    )
+    )  # fmt: skip
+    for task, kind in sorted({(o.task, kind) for o, kind, _ in saved.values() if kind}):
+        _trim(task, kind)
+
+
+def _of(outcome: Outcome) -> Iterator[tuple[str, SavedFile]]:
+    """The pictures and files of a page; of equal ones, the last counts."""
+    if settings.KEEP_PICTURES:
+        yield from ((one.kind, one.file) for one in outcome.pictures if one.file is not None)
+    yield from (("", file) for file in reversed(outcome.files))
+
+
+def _trim(task: int, kind: str) -> None:
+    """Forgets the oldest pictures of a task. Their files go as those that no page names."""
+    rows = PageFile.objects.filter(task=task, kind=kind)
+    keep = settings.KEEP_PICTURES
+    if older := [*rows.order_by("-pk").values_list("pk", flat=True)[keep : keep + 1]]:
+        rows.filter(pk__lte=older[0]).delete()
 
 
 def _stored(outcome: Outcome, file: SavedFile) -> StoredFile:

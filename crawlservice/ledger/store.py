@@ -159,7 +159,7 @@ def _write(
     """Returns the rids of the rows that this call wrote, and what their tasks have spent.
     ``modelled``: those with model items, in the order in which they were handed over."""
     more = [o for o in outcomes if o.stats or o.closing or o.budget or o.trap]
-    saved = [o for o in outcomes if o.files]
+    saved = [o for o in outcomes if o.files or o.pictures]
     naming = [o for o in outcomes if o.proxies]
     with transaction.atomic() if more or modelled or saved or naming else nullcontext():
         stats.fit(more)

@@ -36,7 +36,7 @@ class StoredFile(models.Model):
 
 
 class PageFile(models.Model):
-    """A file that a page has saved. Written in the transaction of the page."""
+    """A file that a page has saved, or a picture of it. Written in the transaction of the page."""
 
     # Without a constraint: an older process deletes tasks without knowing this table.
     task = models.ForeignKey(
@@ -45,13 +45,22 @@ class PageFile(models.Model):
     rid = models.UUIDField(_("request id"))
     file = models.ForeignKey(StoredFile, models.PROTECT, verbose_name=_("stored file"))
     url = models.TextField(_("URL"))
+    # Of a picture that a browser took, what it shows: see crawlframe/picture.py.
+    kind = models.CharField(_("kind"), max_length=20, db_default="")
 
     class Meta:
         verbose_name = _("file of a page")
         verbose_name_plural = _("files of pages")
         ordering = ("id",)
         constraints = (models.UniqueConstraint(fields=("rid", "file"), name="page_file_once"),)
-        indexes = (models.Index(fields=("task", "id"), name="page_file_task"),)
+        indexes = (
+            models.Index(fields=("task", "id"), name="page_file_task"),
+            models.Index(
+                fields=("task", "kind", "id"),
+                name="page_file_pictures",
+                condition=~models.Q(kind=""),
+            ),
+        )
 
     def __str__(self) -> str:
         return self.url

@@ -13,9 +13,10 @@ from django.core.validators import MinValueValidator
 from django.db import connection, models, transaction
 
 from crawlframe import Upsert
+from crawlframe.collector import Collector
 from crawlframe.errors import SpiderError
 from crawlframe.ledger import LedgerRefused, TablesChanged
-from crawlframe.outcome import Collector, Outcome
+from crawlframe.outcome import Outcome
 from crawlframe.pipelines import Pipelines
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowChange, Task

@@ -15,8 +15,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from crawlframe import Upsert, faults
+from crawlframe.collector import Collector
 from crawlframe.ledger import LedgerRefused
-from crawlframe.outcome import Collector, Outcome
+from crawlframe.outcome import Outcome
 from crawlservice.connections import routing
 from crawlservice.connections.database_url import other_database_config
 from crawlservice.databases import delivery

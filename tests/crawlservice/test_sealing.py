@@ -74,7 +74,7 @@ def test_queries_from_before_are_sealed_and_come_back(ended_task: Task) -> None:
         url = f"https://{'***@' if login else ''}example.com/in?token=t"
         Webhook.objects.create(name=name, url=url, sealed_login=seal(login))
     Webhook.objects.create(name="without", url="https://example.com/")
-    module = "crawlservice.migrations.0042_webhook_query"
+    module = "crawlservice.migrations.0041_webhook_query"
     for _ in range(2):  # the second time, nothing is left to do
         with connection.schema_editor() as editor:
             import_string(f"{module}.conceal")(apps, editor)

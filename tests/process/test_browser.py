@@ -13,6 +13,8 @@ import psutil
 import pytest
 
 from crawlframe.fetch.browser.settings import PROGRAMS
+from crawlframe.files.store import path_of
+from crawlservice.models import PageFile
 from tests.conftest import Running
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit, on
 from tests.process.reload_project import NodeStarter, Project, shop
@@ -167,3 +169,54 @@ def test_a_hot_reload_keeps_the_browser_and_loses_no_page(
         assert rendering(master)["chromium"] == before
     finally:
         starter.end()
+
+
+@on("sqlite")
+def test_callbacks_use_pages_and_nothing_is_lost_when_anything_dies(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+    tmp_path: Path,
+) -> None:
+    odd_env["CRAWLFRAME_BROWSER_PAGES"] = "3"  # all of them are held
+    odd_env["CRAWLFRAME_FILES"] = str(tmp_path / "files")
+    hold = tmp_path / "hold"
+    hold.touch()
+
+    def holders() -> set[int]:
+        """The workers whose callbacks hold the three pages now. Forgets what came before."""
+        until = time.monotonic() + LONGEST_WAIT
+        while len({path.suffixes[0] for path in tmp_path.glob("hold.*")}) < 3:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        found = [*tmp_path.glob("hold.*")]
+        for path in found:
+            path.unlink()
+        return {int(path.suffix[1:]) for path in found}
+
+    node = start_manage("runcrawler", "--node", "one", "--workers", 1)
+    pk = submit("live", url=web.url, pages=3, hold=hold)
+    (worker,) = holders()
+    psutil.Process(worker).kill()
+    holders()
+    rendering(psutil.Process(node.process.pid))["chromium"].kill()
+    holders()
+    assert node.stop() == 0  # a callback that waits does not hold it back
+    start_manage("runcrawler", "--node", "two", "--workers", 1)
+    holders()
+    hold.unlink()
+    task = look.wait(pk)
+    assert (task.state, task.nf, task.ne) == ("finished", 4, 1)
+    assert sorted(item["url"] for item in look.items(pk)) == [
+        f"{web.url}page/{n}" for n in range(3)
+    ]
+    assert {item["title"] for item in look.items(pk)} == {"written"}
+    pictures = PageFile.objects.filter(task=pk).select_related("file")
+    pages = {page.rid: url for url, page in look.pages(pk).items()}
+    assert sorted((pages[one.rid].rpartition("/")[2], one.kind) for one in pictures) == [
+        *((str(n), "screenshot") for n in range(3)),
+        ("fails", "failure"),
+    ]
+    assert all((tmp_path / "files" / path_of(one.file_id)).exists() for one in pictures)

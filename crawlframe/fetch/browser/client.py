@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import subprocess
 import sys
 import time
@@ -14,10 +15,12 @@ from pathlib import Path
 import msgspec
 from multidict import CIMultiDict
 
+from crawlframe.actions import keeps_page
 from crawlframe.conf import Settings
-from crawlframe.errors import BadUrl, BrowserLost
+from crawlframe.errors import BadUrl, BrowserLost, PageOpen
 from crawlframe.fetch.browser import failures
 from crawlframe.fetch.browser.directory import HostDirectory
+from crawlframe.fetch.browser.held_page import Heard, HeldPage, take_cookies
 from crawlframe.fetch.browser.orders import (
     BrowserCookie,
     Cancel,
@@ -37,12 +40,10 @@ from crawlframe.fetch.browser.orders import (
 from crawlframe.fetch.browser.settings import HostSettings
 from crawlframe.fetch.proxied import check_answer
 from crawlframe.fetch.redirects import Answer, Journey
-from crawlframe.links import host_of
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Request
 from crawlframe.spider_settings import SpiderSettings
-
-_Heard = asyncio.Queue[FromHost | None]  # None: the connection has ended
+from crawlframe.stats import RUNNING
 
 METHODS = ("GET", "POST")
 PROGRAM = "crawlframe.node.master.browser_process"
@@ -65,7 +66,8 @@ class BrowserClient:
         self._reading: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
         self._numbers = itertools.count(1)
-        self._orders: dict[int, _Heard] = {}
+        self._orders: dict[int, Heard] = {}
+        self._held: set[HeldPage] = set()
 
     async def transfer(
         self,
@@ -81,9 +83,12 @@ class BrowserClient:
         if journey.method not in METHODS:
             raise BadUrl(f"{journey.where}: a browser sends GET and POST, not {journey.method}")
         order = self._order(journey, request, settings, owner, accept)
+        journey.account.release()  # the page of a transfer before this one
+        self._check_pages(journey)
         line = await self._connected()
-        heard: _Heard = asyncio.Queue()
+        heard: Heard = asyncio.Queue()
         self._orders[order.id] = heard
+        held: HeldPage | None = None
         done = False
         try:
             began = time.monotonic()
@@ -95,28 +100,31 @@ class BrowserClient:
             journey.send_time.sent()
             await line.send(Go(order.id, seconds))
             answer = await self._answer(line, heard, journey, seconds)
+            if answer.held:
+                held = self._hold(line, heard, order, answer, journey)
             done = True
         except OSError as error:
             raise BrowserLost(f"{journey.where}: {error}") from None
         finally:
-            del self._orders[order.id]
+            if held is None:
+                del self._orders[order.id]
             if not done:
                 with contextlib.suppress(OSError):
                     await line.send(Cancel(order.id))
-        if journey.jar is not None:
-            for url, cookie in answer.cookies:
-                if _related(url, journey.url):
-                    journey.jar.absorb(url, [cookie], journey.session)
+        take_cookies(journey, answer.cookies)
         await journey.account.reserve(len(answer.body))
         headers = CIMultiDict(answer.headers)
         found = Answer(
-            answer.status, headers, answer.body, answer.address, answer.url, answer.rendered
+            *(answer.status, headers, answer.body, answer.address, answer.url, answer.rendered),
+            held=held,
         )
         check_answer(found, journey)
         return found
 
     async def close(self) -> None:
         """Ends all orders."""
+        for held in [*self._held]:
+            held.release()
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -165,9 +173,33 @@ class BrowserClient:
             settle=settings.browser_settle,
             follow=journey.limits.follow,
             actions=[*(request.options.actions or ())],
+            picture=settings.browser_failure_pictures,
+            hold=self._settings.deadline if keeps_page(request.options.actions) else 0,
         )
 
-    async def _ready(self, heard: _Heard, journey: Journey) -> None:
+    def _hold(
+        self, line: Line[FromHost], heard: Heard, order: Order, answer: Done, journey: Journey
+    ) -> HeldPage:
+        """The page of a request whose fetch is over, until its account is closed."""
+
+        def ended() -> None:
+            self._orders.pop(order.id, None)
+            self._held.discard(held)
+
+        held = HeldPage(line, heard, order.id, answer.url, journey, ended)
+        self._held.add(held)
+        journey.account.hold(held.release)
+        return held
+
+    def _check_pages(self, journey: Journey) -> None:
+        running = RUNNING.get(None)
+        if running is not None and any(one.owner is running for one in self._held):
+            raise PageOpen(
+                f"{journey.where}: its callback holds a page of the browser already; end that with "
+                "`await page.close()`, or yield a request for this one"
+            )
+
+    async def _ready(self, heard: Heard, journey: Journey) -> None:
         try:
             async with asyncio.timeout(QUEUE):
                 message = await _next(heard)
@@ -178,7 +210,7 @@ class BrowserClient:
         assert isinstance(message, Ready)
 
     async def _answer(
-        self, line: Line[FromHost], heard: _Heard, journey: Journey, seconds: float
+        self, line: Line[FromHost], heard: Heard, journey: Journey, seconds: float
     ) -> Done:
         try:
             async with asyncio.timeout(seconds + LATE):
@@ -186,8 +218,10 @@ class BrowserClient:
                     match await _next(heard):
                         case Done() as done:
                             return done
-                        case Failed(_, kind, message):
-                            raise failures.made(kind, message)
+                        case Failed(_, kind, message, picture):
+                            error = failures.made(kind, message)
+                            error.picture = picture
+                            raise error
                         case MayGo(number, url):
                             await journey.permit(url)
                             await line.send(Permission(number, given=True))
@@ -242,7 +276,10 @@ class _OwnHost:
         self.path = self._directory.socket
         given = msgspec.json.encode(settings).decode()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", PROGRAM, str(self.path), given], stdin=subprocess.PIPE
+            [sys.executable, "-m", PROGRAM, str(self.path), given],
+            stdin=subprocess.PIPE,
+            # It finds what this process finds, wherever that was started.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
     @property
@@ -257,7 +294,7 @@ class _OwnHost:
         self._directory.remove()
 
 
-async def _next(heard: _Heard) -> FromHost:
+async def _next(heard: Heard) -> FromHost:
     """Raises ConnectionError."""
     message = await heard.get()
     if message is None:
@@ -271,12 +308,6 @@ def _sent(cookie: Cookie) -> BrowserCookie:
     return BrowserCookie(
         cookie.name, cookie.value or "", domain, cookie.path, cookie.secure, expires
     )
-
-
-def _related(url: str, other: str) -> bool:
-    """Whether a page of ``other`` may set cookies for the host of ``url``."""
-    mine, theirs = host_of(url).partition(":")[0], host_of(other).partition(":")[0]
-    return mine == theirs or theirs.endswith(f".{mine}")
 
 
 def _upstream(proxy: Proxy) -> Upstream:

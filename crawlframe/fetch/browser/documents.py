@@ -68,6 +68,7 @@ class Documents:
         self.answer: Document | None = None
         self.failure: FetchError | None = None
         self.ending = False  # an answer or a failure is about to be there
+        self.held = False  # its callback uses the page, and nothing but a failure ends it
         self.acting = False  # an action has begun, so that leaving is no redirect
         self._cdp = cdp
         self._frame = frame
@@ -195,7 +196,7 @@ class Documents:
         else:
             body = await self._body(event)
             answer = Document(url, status, headers, body)
-            if self._order.actions:
+            if self._order.actions:  # also KeepPage
                 self.answer = answer
                 await self._fulfil(event, body)
             else:
@@ -259,8 +260,9 @@ class Documents:
         )
 
     def _finish(self, answer: Document) -> None:
-        self.answer = answer
-        self._stop()
+        if not self.held:
+            self.answer = answer
+            self._stop()
 
     async def _abort(self, event: dict[str, Any]) -> None:
         self.ending = True

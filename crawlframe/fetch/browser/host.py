@@ -12,10 +12,12 @@ from pathlib import Path
 
 import uvloop
 
-from crawlframe.errors import BrowserLost, FetchError, FetchTimeout
+from crawlframe.errors import ActionFailed, BrowserLost, FetchError, FetchTimeout
+from crawlframe.fetch.browser.contexts import Tab
 from crawlframe.fetch.browser.directory import FILES
 from crawlframe.fetch.browser.orders import (
     Cancel,
+    Command,
     Failed,
     FromWorker,
     Go,
@@ -24,6 +26,7 @@ from crawlframe.fetch.browser.orders import (
     Order,
     Permission,
     Ready,
+    Reply,
     host_end,
 )
 from crawlframe.fetch.browser.pages import Pages
@@ -90,6 +93,9 @@ class BrowserHost:
                     case Cancel(number):
                         if found := orders.get(number):
                             found.cancel()
+                    case Command() as command:
+                        if found := orders.get(command.id):
+                            found.obey(command)
                     case (Go(number) | Permission(number)) as message:
                         if found := orders.get(number):
                             found.hear(message)
@@ -113,6 +119,8 @@ class _Running:
         self._order = order
         self._heard: asyncio.Queue[Go | Permission] = asyncio.Queue()
         self._asking = asyncio.Lock()
+        self._visit: Visit | None = None  # once its page is kept
+        self._obeying: set[asyncio.Task[None]] = set()
 
     def start(self, over: Callable[[int], object]) -> None:
         """``over`` is called with the id of the order when it has ended."""
@@ -125,13 +133,36 @@ class _Running:
     def hear(self, message: Go | Permission) -> None:
         self._heard.put_nowait(message)
 
+    def obey(self, command: Command) -> None:
+        """Carries out a command, while others may be."""
+        if self._visit is not None:
+            task = asyncio.ensure_future(self._obey(self._visit, command))
+            self._obeying.add(task)
+            task.add_done_callback(self._obeying.discard)
+
+    async def _obey(self, visit: Visit, command: Command) -> None:
+        reply = await visit.obey(command)
+        if reply is None:
+            return
+        try:
+            await self._line.send(reply)
+        except OSError:
+            pass  # the worker has gone
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            why = f"what it returned cannot be sent: {error}"
+            failed = Reply(command.id, command.number, None, ActionFailed.__name__, why, reply.url)
+            with contextlib.suppress(OSError):
+                await self._line.send(failed)
+
     async def _run(self) -> None:
         number = self._order.id
         try:
             await self._render()
         except FetchError as error:
             with contextlib.suppress(OSError):
-                await self._line.send(Failed(number, type(error).__name__, str(error)))
+                await self._line.send(
+                    Failed(number, type(error).__name__, str(error), error.picture)
+                )
         except OSError:
             pass  # the worker has gone
         except Exception as error:
@@ -153,10 +184,23 @@ class _Running:
                 raise FetchTimeout(f"{order.url}: its worker did not say go") from None
             assert isinstance(go, Go)
             done = await visit.run(go.seconds)
+            if visit.may_hold:
+                self._visit, done.held = visit, True
+                await self._line.send(done)
+                await visit.hold()
         finally:
             # Also when this order is cancelled: the page must stop.
-            await asyncio.shield(self._pages.give_back(tab, whole=visit.whole))
+            await asyncio.shield(self._give_back(tab, visit))
         await self._line.send(done)
+
+    async def _give_back(self, tab: Tab, visit: Visit) -> None:
+        self._visit = None
+        for task in self._obeying:
+            task.cancel()
+        try:
+            await visit.close()
+        finally:
+            await self._pages.give_back(tab, whole=visit.whole)
 
     async def _may_go(self, url: str) -> bool:
         async with self._asking:

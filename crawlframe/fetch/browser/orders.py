@@ -5,17 +5,35 @@ Both run the same version of the code, as the host belongs to the master that fo
 from __future__ import annotations
 
 import asyncio
+import re
 import struct
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from crawlframe.actions import Action
+from crawlframe.live_page import Step
 from crawlframe.rendered import Rendered
 
 MAX_FRAME = 1 << 30  # bytes
 _LENGTH = struct.Struct("!I")
-_ENCODER = msgspec.msgpack.Encoder()
+_PATTERN = 1  # code of a regular expression in messages
+
+
+def _packed(value: Any) -> msgspec.msgpack.Ext:
+    if isinstance(value, re.Pattern):
+        return msgspec.msgpack.Ext(_PATTERN, _ENCODER.encode((value.pattern, value.flags)))
+    raise TypeError(f"{type(value).__name__} is no data")
+
+
+def _unpacked(code: int, data: memoryview) -> Any:
+    if code != _PATTERN:
+        raise msgspec.DecodeError(f"an extension of type {code}")
+    pattern, flags = msgspec.msgpack.decode(bytes(data))
+    return re.compile(pattern, flags)
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_packed)
 
 In = TypeVar("In")
 
@@ -75,6 +93,8 @@ class Order(msgspec.Struct, tag="order"):
     settle: float  # seconds
     follow: bool  # redirects lead on; else they are the answer
     actions: list[Action] = []
+    picture: bool = False  # one is taken, for the case that the request fails
+    hold: float = 0  # seconds for which the page is kept for its callback, until it is cancelled
 
 
 class Go(msgspec.Struct, tag="go"):
@@ -97,7 +117,15 @@ class Cancel(msgspec.Struct, tag="cancel"):
     id: int
 
 
-FromWorker = Order | Go | Permission | Cancel
+class Command(msgspec.Struct, tag="command"):
+    """Worker to host: a call on the page that is kept. ``steps`` are those of LivePage."""
+
+    id: int
+    number: int
+    steps: list[Step]
+
+
+FromWorker = Order | Go | Permission | Cancel | Command
 
 
 class Ready(msgspec.Struct, tag="ready"):
@@ -125,6 +153,7 @@ class Done(msgspec.Struct, tag="done"):
     address: str
     cookies: list[tuple[str, str]]
     rendered: Rendered
+    held: bool = False  # the page is kept, and waits for commands
 
 
 class Failed(msgspec.Struct, tag="failed"):
@@ -133,9 +162,23 @@ class Failed(msgspec.Struct, tag="failed"):
     id: int
     kind: str
     message: str
+    picture: bytes = b""  # JPEG: what the page showed then
 
 
-FromHost = Ready | MayGo | Done | Failed
+class Reply(msgspec.Struct, tag="reply"):
+    """Host to worker: what a command returned; or ``kind``, the name of a class of
+    crawlframe.errors. ``url`` is that of the page, ``cookies`` are as in Done."""
+
+    id: int
+    number: int
+    value: Any = None
+    kind: str = ""
+    message: str = ""
+    url: str = ""
+    cookies: list[tuple[str, str]] = []
+
+
+FromHost = Ready | MayGo | Done | Failed | Reply
 
 
 class Line(Generic[In]):
@@ -152,7 +195,8 @@ class Line(Generic[In]):
         self._decoder = decoder
 
     async def send(self, message: FromWorker | FromHost) -> None:
-        """Raises ConnectionError when the other side has gone."""
+        """Raises ConnectionError when the other side has gone; and TypeError, ValueError,
+        OverflowError or RecursionError for data that has no form in messages."""
         body = _ENCODER.encode(message)
         try:
             self._writer.write(_LENGTH.pack(len(body)) + body)
@@ -176,9 +220,9 @@ class Line(Generic[In]):
 
 def worker_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Line[FromHost]:
     """The end that sends orders."""
-    return Line(reader, writer, msgspec.msgpack.Decoder(FromHost))
+    return Line(reader, writer, msgspec.msgpack.Decoder(FromHost, ext_hook=_unpacked))
 
 
 def host_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Line[FromWorker]:
     """The end that carries them out."""
-    return Line(reader, writer, msgspec.msgpack.Decoder(FromWorker))
+    return Line(reader, writer, msgspec.msgpack.Decoder(FromWorker, ext_hook=_unpacked))

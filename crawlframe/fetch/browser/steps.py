@@ -100,15 +100,11 @@ class Steps:
                 self.rendered.pdf = self._counted(await self._within(page.pdf(), timeout))
             case actions.CaptureJson():
                 await self._captured(action)
+            case actions.KeepPage():
+                pass
 
     async def _goto(self, url: str, timeout: float) -> None:
-        page = self._page
-        target = join(page.url, url)
-        if target is None:
-            raise Error(f"{url!r} is no http(s) URL")
-        if host_of(target) != host_of(page.url):
-            raise Error(f"{target} is on another host; yield a request for it")
-        await page.goto(target, timeout=timeout * MS)
+        await self._page.goto(target_of(self._page.url, url), timeout=timeout * MS)
 
     async def _scroll(self, times: int, pause: float) -> None:
         height = await self._page.evaluate(_GROWN)
@@ -189,3 +185,13 @@ class Steps:
                 return await doing
         except TimeoutError:
             raise Error(f"not done within {seconds:g} s") from None
+
+
+def target_of(page: str, url: str) -> str:
+    """The URL of the same host that a page is sent to. Raises playwright's Error."""
+    target = join(page, url)
+    if target is None:
+        raise Error(f"{url!r} is no http(s) URL")
+    if host_of(target) != host_of(page):
+        raise Error(f"{target} is on another host; yield a request for it")
+    return target

@@ -10,6 +10,7 @@ from typing import Any
 from playwright.async_api import Error
 from playwright.async_api import TimeoutError as StepTimeout
 
+from crawlframe.actions import KeepPage
 from crawlframe.errors import (
     BodyTooLarge,
     BrowserLost,
@@ -17,10 +18,10 @@ from crawlframe.errors import (
     FetchTimeout,
     PageCrashed,
 )
-from crawlframe.fetch.browser import failures
+from crawlframe.fetch.browser import commands, failures
 from crawlframe.fetch.browser.contexts import BLANK, Tab
 from crawlframe.fetch.browser.documents import Document, Documents
-from crawlframe.fetch.browser.orders import Done, Order
+from crawlframe.fetch.browser.orders import Command, Done, Order, Reply
 from crawlframe.fetch.browser.steps import Steps
 from crawlframe.fetch.pins import place_of
 from crawlframe.links import host_of
@@ -32,15 +33,19 @@ _DOM = """(limit => {
   return html.length > limit ? html.length : type + html;
 })"""
 WORLD = "crawlframe"
+PICTURE = 3.0  # seconds in which a picture of a page that failed is taken
+QUALITY = 50  # of a JPEG, of 100
 
 
 class Visit:
-    """``whole`` is false when the tab must not be used again."""
+    """``run`` it, ``hold`` it if the callback uses the page, and ``close`` it. ``whole`` is false
+    when the tab must not be used again."""
 
     def __init__(self, tab: Tab, order: Order, may_go: Callable[[str], Awaitable[bool]]) -> None:
         self.whole = False
         self._tab = tab
         self._order = order
+        self._lost = asyncio.ensure_future(self._watch())
         self._documents = Documents(tab.cdp, tab.frame, order, may_go, self._stop)
         self._steps = Steps(tab.page, order.actions, order.max_body)
         self._task: asyncio.Task[Any] | None = None
@@ -49,11 +54,21 @@ class Visit:
 
     async def run(self, seconds: float) -> Done:
         """Returns the response. Raises FetchError."""
+        try:
+            done = await self._run(seconds)
+            if self._order.picture and not self._stopped:
+                done.rendered.picture = await self._picture()
+            return done
+        except FetchError as error:
+            if self._order.picture and self._documents.answer is not None:
+                error.picture = await self._picture()
+            raise
+
+    async def _run(self, seconds: float) -> Done:
         self._task = asyncio.current_task()
         self._since = time.monotonic()
-        lost = asyncio.ensure_future(self._watch())
-        page, documents = self._tab.page, self._documents
-        page.on("crash", self._on_crash)
+        documents = self._documents
+        self._tab.page.on("crash", self._on_crash)
         documents.open()
         self._steps.open()
         try:
@@ -71,17 +86,59 @@ class Visit:
             text = f"{self._order.url}: no complete page within {self._order.timeout:g} s"
             raise FetchTimeout(text) from None
         except asyncio.CancelledError:
-            if self._stopped and documents.failure is not None and self._task is not None:
-                self._task.uncancel()
-                raise documents.failure from None
+            self._raise_failure()
             raise
         except Error as error:
             raise self._named(error) from None
-        finally:
-            lost.cancel()
-            page.remove_listener("crash", self._on_crash)
-            await documents.close()
-            await self._steps.close()
+
+    async def _picture(self) -> bytes:
+        """What the page shows, in case that its request fails; b"" if it cannot be had."""
+        try:
+            async with asyncio.timeout(PICTURE):
+                return await self._tab.page.screenshot(
+                    type="jpeg", quality=QUALITY, timeout=1000 * PICTURE
+                )
+        except (Error, TimeoutError):
+            return b""
+
+    @property
+    def may_hold(self) -> bool:
+        """Whether the page is there, for ``hold``."""
+        return self._order.hold > 0 and self.whole and not self._stopped
+
+    async def hold(self) -> None:
+        """Until it is cancelled, lets the callback use the page, which no other order gets
+        afterwards. Raises FetchError when the page ends, or is kept for too long."""
+        self.whole = False
+        self._documents.acting = self._documents.held = True
+        try:
+            await asyncio.sleep(self._order.hold)
+        except asyncio.CancelledError:
+            self._raise_failure()
+            raise
+        raise FetchTimeout(f"{self._order.url}: its page was kept for {self._order.hold:g} s")
+
+    async def obey(self, command: Command) -> Reply | None:
+        """Carries out a command of the callback. None: the page is gone, as ``hold`` reports."""
+        page, order = self._tab.page, self._order
+        try:
+            reply = await commands.carry_out(page, command, order.max_body)
+            if order.cookies is not None:
+                reply.cookies = await self._tab.context.changed_cookies()
+        except Error as error:
+            self._documents.fail(self._named(error))
+            return None
+        reply.url = page.url
+        return reply
+
+    async def close(self) -> None:
+        """Leaves the tab."""
+        self._lost.cancel()
+        if self._task is None:
+            return
+        self._tab.page.remove_listener("crash", self._on_crash)
+        await self._documents.close()
+        await self._steps.close()
 
     async def _answer(self) -> Document:
         """The document that counts, after all actions; its body is None if it is the DOM."""
@@ -90,7 +147,7 @@ class Visit:
             if order.cookies is not None:
                 await self._tab.context.put_cookies(order.cookies)
             await self._go()
-            if order.actions:
+            if any(not isinstance(one, KeepPage) for one in order.actions):
                 documents.acting = True
                 await self._steps.run()
             elif order.settle:
@@ -155,6 +212,12 @@ class Visit:
         )
 
     # -- what goes wrong --------------------------------------------------------------------------
+
+    def _raise_failure(self) -> None:
+        """If the task of the order is cancelled because of it."""
+        if self._stopped and self._documents.failure is not None and self._task is not None:
+            self._task.uncancel()
+            raise self._documents.failure from None
 
     def _stop(self) -> None:
         """Nothing more is to be done on the page."""

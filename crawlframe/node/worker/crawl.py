@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from crawlframe.actions import keeps_page
 from crawlframe.budgets import ByteBudget
 from crawlframe.errors import BadRequest, SpiderError, UnknownCallback
 from crawlframe.fetch.cookies import TaskCookies
@@ -149,16 +151,26 @@ def method(crawl: TaskCrawl, name: str) -> Callable[..., Any]:
 
 
 def check_fit(crawl: TaskCrawl, request: Request) -> None:
-    """Raises Park when the callback does not exist or does not accept the request's cb_kwargs: a
-    queued request may be older or newer than the code."""
+    """Raises Park when the callback does not exist, does not accept the request's cb_kwargs, or
+    cannot use the page that it keeps: a queued request may be older or newer than the code."""
     name = request.callback or "parse"
     function = method(crawl, name)
     asked = (name, frozenset(request.cb_kwargs))
     if asked not in crawl.misfits:
         made = crawl.pages.parameters(function) if crawl.pages else ()
         crawl.misfits[asked] = misfit(function, None, keywords=asked[1].union(made))
-    if problem := crawl.misfits[asked]:
+    problem = crawl.misfits[asked]
+    if not problem and keeps_page(request.options.actions) and not _is_async(function):
+        problem = (
+            f"KeepPage is for callbacks that await response.page(); make it `async def {name}`"
+        )
+    if problem:
         raise Park(f"{name} of spider {crawl.spec.spider!r} does not fit the request: {problem}")
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    plain = inspect.unwrap(function)
+    return inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain)
 
 
 def call_of(

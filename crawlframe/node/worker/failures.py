@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from crawlframe import outcome, pipelines
+from crawlframe import collector, outcome, pipelines
 from crawlframe.errors import CloseTask, Excluded, FetchError, UnparsablePage
 from crawlframe.fetch import middlewares
 from crawlframe.items import clean_text
@@ -20,7 +20,7 @@ _CALLERS = ("callbacks", "rendering", "run_request")  # modules of this folder
 CALLERS = {
     *(str(Path(__file__).with_name(f"{name}.py")) for name in _CALLERS),
     middlewares.__file__,
-    outcome.__file__,
+    collector.__file__,
     pipelines.__file__,
     str(Path(pipelines.__file__).with_name("page_objects.py")),  # most have none, so not imported
 }

@@ -13,6 +13,7 @@ from crawlframe.errors import Blocked, ConnectionLost, FetchError, ProxyFailed
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
+from crawlframe.fetch.pictures import pictures_of
 from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.frontier.records import ANSWERS, NO_SIGNAL, Claimed, Signal
@@ -212,6 +213,8 @@ class Fetching:
             outcome.fetch_ms = self._end(claimed, send_time, outcome.signal)
             retire_session(outcome, crawl, request)
             outcome.cookies = crawl.cookies.changes()
+            if isinstance(error, FetchError):
+                outcome.pictures = pictures_of(error.response or error)
             if excused and isinstance(error, FetchError):
                 outcome.end(Verdict.DEFER, error.reason, str(error), backoff(outcome.attempts))
                 return None
@@ -227,6 +230,7 @@ class Fetching:
         outcome.slot = keep = self._callbacks.is_slow(outcome.task, outcome.callback)
         outcome.fetch_ms = self._end(claimed, send_time, outcome.signal, keep)
         outcome.status, outcome.size = response.status, response.size
+        outcome.pictures = pictures_of(response)
         retire_session(outcome, crawl, request)
         outcome.cookies = crawl.cookies.changes()
         if outcome.redirects:

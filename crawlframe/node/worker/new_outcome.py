@@ -5,6 +5,7 @@ from __future__ import annotations
 from crawlframe.frontier.records import Claimed
 from crawlframe.outcome import Outcome
 from crawlframe.proxies.place import host_in, route_in
+from crawlframe.record import hops_of, read_head
 
 
 def outcome_of(claimed: Claimed, version: str) -> Outcome:
@@ -12,3 +13,9 @@ def outcome_of(claimed: Claimed, version: str) -> Outcome:
     rid, task, place, attempts, deliveries, record, *_ = claimed
     host, route = host_in(place), route_in(place)
     return Outcome(rid, task, host, record, attempts, deliveries, version=version, route=route)
+
+
+def take_head(outcome: Outcome) -> None:
+    """Copies what can be read of an unreadable record to the outcome. Raises BadRequest."""
+    outcome.url, outcome.depth, outcome.callback, _ = read_head(outcome.record)
+    outcome.redirects = hops_of(outcome.record)

@@ -11,6 +11,7 @@ from typing import Any
 
 from crawlframe import faults
 from crawlframe.budgets import HOST_BYTE_LIMIT
+from crawlframe.collector import Collector
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     MAX_AFTER,
@@ -43,7 +44,7 @@ from crawlframe.node.worker.failures import (
 )
 from crawlframe.node.worker.fetching import Fetching
 from crawlframe.node.worker.inline import InlineFetch
-from crawlframe.node.worker.new_outcome import outcome_of
+from crawlframe.node.worker.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.opening import OPENED, NotOpened
 from crawlframe.node.worker.permits import HostPermits
 from crawlframe.node.worker.proxy_source import ProxySource
@@ -55,8 +56,8 @@ from crawlframe.node.worker.signalling import DETOURS, REFUSALS, JudgementFailed
 from crawlframe.node.worker.start_run import StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.node.worker.terms import denies
-from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
-from crawlframe.record import errand_of, hops_of, read_head
+from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.record import errand_of, hops_of
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.robots.usage import FOLLOW, INDEX
@@ -132,7 +133,7 @@ class RequestRunner:
         try:
             poison = claimed.poison(self._settings.max_deliveries)
             if poison or view.state == "cancelling":  # decoding runs authors' code
-                _take_head(outcome)
+                take_head(outcome)
                 if view.state == "cancelling" and outcome.url != END_URL:
                     return outcome.end(Verdict.ERROR, CANCELLED)
                 if poison:
@@ -147,7 +148,8 @@ class RequestRunner:
             if request.url == END_URL:
                 return await self._end(outcome, crawl, request)
             with self._downloader.memory.account() as account:  # until the callback is over
-                return await self._fetch_and_call(outcome, crawl, request, claimed, account)
+                done = await self._fetch_and_call(outcome, crawl, request, claimed, account)
+            return await self._downloader.pictures.keep(done) if done.pictures else done
         except Park as error:
             if view.state == "cancelling":  # its last request, which missing code must not delay
                 return outcome.end(Verdict.ERROR, CANCELLED)
@@ -172,7 +174,7 @@ class RequestRunner:
         try:
             request = Request.decode(outcome.record)
         except (MissingCode, BadRequest):
-            _take_head(outcome)
+            take_head(outcome)
             raise
         finally:
             self._mark(LOOP, b"")
@@ -326,6 +328,9 @@ class RequestRunner:
                 raise
             if isinstance(error, FileGone):
                 return outcome.end(Verdict.DEFER, FILE_GONE, str(error), delay=REFETCH)
+            if isinstance(error, FetchError) and error.of_page:  # as if its fetch had failed
+                outcome.end(Verdict.ERROR).verdict = Verdict.DONE
+                return await self._fail(outcome, crawl, request, error, 0)
             self._failed(error)
             if isinstance(got, Response):
                 outcome.exchange = exchange_of(got, crawl.spec.arguments)
@@ -341,9 +346,3 @@ class RequestRunner:
         except CloseTask as close:
             return closing_reason(close)
         return ""
-
-
-def _take_head(outcome: Outcome) -> None:
-    """Copies what can be read of an unreadable record to the outcome. Raises BadRequest."""
-    outcome.url, outcome.depth, outcome.callback, _ = read_head(outcome.record)
-    outcome.redirects = hops_of(outcome.record)

@@ -13,10 +13,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from enum import Enum
 from typing import Any
 
+from crawlframe.collector import Collector
 from crawlframe.frontier.batches import MAX_ENTRIES
 from crawlframe.ledger import StartPart
 from crawlframe.node.worker.callbacks import Call
-from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
+from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import Request
 
 log = logging.getLogger(__name__)

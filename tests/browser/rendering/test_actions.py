@@ -154,3 +154,26 @@ def test_what_they_bring_is_limited(browser: Browser, site: Site) -> None:
     html(site, "/", PAGE)
     with pytest.raises(BodyTooLarge):
         run(browser, site, Evaluate("'x'.repeat(200000)"), max_body=100_000)
+
+
+def test_a_picture_in_case_that_the_request_fails(browser: Browser, site: Site) -> None:
+    wanted = {"browser_failure_pictures": True}
+    html(site, "/", PAGE)
+    response = browser.fetch(Request(f"{site.url}/", downloader="browser"), wanted)
+    assert response.rendered.picture[:3] == b"\xff\xd8\xff"
+    assert response.screenshot == b""
+    request = Request(f"{site.url}/", actions=[Click(".none", timeout=0.2)])
+    with pytest.raises(ActionFailed) as caught:
+        browser.fetch(request, wanted)
+    assert caught.value.picture[:3] == b"\xff\xd8\xff"
+    with pytest.raises(ActionFailed) as caught:
+        browser.fetch(request)
+    assert caught.value.picture == b""
+
+
+def test_none_of_a_page_that_computes_without_end(browser: Browser, site: Site) -> None:
+    html(site, "/", "<script>setTimeout(() => { while (1); }, 100)</script>")
+    request = Request(f"{site.url}/", actions=[WaitFor(".none")], timeout=1.0)
+    with pytest.raises(FetchTimeout) as caught:
+        browser.fetch(request, {"browser_failure_pictures": True})
+    assert caught.value.picture == b""

@@ -65,6 +65,6 @@ def _key(secret: str) -> Fernet:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("crawlservice", "0038_exports_beside")]
+    dependencies = [("crawlservice", "0040_proxy_spiders")]
 
     operations = [migrations.RunPython(conceal, reveal)]

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0038_exports_beside"),
+        ("crawlservice", "0039_pictures"),
     ]
 
     operations = [

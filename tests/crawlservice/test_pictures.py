@@ -1,0 +1,138 @@
+"""Pictures that a browser took, in the service: rows with their pages, their number, and who sees
+them how."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+
+from crawlframe.files.saved_file import SavedFile
+from crawlframe.frontier import Frontier
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.picture import MEDIA_TYPES, Picture
+from crawlframe.request import make_rid
+from crawlservice.files.store import store
+from crawlservice.ledger.store import DjangoLedger
+from crawlservice.models import Page, PageFile, StoredFile, Task
+from tests.crawlservice.programs import person
+from tests.crawlservice.web import log_in_as, texts
+
+URL = "https://shop.example/a"
+JPEG = b"\xff\xd8\xff\xe0 a picture"
+HTML = b"<script>alert(1)</script>"
+
+
+@pytest.fixture(autouse=True)
+def _folder(
+    published: Frontier, settings_with: Callable[..., None], tmp_path: Path
+) -> Iterator[None]:
+    settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, files=str(tmp_path / "files")))
+    store.cache_clear()
+    yield
+    store.cache_clear()
+
+
+@pytest.fixture
+def task() -> Task:
+    ended = {"state": "finished", "finished_at": timezone.now()}
+    return Task.objects.create(spider="shop", seeds=b"", na=1, nf=1, items=1, **ended)
+
+
+def taken(kind: str, body: bytes = JPEG) -> Picture:
+    store().spool.mkdir(parents=True, exist_ok=True)
+    local = store().spool / "x.part"
+    local.write_bytes(body)
+    sha256 = hashlib.sha256(body).hexdigest()
+    path = store().put(local, sha256)
+    return Picture(kind, b"", SavedFile(URL, path, sha256, len(body), MEDIA_TYPES[kind]))
+
+
+def page(task: Task, name: bytes, *pictures: Picture, failed: bool = False) -> Page:
+    rid = make_rid(task.pk, name)
+    outcome = Outcome(rid, task.pk, "h", b"record", 0, 0, url=URL)
+    if failed:
+        outcome.end(Verdict.ERROR, "action", "no button")
+    outcome.pictures = [*pictures]
+    DjangoLedger().commit([outcome])
+    return Page.objects.get(rid=UUID(bytes=rid))
+
+
+def place(row: Page, picture: Picture) -> str:
+    assert picture.file is not None
+    return f"/admin/crawlservice/page/{row.pk}/pictures/{picture.file.sha256}/"
+
+
+def test_they_are_on_the_page_of_their_request(task: Task) -> None:
+    shot, pdf = taken("screenshot"), taken("pdf", b"%PDF-1.7")
+    row = page(task, b"a", shot, pdf)
+    client = log_in_as("viewer")
+    shown = client.get(f"/admin/crawlservice/page/{row.pk}/change/").content.decode()
+    assert f'<img src="{place(row, shot)}"' in shown
+    assert "by an action" in texts(shown, "#cf-pictures figcaption")[0]
+    assert "The page as PDF" in texts(shown, "#cf-files dd")[0]
+    assert (
+        "Saved files"
+        not in client.get(
+            f"/admin/crawlservice/page/{page(task, b'b', taken('failure'), failed=True).pk}/change/"
+        ).content.decode()
+    )
+
+
+def test_they_are_shown_as_images_and_nothing_else(task: Task) -> None:
+    shot, evil = taken("screenshot"), taken("failure", HTML)
+    row = page(task, b"a", shot, evil, taken("pdf", b"%PDF-1.7"))
+    client = log_in_as("viewer")
+    answer = client.get(place(row, shot))
+    assert b"".join(answer.streaming_content) == JPEG  # type: ignore[attr-defined]
+    assert answer.headers["Content-Type"] == "image/jpeg"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
+    assert client.get(place(row, evil)).status_code == 404
+    assert client.get(place(row, taken("pdf", b"%PDF-1.7"))).status_code == 404
+    other = page(task, b"b")
+    assert client.get(place(other, shot)).status_code == 404
+    assert shot.file is not None
+    store().delete(shot.file.sha256)
+    assert client.get(place(row, shot)).status_code == 404
+
+
+def test_who_may_not_see_the_page_does_not_see_them(task: Task) -> None:
+    shot = taken("screenshot")
+    row = page(task, b"a", shot)
+    assert Client(SERVER_NAME="localhost").get(place(row, shot)).status_code == 302
+    nobody = Client(SERVER_NAME="localhost")
+    nobody.force_login(person("", is_staff=True))
+    assert nobody.get(place(row, shot)).status_code == 403
+
+
+def test_the_newest_of_each_kind_are_kept(task: Task, settings_with: Callable[..., None]) -> None:
+    settings_with(KEEP_PICTURES=2)
+    for n in range(4):
+        page(task, b"s%d" % n, taken("screenshot", JPEG + b"%d" % n))
+    page(task, b"f", taken("failure"), failed=True)
+    rows = PageFile.objects.order_by("pk")
+    assert [row.kind for row in rows] == ["screenshot", "screenshot", "failure"]
+    assert [row.rid.bytes for row in rows[:2]] == [make_rid(task.pk, b"s%d" % n) for n in (2, 3)]
+    assert StoredFile.objects.count() == 5  # until files that no page names are pruned
+
+
+def test_none_are_kept_with_0(task: Task, settings_with: Callable[..., None]) -> None:
+    settings_with(KEEP_PICTURES=0)
+    page(task, b"a", taken("screenshot"))
+    assert not PageFile.objects.exists()
+    assert not StoredFile.objects.exists()
+
+
+def test_only_the_run_that_counts_names_its_own(task: Task) -> None:
+    page(task, b"a", taken("screenshot"))
+    page(task, b"a", taken("screenshot", JPEG + b"2"))
+    (row,) = PageFile.objects.all()
+    assert row.file_id == hashlib.sha256(JPEG).hexdigest()
