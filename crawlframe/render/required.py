@@ -6,7 +6,6 @@ import inspect
 from typing import Any
 
 from crawlframe.expect import expectation
-from crawlframe.item_type import required_fields
 from crawlframe.signatures import misfit
 
 MOST = 0.5  # share of the items from which on an expected field is required
@@ -17,6 +16,8 @@ def required_of(spider: type[Any]) -> tuple[str, ...]:
     items, those without a default in the class of the items, and those that a recipe requires."""
     names = dict.fromkeys((*expected_fields(spider.expect), *spider._required))
     if isinstance(spider.item, type):
+        from crawlframe.item_type import required_fields  # most spiders name none
+
         names |= dict.fromkeys(required_fields(spider.item))
     return tuple(names)
 
