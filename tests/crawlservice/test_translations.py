@@ -130,6 +130,7 @@ HIDDEN = {
     "minute", "minute_fetches", "before_fetches", "order_number", "unsent",
     "Alert.subject", "AlertMessage.key", "BulkRetry.first_page", "BulkRetry.last_page",
     "BulkRetry.position", "Export.changed", "Profile.content",
+    "Proxy.named_by", "ProxySource.run", "ProxySource.judged",
 }  # fmt: skip
 
 
