@@ -60,10 +60,12 @@ class Documents:
         cdp: CDPSession,
         frame: str,
         order: Order,
+        before_sent: Callable[[], Awaitable[None]],
         may_go: Callable[[str], Awaitable[bool]],
         stop: Callable[[], None],
     ) -> None:
-        """``frame``: the main one. ``may_go``: whether the worker allows a URL of the same
+        """``frame``: the main one. ``before_sent`` returns when the document of the order may be
+        sent. ``may_go``: whether the worker allows a URL of the same
         host."""
         self.answer: Document | None = None
         self.failure: FetchError | None = None
@@ -73,9 +75,10 @@ class Documents:
         self._cdp = cdp
         self._frame = frame
         self._order = order
+        self._before_sent = before_sent
         self._may_go = may_go
         self._stop = stop
-        self._sent = False
+        self.sent = False  # or is about to be
         self._moves = 0
         self._tasks: set[asyncio.Task[None]] = set()
         policy = "; ".join(POLICIES[kind] for kind in order.block if kind in POLICIES)
@@ -124,10 +127,10 @@ class Documents:
 
     async def _request(self, event: dict[str, Any]) -> None:
         order = self._order
-        if self._sent:
+        if self.sent:
             await self._move(event)
             return
-        self._sent = True
+        self.sent = True
         own = {name.lower() for name, _ in order.headers}
         headers = [
             (name, value)
@@ -140,6 +143,7 @@ class Documents:
         if order.method != "GET" or order.body is not None:
             more["method"] = order.method
             more["postData"] = base64.b64encode(order.body or b"").decode()
+        await self._before_sent()
         await self._send("continueRequest", event, **more)
 
     async def _move(self, event: dict[str, Any]) -> None:

@@ -174,16 +174,9 @@ class _Running:
         order = self._order
         origin = order.url[: order.url.find("/", 8)]
         tab = await self._pages.take(order.profile, origin)
-        visit = Visit(tab, order, self._may_go)
+        visit = Visit(tab, order, self._may_send, self._may_go)
         try:
-            await self._line.send(Ready(order.id))
-            try:
-                async with asyncio.timeout(GO):
-                    go = await self._heard.get()
-            except TimeoutError:
-                raise FetchTimeout(f"{order.url}: its worker did not say go") from None
-            assert isinstance(go, Go)
-            done = await visit.run(go.seconds)
+            done = await visit.run()
             if visit.may_hold:
                 self._visit, done.held = visit, True
                 await self._line.send(done)
@@ -201,6 +194,20 @@ class _Running:
             await visit.close()
         finally:
             await self._pages.give_back(tab, whole=visit.whole)
+
+    async def _may_send(self) -> float:
+        """Returns when the worker says go: within how many seconds it must be done. Raises
+        FetchError."""
+        try:
+            await self._line.send(Ready(self._order.id))
+            async with asyncio.timeout(GO):
+                go = await self._heard.get()
+        except TimeoutError:
+            raise FetchTimeout(f"{self._order.url}: its worker did not say go") from None
+        except OSError:
+            raise BrowserLost(f"{self._order.url}: its worker has gone") from None
+        assert isinstance(go, Go)
+        return go.seconds
 
     async def _may_go(self, url: str) -> bool:
         async with self._asking:

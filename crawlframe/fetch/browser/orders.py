@@ -78,7 +78,7 @@ class Profile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Order(msgspec.Struct, tag="order"):
-    """Worker to host: render this page, as soon as there is room."""
+    """Worker to host: render this page, as soon as there is room, but do not send it before Go."""
 
     id: int
     profile: Profile
@@ -129,7 +129,7 @@ FromWorker = Order | Go | Permission | Cancel | Command
 
 
 class Ready(msgspec.Struct, tag="ready"):
-    """Host to worker: there is a page for the order."""
+    """Host to worker: the document of the order can be sent at once."""
 
     id: int
 

@@ -33,6 +33,7 @@ _DOM = """(limit => {
   return html.length > limit ? html.length : type + html;
 })"""
 WORLD = "crawlframe"
+PREPARE = 30.0  # seconds in which the browser must be ready to send the document
 PICTURE = 3.0  # seconds in which a picture of a page that failed is taken
 QUALITY = 50  # of a JPEG, of 100
 
@@ -41,21 +42,34 @@ class Visit:
     """``run`` it, ``hold`` it if the callback uses the page, and ``close`` it. ``whole`` is false
     when the tab must not be used again."""
 
-    def __init__(self, tab: Tab, order: Order, may_go: Callable[[str], Awaitable[bool]]) -> None:
+    def __init__(
+        self,
+        tab: Tab,
+        order: Order,
+        may_send: Callable[[], Awaitable[float]],
+        may_go: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        """``may_send`` returns when the document may be sent, and within how many seconds the order
+        must be carried out from then on."""
         self.whole = False
         self._tab = tab
         self._order = order
         self._lost = asyncio.ensure_future(self._watch())
-        self._documents = Documents(tab.cdp, tab.frame, order, may_go, self._stop)
+        self._may_send = may_send
+        self._timeout = asyncio.timeout(PREPARE)
+        self._prepared = False
+        self._documents = Documents(
+            tab.cdp, tab.frame, order, self._before_sent, may_go, self._stop
+        )
         self._steps = Steps(tab.page, order.actions, order.max_body)
         self._task: asyncio.Task[Any] | None = None
         self._stopped = False
         self._since = time.monotonic()
 
-    async def run(self, seconds: float) -> Done:
+    async def run(self) -> Done:
         """Returns the response. Raises FetchError."""
         try:
-            done = await self._run(seconds)
+            done = await self._run()
             if self._order.picture and not self._stopped:
                 done.rendered.picture = await self._picture()
             return done
@@ -64,7 +78,7 @@ class Visit:
                 error.picture = await self._picture()
             raise
 
-    async def _run(self, seconds: float) -> Done:
+    async def _run(self) -> Done:
         self._task = asyncio.current_task()
         self._since = time.monotonic()
         documents = self._documents
@@ -72,7 +86,7 @@ class Visit:
         documents.open()
         self._steps.open()
         try:
-            async with asyncio.timeout(seconds):
+            async with self._timeout:
                 answer = await self._answer()
                 body = answer.body
                 if body is None:
@@ -83,13 +97,22 @@ class Visit:
             self.whole = True
             return self._done(answer, body, cookies)
         except TimeoutError:
-            text = f"{self._order.url}: no complete page within {self._order.timeout:g} s"
-            raise FetchTimeout(text) from None
+            text = f"no complete page within {self._order.timeout:g} s"
+            if not self._prepared:
+                text = f"the browser did not begin to fetch it within {PREPARE:g} s"
+            raise FetchTimeout(f"{self._order.url}: {text}") from None
         except asyncio.CancelledError:
             self._raise_failure()
             raise
         except Error as error:
             raise self._named(error) from None
+
+    async def _before_sent(self) -> None:
+        """The document is ready to be sent, and waits for its turn at its host."""
+        self._prepared = True
+        self._timeout.reschedule(None)
+        seconds = await self._may_send()
+        self._timeout.reschedule(asyncio.get_running_loop().time() + seconds)
 
     async def _picture(self) -> bytes:
         """What the page shows, in case that its request fails; b"" if it cannot be had."""
@@ -165,15 +188,20 @@ class Visit:
         return documents.answer
 
     async def _go(self) -> None:
-        page = self._tab.page
-        try:
-            await page.goto(self._order.url, wait_until="load", timeout=0)
-        except Error as error:
-            if self._documents.ending:
-                await asyncio.Event().wait()  # for ``_stop``
-            if "interrupted by another navigation" not in str(error):
-                raise
-            await page.wait_for_load_state("load", timeout=0)
+        page, documents = self._tab.page, self._documents
+        for last in (False, False, True):
+            try:
+                await page.goto(self._order.url, wait_until="load", timeout=0)
+                return
+            except Error as error:
+                if documents.ending:
+                    await asyncio.Event().wait()  # for ``_stop``
+                if "interrupted by another navigation" in str(error):
+                    await page.wait_for_load_state("load", timeout=0)
+                    return
+                # The navigation of an order before this one may end late, and this one with it.
+                if last or documents.sent or "net::ERR_ABORTED" not in str(error):
+                    raise
 
     async def _dom(self) -> bytes:
         cdp, limit = self._tab.cdp, self._order.max_body
