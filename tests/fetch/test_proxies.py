@@ -5,10 +5,12 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 
+import pycurl
 import pytest
 import uvloop
 
@@ -335,3 +337,58 @@ def test_a_request_counts_as_sent_when_its_way_is_ready(
 
     uvloop.run(main())
     assert ready == [True] if tls else len(ready) == 1
+
+
+# -- HTTP/2 ----------------------------------------------------------------------------------------
+
+
+def _speak_http2(connection: ssl.SSLSocket) -> None:
+    """Answers each request of a connection with "ok" (RFC 9113, RFC 7541)."""
+    file = connection.makefile("rb")
+    assert file.read(24).startswith(b"PRI * HTTP/2.0")
+    connection.sendall(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")  # SETTINGS
+    while head := file.read(9):
+        file.read(int.from_bytes(head[:3], "big"))
+        if head[3] == 1:  # HEADERS; the answer is :status 200 and DATA
+            stream = head[5:]
+            connection.sendall(b"\x00\x00\x01\x01\x04" + stream + b"\x88")
+            connection.sendall(b"\x00\x00\x02\x00\x01" + stream + b"ok")
+
+
+@contextmanager
+def http2_server() -> Iterator[str]:
+    """A server that speaks nothing but HTTP/2; its URL."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    context.set_alpn_protocols(["h2"])
+
+    def serve(plain: socket.socket) -> None:
+        with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
+            connection.settimeout(10)
+            _speak_http2(connection)
+
+    def accept(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=[listener.accept()[0]], daemon=True).start()
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        thread = threading.Thread(target=accept, args=[listener])
+        thread.start()
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}/"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(20)
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+def test_requests_share_an_http2_connection_through_a_proxy(
+    start: Start, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not pycurl.version_info()[4] & pycurl.VERSION_HTTP2:
+        pytest.skip("this libcurl speaks no HTTP/2")
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    proxy = start(scheme, login=f"me:{SECRET}")
+    with http2_server() as url:
+        response = fetch(url, of_pool(proxy), times=3)
+    assert (response.status, response.body) == (200, b"ok")
+    assert proxy.uses == {url.removeprefix("https://").strip("/"): 1}
