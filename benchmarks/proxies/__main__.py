@@ -137,7 +137,9 @@ def measure(options: argparse.Namespace, work: Path) -> int:
 
 
 def _problems(one: Result) -> bool:
-    return bool(one.violations or one.close or one.lost or one.dead_uses > 3 or one.banned_uses > 1)
+    """Not ``close``: how long a proxy keeps a request is not in a node's hands, and those of the
+    benchmark share one thread with the origin."""
+    return bool(one.violations or one.lost or one.dead_uses > 3 or one.banned_uses > 1)
 
 
 @contextmanager
