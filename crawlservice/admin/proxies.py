@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.timezone import localtime
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 from redis import RedisError
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
@@ -128,11 +128,17 @@ class ProxyAdmin(Journaled, DeclaredLookups):
             rests = lasts(state.resting_until, now) if state else None
             until = ""
             if state and rests:
-                until = f" {state.why} – {localtime(rests):%Y-%m-%d %H:%M:%S}"
+                word = (
+                    gettext("blocked until") if state.why == "blocked" else gettext("rests until")
+                )
+                until = f", {word} {localtime(rests):%Y-%m-%d %H:%M:%S}"
             errors = ngettext("%(n)d error", "%(n)d errors", use.errors) % {"n": use.errors}
             url = reverse("admin:crawlservice_host_change", args=[host.pk])
             lines.append((url, host.name, errors, until))
-        return format_html_join(mark_safe("<br>"), '<a href="{}">{}</a>: {}{}', lines) or "–"
+        return (
+            format_html_join(mark_safe("<br>"), '<a class="cf-link" href="{}">{}</a>: {}{}', lines)
+            or "–"
+        )
 
     actions = ("check_again", "enable", "disable")
 
