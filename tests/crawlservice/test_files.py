@@ -274,7 +274,7 @@ def test_the_admin_shows_files_and_hands_them_out(task: Task) -> None:
     assert viewer.get(place.replace(one.sha256, "0" * 64)).status_code == 404
     assert Client(SERVER_NAME="localhost").get(place).status_code == 302
     store().delete(one.sha256)
-    assert "No such file" in viewer.get(place, follow=True).content.decode()
+    assert "was deleted from" in viewer.get(place, follow=True).content.decode()
 
 
 def test_the_api_lists_files_and_hands_them_out(task: Task) -> None:
