@@ -134,6 +134,7 @@ class Collector:
     def _drop(self, drop: DropItem, pipelines: Pipelines) -> None:
         if self._outcome.attempt is not None:
             self._outcome.attempt.unfit |= isinstance(drop, UnfitItem)
+            self._outcome.attempt.dropped += 1
         self._outcome.drop_item(pipelines.counter_of(drop.reason))
 
     def _store(self, thing: Any, upsert: Upsert | None) -> None:

@@ -134,7 +134,12 @@ class StoreError(CrawlframeError):
 
 
 class FileGone(StoreError):
-    """A file is not in the store any more. A page whose callback ends with it is fetched again."""
+    """A file is not in the store any more. A page whose callback ends with it, for a file of its
+    own, is fetched again."""
+
+    def __init__(self, message: str, sha256: str = "") -> None:
+        super().__init__(message)
+        self.sha256 = sha256
 
 
 class CacheUnusable(CrawlframeError):

@@ -54,7 +54,9 @@ class S3Store:
             try:
                 file: BinaryIO = self._client().open(self._key(sha256), "rb")
             except FileNotFoundError:
-                raise FileGone(f"{path_of(sha256)} was deleted from {self.address}") from None
+                raise FileGone(
+                    f"{path_of(sha256)} was deleted from {self.address}", sha256
+                ) from None
             return file
 
     def delete(self, sha256: str) -> None:

@@ -125,7 +125,9 @@ class DirectoryStore:
             try:
                 return (self._directory / path_of(sha256)).open("rb")
             except FileNotFoundError:
-                raise FileGone(f"{path_of(sha256)} was deleted from {self.address}") from None
+                raise FileGone(
+                    f"{path_of(sha256)} was deleted from {self.address}", sha256
+                ) from None
 
     def delete(self, sha256: str) -> None:
         with self._named_errors():

@@ -23,7 +23,8 @@ class Taught(NamedTuple):
 class Attempt:
     """``reason``: why the page is rendered, after ``plain``; None: it is fetched plainly, or
     rendered ``direct``, because of what is known. ``unfit``: an item was left out because it
-    lacks a required field, or does not fit its class."""
+    lacks a required field, or does not fit its class. ``dropped``: items that pipelines or their
+    class left out."""
 
     spider: str
     template: Template
@@ -32,6 +33,7 @@ class Attempt:
     plain: Yielded = NOTHING
     direct: bool = False
     unfit: bool = False
+    dropped: int = 0
     lesson: Lesson | None = None
 
     @property

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from crawlservice.api.paging import TEXT
 from crawlservice.api.schemas import Given
 
 MOST = 1_000  # proxies added by one call
@@ -69,9 +70,9 @@ class ProxyListIn(ProxyFields):
     spider has a schedule of its own. Address and arguments are stored encrypted and never
     returned."""
 
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-    place: Annotated[str, Field(max_length=2000)] = ""
-    spider: Annotated[str, Field(max_length=100)] = ""
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=TEXT)]
+    place: Annotated[str, Field(max_length=2000, pattern=TEXT)] = ""
+    spider: Annotated[str, Field(max_length=100, pattern=TEXT)] = ""
     arguments: dict[str, Any] = {}
     every: int = 3600
     enabled: bool = True

@@ -56,8 +56,7 @@ def add(outcomes: Iterable[Outcome]) -> None:
 
 def _of(outcome: Outcome) -> Iterator[tuple[str, SavedFile]]:
     """The pictures and files of a page; of equal ones, the last counts."""
-    if settings.KEEP_PICTURES:
-        yield from ((one.kind, one.file) for one in outcome.pictures if one.file is not None)
+    yield from ((one.kind, one.file) for one in outcome.pictures if one.file is not None)
     yield from (("", file) for file in reversed(outcome.files))
 
 

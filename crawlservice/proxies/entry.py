@@ -143,7 +143,9 @@ def store(
             ]
             for row in ours:
                 _set(row, wanted[row.key], run)
-            Proxy.objects.bulk_update(ours, [*SET, "changed_at"])
+                if source is None:  # entered by an operator, so no list removes it
+                    row.source = None
+            Proxy.objects.bulk_update(ours, [*SET, "source", "changed_at"])
             added = [Proxy(key=entry.key, source=source) for entry in missing]
             for row in added:
                 _set(row, wanted[row.key], run)
@@ -157,5 +159,5 @@ def _set(row: Proxy, entry: Entry, run: int) -> None:
     row.country, row.max_concurrency = entry.country, entry.most
     # Sealed anew each time, so it is only compared by what `key` covers.
     row.sealed_login = entry.sealed_login
-    row.named_by = max(row.named_by, run)
+    row.named_by = max(row.named_by, run) if run else 0
     row.changed_at = timezone.now()

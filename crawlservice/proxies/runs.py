@@ -10,15 +10,19 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max, Q
+from django.db.models import Max, Min, Q
 
 from crawlframe.budgets import (
+    DEPTH_LIMIT,
     HOST_BYTE_LIMIT,
     HOST_PAGE_LIMIT,
     LINKS_PER_PAGE,
     PAGE_LIMIT,
+    QUERY_PERMUTATIONS,
+    REPEATED_SEGMENTS,
     TRAP,
     UNFOLLOWED,
+    URL_LENGTH,
 )
 from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.ledger import LedgerRefused
@@ -37,7 +41,10 @@ from crawlservice.tasks.spider_switch import SpiderDisabled
 log = logging.getLogger(__name__)
 
 AT_A_TIME = 20  # ended tasks of one list that are judged in one round
-LIMITS = (PAGE_LIMIT, HOST_PAGE_LIMIT, HOST_BYTE_LIMIT, LINKS_PER_PAGE, TRAP)
+LIMITS = (
+    *(PAGE_LIMIT, HOST_PAGE_LIMIT, HOST_BYTE_LIMIT, DEPTH_LIMIT, LINKS_PER_PAGE, URL_LENGTH),
+    *(REPEATED_SEGMENTS, QUERY_PERMUTATIONS, TRAP),
+)
 FEWER_LINKS = [UNFOLLOWED + limit for limit in LIMITS]
 
 
@@ -53,7 +60,10 @@ def name(outcomes: Iterable[Outcome]) -> None:
     lists = {task: _list_of_task(task) for task in found}
     for task, source in sorted(lists.items(), key=lambda item: (item[1].pk, item[0])):
         # Locked, so that pages of one list are put in one after the other.
-        source = ProxySource.objects.select_for_update().get(pk=source.pk)
+        locked = ProxySource.objects.select_for_update().filter(pk=source.pk).first()
+        if locked is None:
+            raise LedgerRefused(f"the list of proxies {source.name!r} was deleted")
+        source = locked
         try:
             store([entry_of(proxy, source) for proxy in found[task]], source, task)
         except BadProxy as error:
@@ -151,6 +161,10 @@ def judge_ended() -> None:
     """Removes what complete runs have not named. Raises django.db.Error."""
     for source in ProxySource.objects.exclude(spider=""):
         ended = Task.objects.filter(spider=source.spider, pk__gt=source.judged)
+        # In their order, so that a short run does not hide a longer one that began before it.
+        first = ended.filter(state__in=Task.ACTIVE).aggregate(first=Min("pk"))["first"]
+        if first is not None:
+            ended = ended.filter(pk__lt=first)
         for task in ended.exclude(state__in=Task.ACTIVE).order_by("pk")[:AT_A_TIME]:
             _judge(source.pk, task)
 

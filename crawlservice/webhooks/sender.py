@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -34,6 +34,8 @@ AT_A_TIME = 16  # most webhooks sent to at the same time
 IDLE_PAUSE = 1.0  # seconds between two checks when there is nothing to send
 SHOWN = 200  # characters shown of a receiver's answer
 USER_AGENT = "Crawlframe-Webhook/1"
+
+_QUERY = "%!$&'()*+,;=:@/?-._~[]|"  # characters of a query that are not encoded
 
 Sending = asyncio.Task[str]
 
@@ -120,7 +122,10 @@ async def send(
     """One attempt; ``more`` headers replace ours, ``limits`` those of webhooks. Returns why it did
     not arrive, or "". An answer that repeats what is secret in the address is masked."""
     problem = await _post(curl, message, more, limits or LIMITS)
-    return scrubbed(problem, f"://{message.address.secret}")
+    if problem:
+        query = quote(message.address.query, safe=_QUERY)  # as it is in errors
+        problem = scrubbed(scrubbed(problem, f"://{query}"), f"://{message.address.secret}")
+    return problem
 
 
 async def _post(

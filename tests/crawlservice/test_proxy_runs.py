@@ -189,6 +189,29 @@ def test_an_earlier_run_that_ends_later_removes_nothing(source: ProxySource) -> 
     assert urls() == {"http://a.example:1"}
 
 
+def test_a_short_run_of_another_list_does_not_hide_a_long_one(source: ProxySource) -> None:
+    ProxySource.objects.create(
+        name="german", spider="lists", sealed_place=seal('{"country": "de"}')
+    )
+    DjangoLedger().commit([page(first := make_task(), "a", "a.example:1", "b.example:1")])
+    end(first)
+    long, short = make_task(), make_task(arguments={"country": "de"})
+    DjangoLedger().commit([page(long, "b", "a.example:1"), page(short, "c", "c.example:1")])
+    end(short)
+    end(long)
+    assert urls() == {"http://a.example:1", "http://c.example:1"}
+
+
+def test_pages_of_a_list_that_is_deleted_meanwhile_are_refused(
+    source: ProxySource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "_list_of_task", lambda task: source)
+    ProxySource.objects.all().delete()
+    with pytest.raises(LedgerRefused, match="'found' was deleted"):
+        DjangoLedger().commit([page(make_task(), "a", "a.example:1")])
+    assert urls() == set()
+
+
 # -- starting --------------------------------------------------------------------------------------
 
 

@@ -276,6 +276,15 @@ def test_the_query_of_an_address_is_sent_and_shown_to_nobody(
     assert login_of(Webhook.objects.get()) == ""
 
 
+def test_an_encoded_query_in_an_error_is_masked(administrator: Client) -> None:
+    post(administrator, "add/", url="http://127.0.0.1:9/in?key=wäqzwqzöxq")
+    webhook = Webhook.objects.get()
+    shown = act(administrator, "send_test", webhook)
+    assert "127.0.0.1:9/in" in shown
+    for part in ("qzwqz", "C3%B6"):
+        assert part not in shown
+
+
 def test_a_masked_address_keeps_the_password_for_the_same_host_only(
     administrator: Client,
 ) -> None:

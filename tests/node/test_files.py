@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from crawlframe import Request, Response, Spider
+from crawlframe.errors import FileGone
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.node.worker.replay import Replay
 from crawlframe.outcome import Outcome, Verdict
@@ -44,6 +45,9 @@ class Shop(Spider):
         for path in Path(str(response.meta["store"])).glob("files/sha256/*/*/*"):
             path.unlink()  # as pruning does
         response.file.open()
+
+    def other(self, response: Response) -> None:
+        raise FileGone("a file of another page", "0" * 64)
 
     async def more(self, response: Response) -> Any:
         assert self._inline is not None
@@ -117,6 +121,13 @@ def test_a_page_whose_file_was_pruned_is_fetched_again(site: Site, tmp_path: Pat
     outcome = outcome_of(tmp_path, request)
     assert (outcome.verdict, outcome.reason) == (Verdict.DEFER, "file_gone")
     assert "was deleted from" in outcome.detail
+
+
+def test_the_file_of_another_page_that_is_gone_is_an_error(site: Site, tmp_path: Path) -> None:
+    site.answer("/", b"page")
+    site.answer("/inline", PNG)
+    outcome = outcome_of(tmp_path, Request(f"{site.url}/", "other"))
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
 
 
 def test_files_of_inline_fetches_belong_to_the_page(site: Site, tmp_path: Path) -> None:

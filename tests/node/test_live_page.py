@@ -68,6 +68,12 @@ class Shop(Spider):
     def plain(self, response: Response) -> Iterator[Any]:
         yield {"n": 1}
 
+    raised = 0
+
+    def raises(self, error: FetchError) -> None:
+        type(self).raised += 1
+        raise error
+
     def failed(self, error: FetchError) -> Iterator[Any]:
         yield {"failed": error.reason}
 
@@ -91,6 +97,12 @@ def test_with_the_last_attempt_it_ends_and_its_errback_runs() -> None:
     outcome, _ = run(attempts=1, errback="failed")
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "browser_lost")
     assert items(outcome) == [{"failed": "browser_lost"}]
+
+
+def test_an_errback_that_raises_it_again_ends_the_request() -> None:
+    outcome, _ = run(attempts=1, errback="raises")
+    assert (outcome.verdict, outcome.reason, items(outcome)) == (Verdict.ERROR, "callback", [])
+    assert Shop.raised == 1
 
 
 def test_a_callback_may_bear_it() -> None:

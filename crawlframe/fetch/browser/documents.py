@@ -78,6 +78,7 @@ class Documents:
         self._before_sent = before_sent
         self._may_go = may_go
         self._stop = stop
+        self._opened = False
         self.sent = False  # or is about to be
         self._moves = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,10 +86,13 @@ class Documents:
         self._policy = [{"name": "Content-Security-Policy", "value": policy}] if policy else []
 
     def open(self) -> None:
+        """From now on, a document is that of the order."""
+        self._opened = True
         self._cdp.on("Fetch.requestPaused", self._on_paused)
 
     async def close(self) -> None:
-        self._cdp.remove_listener("Fetch.requestPaused", self._on_paused)
+        if self._opened:
+            self._cdp.remove_listener("Fetch.requestPaused", self._on_paused)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -150,7 +154,7 @@ class Documents:
         """The page leads to another document."""
         url = event["request"]["url"]
         self._moves += 1
-        if self._moves > MAX_MOVES:
+        if self._moves > MAX_MOVES and not self.held:
             await self._abort(event)
             raise TooManyRedirects(f"{self._order.url}: leads on more than {MAX_MOVES} times")
         if host_of(url) != host_of(self._order.url):

@@ -64,16 +64,19 @@ class Visit:
         self._steps = Steps(tab.page, order.actions, order.max_body)
         self._task: asyncio.Task[Any] | None = None
         self._stopped = False
+        self._over = False  # what happens to the page now changes nothing
         self._since = time.monotonic()
 
     async def run(self) -> Done:
         """Returns the response. Raises FetchError."""
         try:
             done = await self._run()
+            self._over = True
             if self._order.picture and not self._stopped:
                 done.rendered.picture = await self._picture()
             return done
         except FetchError as error:
+            self._over = True
             if self._order.picture and self._documents.answer is not None:
                 error.picture = await self._picture()
             raise
@@ -81,9 +84,7 @@ class Visit:
     async def _run(self) -> Done:
         self._task = asyncio.current_task()
         self._since = time.monotonic()
-        documents = self._documents
         self._tab.page.on("crash", self._on_crash)
-        documents.open()
         self._steps.open()
         try:
             async with self._timeout:
@@ -134,6 +135,9 @@ class Visit:
         afterwards. Raises FetchError when the page ends, or is kept for too long."""
         self.whole = False
         self._documents.acting = self._documents.held = True
+        self._over = False
+        if self._documents.failure is not None:  # while its answer was sent
+            raise self._documents.failure
         try:
             await asyncio.sleep(self._order.hold)
         except asyncio.CancelledError:
@@ -169,6 +173,7 @@ class Visit:
         try:
             if order.cookies is not None:
                 await self._tab.context.put_cookies(order.cookies)
+            documents.open()
             await self._go()
             if any(not isinstance(one, KeepPage) for one in order.actions):
                 documents.acting = True
@@ -249,7 +254,7 @@ class Visit:
 
     def _stop(self) -> None:
         """Nothing more is to be done on the page."""
-        if not self._stopped and self._task is not None:
+        if not self._stopped and not self._over and self._task is not None:
             self._stopped = True
             self._task.cancel()
 

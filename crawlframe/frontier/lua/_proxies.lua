@@ -7,6 +7,7 @@ local via = {PROXY_FAILED = 7, SURE = 1}  -- kind of a signal and its ms: the pr
 do  -- a script may have 200 locals at a time
 via.MAX_FAILURES = 3  -- of a proxy in a row, after which it is out
 local PROXY_FAILED, SURE = via.PROXY_FAILED, via.SURE
+via.MOST_USED = 1000  -- proxies whose use is kept for one host
 via.TIER = 4294967296  -- in a ring: score = tier * TIER + id
 
 function via.host_in(place) return string.match(place, '^([^|]*)') end
@@ -100,6 +101,20 @@ function via.trial_after(tries) return math.min(MOST_TRIAL, FIRST_TRIAL * 2 ^ ma
 -- For pages only: what a pair has done, also when nothing holds it up.
 local ROUTINE = {[1] = true, [6] = true}  -- kinds of signals that are no error
 
+-- Leaves those of the last day, and of these the newer half if there are still too many.
+local function forget_uses(host)
+  local flat, uses, old = call('HGETALL', USED(host)), {}, now_ms() - REMEMBERED
+  for i = 1, #flat, 2 do
+    local at = tonumber(string.match(flat[i + 1], '^(%d+) '))
+    if at then uses[#uses + 1] = {flat[i], at} end
+  end
+  table.sort(uses, function(one, other) return one[2] < other[2] end)
+  for i, use in ipairs(uses) do
+    if use[2] >= old and #uses - i < via.MOST_USED / 2 then break end
+    call('HDEL', USED(host), use[1])
+  end
+end
+
 local function note_use(host, proxy, kind, ms)
   local latency, errors = string.match(call('HGET', USED(host), proxy) or '', '^%d+ (%-?%d+) (%d+)$')
   latency, errors = tonumber(latency) or -1, tonumber(errors) or 0
@@ -107,6 +122,7 @@ local function note_use(host, proxy, kind, ms)
   if not ROUTINE[kind] then errors = errors + 1 end
   call('HSET', USED(host), proxy, integer(now_ms()) .. ' ' .. integer(math.floor(latency + 0.5)) .. ' ' .. integer(errors))
   call('PEXPIRE', USED(host), REMEMBERED)
+  if call('HLEN', USED(host)) > via.MOST_USED then forget_uses(host) end
 end
 
 function via.note_tier(place, tier)

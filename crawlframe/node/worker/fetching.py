@@ -226,8 +226,9 @@ class Fetching:
             address = self._new_address(claimed.host, response)
             outcome.signal = judge.signal._replace(address=address)
         # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
-        # workers.
-        outcome.slot = keep = self._callbacks.is_slow(outcome.task, outcome.callback)
+        # workers. So do those whose page a callback uses: they would occupy all of the browser.
+        keep = self._callbacks.is_slow(outcome.task, outcome.callback)
+        outcome.slot = keep = keep or getattr(response, "held", None) is not None
         outcome.fetch_ms = self._end(claimed, send_time, outcome.signal, keep)
         outcome.status, outcome.size = response.status, response.size
         outcome.pictures = pictures_of(response)

@@ -3,6 +3,7 @@ if they are incomplete. Both fetches belong to one request, which waits for its 
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,7 +13,7 @@ from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadRequest
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.node.worker.failures import callback_traceback
+from crawlframe.node.worker.failures import callback_traceback, is_cancelled
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.record import render_of, with_render
 from crawlframe.render.attempt import Attempt
@@ -86,7 +87,9 @@ class Rendering:
             try:
                 if await self._is_asked(outcome, crawl, response):
                     return _render(outcome, Reason.ASKED, NOTHING)
-            except Exception as error:
+            except BaseException as error:  # authors' code may raise anything, SystemExit included
+                if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                    raise
                 return outcome.end(Verdict.ERROR, "callback", callback_traceback(error))
         await call()
         if not attempt.is_plain:
@@ -138,8 +141,9 @@ def _yielded(outcome: Outcome, crawl: TaskCrawl) -> Yielded:
     if crawl.required is None:
         crawl.required = required_of(type(crawl.spider))
     missing = outcome.attempt is not None and outcome.attempt.unfit
+    dropped = outcome.attempt.dropped if outcome.attempt is not None else 0
     return Yielded(
-        len(outcome.items),
+        len(outcome.items) + dropped + len(outcome.proxies or ()),
         len(outcome.follow_ups) + outcome.duplicates,
         missing or lacks(outcome.items, crawl.required),
         bool(outcome.closing),

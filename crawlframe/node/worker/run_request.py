@@ -326,10 +326,10 @@ class RequestRunner:
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            if isinstance(error, FileGone):
+            if isinstance(error, FileGone) and error.sha256 in {f.sha256 for f in outcome.files}:
                 return outcome.end(Verdict.DEFER, FILE_GONE, str(error), delay=REFETCH)
-            if isinstance(error, FetchError) and error.of_page:  # as if its fetch had failed
-                outcome.end(Verdict.ERROR).verdict = Verdict.DONE
+            if isinstance(got, Response) and isinstance(error, FetchError) and error.of_page:
+                outcome.end(Verdict.ERROR).verdict = Verdict.DONE  # as if its fetch had failed
                 return await self._fail(outcome, crawl, request, error, 0)
             self._failed(error)
             if isinstance(got, Response):
