@@ -16,7 +16,7 @@ from crawlframe.proxies.listed import Proxy as ListedProxy
 from crawlframe.proxies.listed import read_text
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.models.proxy import TAGS
-from crawlservice.security.sealing import seal
+from crawlservice.security.sealing import SealError, seal, unseal
 
 BATCH = 500  # rows
 SALT = "crawlservice.proxies"
@@ -138,20 +138,30 @@ def store(
             missing = [wanted[key] for key in keys if key not in there]
             known += len(there)
             new += len(missing)
-            ours = [
-                row for row in there.values() if not run or (source and row.source_id == source.pk)
-            ]
+            ours = [row for row in there.values() if source is None or row.source_id == source.pk]
             for row in ours:
+                if _has_other_login(row, wanted[row.key]):
+                    row.state, row.check_at = Proxy.State.NEW, None
+                elif source is None and row.state == Proxy.State.FAILED:
+                    row.check_at = None
                 _set(row, wanted[row.key], run)
                 if source is None:  # entered by an operator, so no list removes it
                     row.source = None
-            Proxy.objects.bulk_update(ours, [*SET, "source", "changed_at"])
+            Proxy.objects.bulk_update(ours, [*SET, "source", "state", "check_at", "changed_at"])
             added = [Proxy(key=entry.key, source=source) for entry in missing]
             for row in added:
                 _set(row, wanted[row.key], run)
             # One that another source adds at this instant stays as that one has it.
             Proxy.objects.bulk_create(added, ignore_conflicts=True)
     return new, known
+
+
+def _has_other_login(row: Proxy, entry: Entry) -> bool:
+    try:
+        login = unseal(row.sealed_login)
+    except SealError:
+        return True
+    return login != (f"{entry.user}:{entry.password}" if entry.user else "")
 
 
 def _set(row: Proxy, entry: Entry, run: int) -> None:

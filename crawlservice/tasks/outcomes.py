@@ -17,7 +17,7 @@ from crawlframe.items import clean_text
 from crawlframe.outcome import EXCLUDED, NO_ERRORS
 from crawlframe.request import end_rid, root_admission
 from crawlframe.secret import masked
-from crawlservice.models import Event, Page, Task
+from crawlservice.models import Event, Page, Proxy, Task
 from crawlservice.models.task import REASON
 from crawlservice.tasks.task_rows import of_task
 
@@ -134,13 +134,18 @@ def _problem(task: Task, end: Ending) -> str:
         return "start led to no request; check that its URLs are in allowed_domains"
     if end.errors > _share(task) * end.pages or (end.nf == 1 and end.errors and not end.items):
         return _errors(task, end)
-    if end.items:
+    if end.items or named_proxies(task):
         return ""
     if not end.deepest and not end.limited:
         return (
             f"nothing beyond the start pages was fetched, and there are no items{_but(task, end)}"
         )
     return _fewer_items(task)
+
+
+def named_proxies(task: Task) -> bool:
+    """Whether it has put proxies into the pool, which are no items."""
+    return Proxy.objects.filter(source__spider=task.spider, named_by__gte=task.pk).exists()
 
 
 def _start_row(task: Task) -> QuerySet[Page]:

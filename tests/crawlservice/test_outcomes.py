@@ -172,7 +172,7 @@ def test_a_good_end_costs_no_query_more(crawl: Callable[..., Task]) -> None:
     with CaptureQueriesContext(connection) as queries:
         crawl([SEED, OK])
     looks = [q["sql"] for q in queries if q["sql"].startswith("SELECT")]
-    assert len(looks) == good + 1  # the runs with the same arguments
+    assert len(looks) == good + 2  # its proxies, and the runs with the same arguments
 
 
 def test_a_retry_takes_the_outcome_back(crawl: Callable[..., Task], published: Frontier) -> None:

@@ -108,6 +108,29 @@ def test_two_users_of_one_server_are_two_proxies(service: Frontier) -> None:
     assert {one.proxy.password for one in DjangoLedger().proxies()} == {Secret("1"), Secret("2")}
 
 
+def test_one_with_another_password_is_checked_before_it_is_used(service: Frontier) -> None:
+    store(read_lines(["http://me:old@a.example:1", "b.example:1"])[0])
+    Proxy.objects.update(state=Proxy.State.WORKING, check_at=clock.now())
+    store(read_lines(["http://me:new@a.example:1", "b.example:1"])[0])
+    changed, same = Proxy.objects.order_by("url")
+    assert (changed.state, changed.check_at) == (Proxy.State.NEW, None)
+    assert same.state == Proxy.State.WORKING
+
+
+def test_a_failed_one_that_is_imported_again_is_checked_at_once(service: Frontier) -> None:
+    store(read_lines(["a.example:1"])[0])
+    Proxy.objects.update(state=Proxy.State.FAILED, check_at=clock.now() + timedelta(hours=1))
+    store(read_lines(["a.example:1"])[0])
+    assert Proxy.objects.get().check_at is None
+
+
+def test_a_list_leaves_what_operators_have_imported(service: Frontier) -> None:
+    store(read_lines(["a.example:1"], tags=["mine"])[0])
+    source = ProxySource.objects.create(name="l", sealed_place=seal("http://l.example/"))
+    store(read_lines(["a.example:1", "b.example:1"], tags=["theirs"])[0], source)
+    assert [*Proxy.objects.order_by("url").values_list("tags", flat=True)] == ["mine", "theirs"]
+
+
 def test_only_those_that_work_are_used(service: Frontier) -> None:
     rows = add("a.example:1", "b.example:1", "c.example:1", "d.example:1")
     Proxy.objects.filter(pk=rows[1].pk).update(enabled=False)

@@ -25,6 +25,7 @@ from crawlservice.models import Item as Row
 from crawlservice.proxies import check, runs, sources
 from crawlservice.proxies.entry import read_lines, store
 from crawlservice.security.sealing import seal, unseal
+from crawlservice.tasks.outcomes import named_proxies
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_store import outcome
 
@@ -187,6 +188,13 @@ def test_an_earlier_run_that_ends_later_removes_nothing(source: ProxySource) -> 
     end(quick)
     end(slow)
     assert urls() == {"http://a.example:1"}
+
+
+def test_a_run_that_names_proxies_and_has_no_items_is_a_good_one(source: ProxySource) -> None:
+    task = make_task(state=Task.State.RUNNING, na=2, nf=2)
+    DjangoLedger().commit([page(task, "a", "a.example:1")])
+    assert named_proxies(task)
+    assert not named_proxies(make_task())
 
 
 def test_a_short_run_of_another_list_does_not_hide_a_long_one(source: ProxySource) -> None:
