@@ -22,7 +22,7 @@ from tests.process.spiders.proxied import DELAY
 
 pytestmark = [pytest.mark.process, on("sqlite")]
 HOSTS, EACH = 5, 40
-LATE = 0.4  # seconds by which a request may arrive late on a busy machine
+LATE = 0.9  # seconds by which a request may arrive late on a busy machine
 SECRET = "sesame-open"
 
 
@@ -120,8 +120,10 @@ def test_a_pool_over_two_nodes(
     for pair, times in origin.arrivals.items():
         if pair[0] == "echo":
             continue
-        for earlier, later in zip(sorted(times), sorted(times)[1:], strict=False):
-            assert later - earlier >= DELAY - LATE, pair
+        times.sort()  # of several in a row: a busy machine delays each of them by less than LATE
+        for first, earlier in enumerate(times):
+            for more, later in enumerate(times[first + 1 :], 1):
+                assert later - earlier >= more * DELAY - LATE, pair
     sources = {source for host, source in origin.arrivals if host != "echo"}
     assert sources == {proxy.source for proxy in proxies[:7]}
     # Blocked at one host only, and not asked there again by any node.
