@@ -64,3 +64,8 @@ class RenderedResponse(Response):
     def pdf(self) -> bytes:
         """The page as a PDF file; b"" without the action ``pdf``."""
         return self.rendered.pdf
+
+
+def is_held(response: Response) -> bool:
+    """Whether the request keeps the page of the browser for its callback."""
+    return isinstance(response, RenderedResponse) and response.held is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +27,6 @@ from crawlframe.budgets import (
 from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
-from crawlframe.secret import Secret
 from crawlservice.accounts.journal import record
 from crawlservice.connections import clock
 from crawlservice.models import ProxySource, Stat, Task
@@ -35,7 +34,7 @@ from crawlservice.proxies.entry import BadProxy, entry_of, store
 from crawlservice.proxies.sources import RETRY
 from crawlservice.security.sealing import SealError, unseal
 from crawlservice.tasks import submit
-from crawlservice.tasks.secret_arguments import revealed
+from crawlservice.tasks.secret_arguments import revealed, unwrapped
 from crawlservice.tasks.spider_switch import SpiderDisabled
 
 log = logging.getLogger(__name__)
@@ -93,7 +92,7 @@ def list_of(task: Task) -> ProxySource | None:
     for row in rows:
         if row.run == task.pk:
             return row
-    given = _plain(revealed(task.arguments)) if rows else {}
+    given = unwrapped(revealed(task.arguments)) if rows else {}
     fits = []
     for row in rows:
         own = arguments_of(row)
@@ -106,14 +105,6 @@ def arguments_of(source: ProxySource) -> dict[str, Any]:
     """The arguments of its tasks. Raises SealError."""
     found: dict[str, Any] = json.loads(unseal(source.sealed_place) or "{}")
     return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Secret):
-        return value.reveal()
-    if isinstance(value, Mapping):
-        return {key: _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
 # -- starting --------------------------------------------------------------------------------------

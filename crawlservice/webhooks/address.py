@@ -6,6 +6,9 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from crawlframe.errors import BadRequest
+from crawlframe.links import normalise
+
 MASK = "***"  # replaces user and password, and the query, in the address that is shown
 
 
@@ -29,6 +32,14 @@ class Address(NamedTuple):
         """What is stored encrypted. A login cannot have a question mark, so the first one begins
         the query."""
         return f"{self.login}?{self.query}" if self.query else self.login
+
+    @property
+    def sent_query(self) -> str:
+        """The query as it is sent, and as errors show it."""
+        try:
+            return urlsplit(normalise(self.destination)).query
+        except BadRequest:  # it is not sent
+            return self.query
 
     @property
     def destination(self) -> str:

@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -34,8 +34,6 @@ AT_A_TIME = 16  # most webhooks sent to at the same time
 IDLE_PAUSE = 1.0  # seconds between two checks when there is nothing to send
 SHOWN = 200  # characters shown of a receiver's answer
 USER_AGENT = "Crawlframe-Webhook/1"
-
-_QUERY = "%!$&'()*+,;=:@/?-._~[]|"  # characters of a query that are not encoded
 
 Sending = asyncio.Task[str]
 
@@ -123,8 +121,8 @@ async def send(
     not arrive, or "". An answer that repeats what is secret in the address is masked."""
     problem = await _post(curl, message, more, limits or LIMITS)
     if problem:
-        query = quote(message.address.query, safe=_QUERY)  # as it is in errors
-        problem = scrubbed(scrubbed(problem, f"://{query}"), f"://{message.address.secret}")
+        for secret in (message.address.sent_query, message.address.secret):
+            problem = scrubbed(problem, f"://{secret}")
     return problem
 
 

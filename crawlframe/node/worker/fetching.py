@@ -36,6 +36,7 @@ from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 from crawlframe.proxies.place import place_of
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand, with_errand, with_hops, without_errand
+from crawlframe.rendered import is_held
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -227,9 +228,8 @@ class Fetching:
             outcome.signal = judge.signal._replace(address=address)
         # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
         # workers. So do those whose page a callback uses: they would occupy all of the browser.
-        keep = self._callbacks.is_slow(outcome.task, outcome.callback)
-        outcome.slot = keep = keep or getattr(response, "held", None) is not None
-        outcome.fetch_ms = self._end(claimed, send_time, outcome.signal, keep)
+        outcome.slot = is_held(response) or self._callbacks.is_slow(outcome.task, outcome.callback)
+        outcome.fetch_ms = self._end(claimed, send_time, outcome.signal, outcome.slot)
         outcome.status, outcome.size = response.status, response.size
         outcome.pictures = pictures_of(response)
         retire_session(outcome, crawl, request)
