@@ -50,7 +50,12 @@ class Entry:
 
     @property
     def sealed_login(self) -> str:
-        return seal(f"{self.user}:{self.password}") if self.user else ""
+        return seal(self.login)
+
+    @property
+    def login(self) -> str:
+        """``user:password``, or ""."""
+        return f"{self.user}:{self.password}" if self.user else ""
 
 
 def read_entry(
@@ -158,10 +163,9 @@ def store(
 
 def _has_other_login(row: Proxy, entry: Entry) -> bool:
     try:
-        login = unseal(row.sealed_login)
+        return unseal(row.sealed_login) != entry.login
     except SealError:
         return True
-    return login != (f"{entry.user}:{entry.password}" if entry.user else "")
 
 
 def _set(row: Proxy, entry: Entry, run: int) -> None:

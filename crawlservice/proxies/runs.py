@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max, Min, Q
+from django.db.models import Max, Min
 
 from crawlframe.budgets import (
     DEPTH_LIMIT,
@@ -31,7 +31,7 @@ from crawlservice.accounts.journal import record
 from crawlservice.connections import clock
 from crawlservice.models import ProxySource, Stat, Task
 from crawlservice.proxies.entry import BadProxy, entry_of, store
-from crawlservice.proxies.sources import RETRY
+from crawlservice.proxies.sources import RETRY, due_now
 from crawlservice.security.sealing import SealError, unseal
 from crawlservice.tasks import submit
 from crawlservice.tasks.secret_arguments import revealed, unwrapped
@@ -113,8 +113,7 @@ def arguments_of(source: ProxySource) -> dict[str, Any]:
 def start_due() -> None:
     """Starts the spiders of the lists whose time has come. Raises redis.RedisError, FrontierError
     and django.db.Error."""
-    due = Q(next_at__isnull=True) | Q(next_at__lte=clock.now())
-    rows = ProxySource.objects.filter(due, enabled=True, every__gt=0).exclude(spider="")
+    rows = ProxySource.objects.filter(due_now(), every__gt=0).exclude(spider="")
     for pk in rows.order_by("pk").values_list("pk", flat=True):
         _start(pk)
 

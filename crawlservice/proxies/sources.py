@@ -76,8 +76,13 @@ def sealed_place(place: str, spider: str, before: str = "") -> str:
     return seal(json.dumps(arguments))
 
 
+def due_now() -> Q:
+    """Enabled lists whose time has come."""
+    return Q(enabled=True) & (Q(next_at__isnull=True) | Q(next_at__lte=clock.now()))
+
+
 def _due() -> Q:
-    return Q(enabled=True, spider="") & (Q(next_at__isnull=True) | Q(next_at__lte=clock.now()))
+    return due_now() & Q(spider="")
 
 
 def any_due() -> bool:
