@@ -31,6 +31,7 @@ class PageCopy:
     database refuses what the request led to."""
 
     url: str  # after redirects
+    host: str
     method: str
     status: int
     headers: dict[str, Any]
@@ -46,6 +47,8 @@ class PageCopy:
     size: int = 0  # bytes of the body
     digest: bytes = b""  # of the body
     packed: bytes = b""
+    signature: bytes = b""  # of what ran its callback; b"": its results are not kept
+    requests: list[bytes] | None = None  # records of all that the callback yielded
     dictionary: int | None = None  # the number of the one that it is packed with
     tentative: bool = False
     given: bool = False  # the body is not needed any more

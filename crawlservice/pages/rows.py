@@ -20,6 +20,7 @@ from crawlframe.pages.copy import PageCopy
 from crawlframe.pages.packing import Packer, digest_of
 from crawlservice.models import PAGE_HOST, TAG, KeptPage, PageBody
 from crawlservice.pages.dictionaries import Dictionaries
+from crawlservice.pages.results import pack_requests
 
 BODY, PAGE = PageBody._meta.db_table, KeptPage._meta.db_table
 METHOD, REASON, MODIFIED = 20, 60, 100  # characters of the columns of these names
@@ -32,7 +33,7 @@ ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at RETURNING digest, 
 # A request that is retried has a page of its earlier run.
 COLUMNS = (
     "task_id", "rid", "url", "host", "method", "status", "reason", "headers", "address", "key",
-    "etag", "modified", "record", "body_id", "fetched_at",
+    "etag", "modified", "record", "signature", "follow_ups", "body_id", "fetched_at",
 )  # fmt: skip
 PAGES = f"""
 INSERT INTO {PAGE} ({", ".join(COLUMNS)}) VALUES {{values}}
@@ -52,13 +53,13 @@ class PageRows:
 
     def pack(self, outcomes: Iterable[Outcome]) -> None:
         """Compresses what is not yet. Raises django.db.Error."""
-        new = [o for o in outcomes if _is_kept(o) and o.page is not None and not o.page.digest]
+        pages = [o.page for o in outcomes if _is_kept(o) and o.page is not None]
+        new = [page for page in pages if not page.digest]
         if not new:
             return
-        known = self._dictionaries.of({o.host for o in new})
-        for outcome in new:
-            copy, dictionary = outcome.page, known.get(outcome.host)
-            assert copy is not None
+        known = self._dictionaries.of({page.host for page in new})
+        for copy in new:
+            dictionary = known.get(copy.host)
             copy.digest = digest_of(copy.body)
             copy.packed = self._packer.pack(copy.body, dictionary)
             copy.dictionary = dictionary[0] if dictionary else None
@@ -122,7 +123,7 @@ def _row(outcome: Outcome, page: PageCopy, body: int) -> list[Any]:
         outcome.task,
         rid.hex if sqlite else rid,
         clean_text(page.url),
-        clean_text(outcome.host)[:PAGE_HOST],
+        clean_text(page.host)[:PAGE_HOST],
         clean_text(page.method)[:METHOD],
         page.status,
         clean_text(page.reason or outcome.reason)[:REASON],
@@ -132,6 +133,8 @@ def _row(outcome: Outcome, page: PageCopy, body: int) -> list[Any]:
         clean_text(page.etag) if len(page.etag) <= TAG else "",
         clean_text(page.modified) if len(page.modified) <= MODIFIED else "",
         page.record,
+        page.signature or None,
+        pack_requests(page.requests) if page.signature else None,
         body,
         _time(page.fetched_at),
     ]
