@@ -35,7 +35,7 @@ def at_host(host: str) -> tuple[list[AtHost], dict[str, int]]:
     """The proxies of the pool that were used at a host within a day, those used last first, and the
     learned tiers by choice. Raises redis.RedisError and django.db.Error."""
     proxies = frontier().proxies
-    use = proxies.used_at([host])[host]
+    use = proxies.used_at(host)
     last = sorted(use.pairs, key=lambda pk: use.pairs[pk].used_at, reverse=True)[:MOST]
     rows, states = Proxy.objects.in_bulk(last), proxies.at(host, last)
     return [AtHost(rows[pk], use.pairs[pk], states.get(pk)) for pk in last if pk in rows], use.tiers
@@ -51,9 +51,7 @@ def hosts_of(proxy: int) -> list[tuple[Host, PairUse, PairState | None]]:
     redis.RedisError and django.db.Error."""
     proxies = frontier().proxies
     hosts = {host.name: host for host in Host.objects.order_by("-last_at")[:LOOKED]}
-    found = [
-        (hosts[name], use.pairs[proxy], proxies.at(name, [proxy]).get(proxy))
-        for name, use in proxies.used_at([*hosts]).items()
-        if proxy in use.pairs
-    ]
-    return sorted(found, key=lambda one: one[1].used_at, reverse=True)[:MOST]
+    uses = proxies.uses((name, proxy) for name in hosts)
+    last = sorted(uses, key=lambda pair: uses[pair].used_at, reverse=True)[:MOST]
+    states = proxies.states(last)
+    return [(hosts[pair[0]], uses[pair], states.get(pair)) for pair in last]
