@@ -31,6 +31,7 @@ class ProxyUse(NamedTuple):
     in_flight: int = 0
     failures: int = 0  # in a row; in the partition with the most
     out: bool = False  # in some partition
+    login: bool = False  # it refused its login when it was used last, in some partition
 
 
 class PairState(NamedTuple):
@@ -107,15 +108,16 @@ class Proxies:
         for keys in self._store.keys:
             pipe = self._store.redis.pipeline(transaction=False)
             for one in found:
-                pipe.hmget(keys("PROXY", one), "a", "f")
+                pipe.hmget(keys("PROXY", one), "a", "f", "lo")
                 pipe.sismember(keys("OUT"), one)
             answers = iter(pipe.execute())
-            for one, (active, failures), out in zip(found, answers, answers, strict=True):
+            for one, (active, failures, login), out in zip(found, answers, answers, strict=True):
                 before = found[one]
                 found[one] = ProxyUse(
                     before.in_flight + max(0, int(active or 0)),
                     max(before.failures, int(failures or 0)),
                     before.out or bool(out),
+                    before.login or bool(login),
                 )
         return found
 

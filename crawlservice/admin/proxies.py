@@ -22,13 +22,13 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.secret import MASK
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.journaled import Journaled
-from crawlservice.admin.lookups import DeclaredLookups
+from crawlservice.admin.lookups import DeclaredList, DeclaredLookups
 from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import BadProxy, Entry, check_fields, read_entry
 from crawlservice.proxies.runs import begin
 from crawlservice.proxies.sources import BadSource, check_every, sealed_place
-from crawlservice.proxies.use import hosts_of, lasts
+from crawlservice.proxies.use import hosts_of, lasts, problems
 from crawlservice.security.sealing import unseal
 
 
@@ -100,21 +100,41 @@ class ProxyForm(forms.ModelForm):
         return saved
 
 
+class ProxyList(DeclaredList):
+    """Adds to every proxy on the page what requests know of it, with one query to Redis."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows = self.result_list = [*self.result_list]
+        known = problems(rows)
+        for row in rows:
+            row.trouble = known[row.pk]
+
+
 @admin.register(Proxy)
 class ProxyAdmin(Journaled, DeclaredLookups):
     form = ProxyForm
     list_display = (
         "url", "has_login", "tier", "tags", "country", "max_concurrency", "enabled", "state",
-        "latency_ms", "checked_at", "problem",
+        "latency_ms", "checked_at", "trouble",
     )  # fmt: skip
     list_filter = ("state", "enabled", "tier", "country")
     list_per_page = 100
     search_fields = ("url", "tags", "source__name")
     fields = (
         "url", "login", "tier", "tags", "country", "max_concurrency", "enabled", "source", "state",
-        "latency_ms", "failures", "checked_at", "check_at", "problem", "changed_at", "hosts",
+        "latency_ms", "failures", "checked_at", "check_at", "trouble", "changed_at", "hosts",
     )  # fmt: skip
     readonly_fields = fields[7:]
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[DeclaredList]:
+        return ProxyList
+
+    @admin.display(description=_("problem"))
+    def trouble(self, row: Proxy) -> str:
+        """By its last check, or the last requests that used it."""
+        found: str = row.trouble if hasattr(row, "trouble") else problems([row])[row.pk]
+        return found
 
     @admin.display(description=_("hosts"))
     def hosts(self, row: Proxy) -> SafeString | str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.proxies import PairState, PairUse
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Host, Proxy
+from crawlservice.proxies.check import WRONG_LOGIN
 from crawlservice.proxies.lacking import Missing, missing
 
 MOST = 100  # rows on a page
@@ -29,6 +35,17 @@ class AtHost(NamedTuple):
     @property
     def used_at(self) -> datetime:
         return datetime.fromtimestamp(self.use.used_at, UTC)
+
+
+def problems(rows: Iterable[Proxy]) -> dict[int, str]:
+    """What is wrong with each of these proxies, by its last check and, as far as Redis answers, the
+    last request that used it."""
+    found = {row.pk: row.problem for row in rows}
+    with suppress(RedisError, CrawlframeError):
+        for pk, one in frontier().proxies.use(found).items():
+            if one.login and WRONG_LOGIN not in found[pk]:
+                found[pk] = f"{WRONG_LOGIN}; {found[pk]}".removesuffix("; ")
+    return found
 
 
 def at_host(host: str) -> tuple[list[AtHost], dict[str, int]]:

@@ -12,6 +12,7 @@ from crawlframe.frontier.proxies import PooledProxy
 from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
+    LOGIN,
     PROXY_FAILED,
     REFUSED,
     SENT,
@@ -254,7 +255,7 @@ def test_a_refusal_rests_one_proxy_for_as_long_as_was_asked(bench: Bench) -> Non
     assert third.proxy == second.proxy
 
 
-@pytest.mark.parametrize("signal", [Signal(PROXY_FAILED, SURE)])
+@pytest.mark.parametrize("signal", [Signal(PROXY_FAILED, SURE), Signal(PROXY_FAILED, LOGIN)])
 def test_a_proxy_is_out_after_three_failures(bench: Bench, signal: Signal) -> None:
     publish(bench, *pool(2))
     begin(bench, 30, concurrency=1)
@@ -317,6 +318,27 @@ def test_an_answer_ends_a_row_of_failures(bench: Bench) -> None:
         (one,) = bench.claim_all()
         done(bench, one, signal=signal)
     assert bench.frontier.proxies.out() == set()
+
+
+def test_a_login_that_is_refused_is_known_until_an_answer(bench: Bench) -> None:
+    publish(bench, *pool(1))
+    begin(bench, 9, concurrency=1)
+    for signal, known in (
+        (Signal(PROXY_FAILED, LOGIN), True),
+        (Signal(UNREACHABLE), False),
+        (Signal(PROXY_FAILED, LOGIN), True),
+    ):
+        (one,) = bench.claim_all()
+        done(bench, one, signal=signal)
+        assert bench.frontier.proxies.use([1])[1].login is known
+        bench.redis.hdel(bench.key("HOST", pair_of(HOST, 1)), "r")  # it need not rest
+        bench.redis.delete(bench.key("BUSY", HOST))
+    publish(bench, *pool(1, life=1), version="next life")
+    assert bench.frontier.proxies.use([1])[1].login, "nothing has shown yet that it is good"
+    bench.redis.zadd(bench.key("HOSTS"), {place_of(HOST, "pool"): 0})
+    (one,) = bench.claim_all()
+    done(bench, one)
+    assert not bench.frontier.proxies.use([1])[1].login
 
 
 def test_another_life_brings_a_proxy_back(bench: Bench) -> None:
