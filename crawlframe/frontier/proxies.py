@@ -10,6 +10,8 @@ from crawlframe.frontier.keys import Keys
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.proxies.place import pair_of
 
+TASKS = 100  # named of those that wait at one place
+
 Pair = tuple[str, int]  # host, and id of a proxy
 
 
@@ -63,10 +65,12 @@ class HostUse(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """A place where requests wait and found no proxy; ``since`` in seconds since the epoch."""
+    """A place where requests of these tasks wait and found no proxy, at most 100 of them; ``since``
+    in seconds since the epoch."""
 
     place: str
     since: float
+    tasks: frozenset[int] = frozenset()
 
 
 class Proxies:
@@ -131,10 +135,11 @@ class Proxies:
                 continue
             pipe = self._store.redis.pipeline(transaction=False)
             for place, _ in some:
-                pipe.exists(keys("LANES", place.decode()))
-            for (place, since), waits in zip(some, pipe.execute(), strict=True):
-                if waits:
-                    found.append(Lack(place.decode(), since / 1000))
+                pipe.zrange(keys("LANES", place.decode()), 0, TASKS - 1)
+            for (place, since), lanes in zip(some, pipe.execute(), strict=True):
+                if lanes:
+                    tasks = frozenset(int(lane.partition(b":")[0]) for lane in lanes)
+                    found.append(Lack(place.decode(), since / 1000, tasks))
                 else:  # claims will note it again
                     self._store.redis.zrem(keys("LACKING"), place)
         return sorted(found, key=lambda lack: lack.since)

@@ -17,6 +17,7 @@ from crawlservice.proxies.check import WRONG_LOGIN
 from crawlservice.proxies.lacking import Missing, missing
 
 MOST = 100  # rows on a page
+SENTENCES = 5  # about what a task waits for
 LOOKED = 500  # hosts that were fetched last, among which those of a proxy are looked for
 
 
@@ -61,6 +62,16 @@ def at_host(host: str) -> tuple[list[AtHost], dict[str, int]]:
 def lacks_at(host: str) -> list[Missing]:
     """What waits there for a proxy. Raises redis.RedisError and django.db.Error."""
     return [*missing(frontier(), host)]
+
+
+def lacks_of(task: int) -> list[Missing]:
+    """What a task waits for, as far as Redis answers: each choice, and each host where all rest,
+    once. Raises django.db.Error."""
+    found: dict[tuple[str, str], Missing] = {}
+    with suppress(RedisError, CrawlframeError):
+        for one in missing(frontier(), task=task):
+            found.setdefault((one.choice, one.host if one.at_host else ""), one)
+    return [*found.values()][:SENTENCES]
 
 
 def hosts_of(proxy: int) -> list[tuple[Host, PairUse, PairState | None]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
 from crawlframe.frontier import Frontier, TaskLimits
@@ -15,7 +16,7 @@ from crawlframe.request import Admission
 from crawlservice.alerts import wording
 from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.connections import clock
-from crawlservice.models import Alert, Host, Installation, Proxy
+from crawlservice.models import Alert, Host, Installation, Proxy, Task
 from crawlservice.proxies import use
 from crawlservice.proxies.entry import read_lines, store
 from crawlservice.proxies.lacking import missing
@@ -152,6 +153,20 @@ def test_what_has_just_begun_to_wait_is_no_alert(waiting: Frontier) -> None:
 
 
 # -- pages -----------------------------------------------------------------------------------------
+
+
+def test_a_task_says_that_it_waits(
+    waiting: Frontier, as_role: Callable[[str], Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = {"spider": "shop", "seeds": b"", "na": 1}
+    task, other = (Task.objects.create(pk=pk, **running) for pk in (1, 2))
+    why = "Requests wait for a proxy, and the pool is empty."
+    client = as_role("viewer")
+    for one, says in ((task, True), (other, False)):
+        shown = client.get(f"/admin/crawlservice/task/{one.pk}/change/").content.decode()
+        assert (why in shown) is says
+        call_command("task", str(one.pk))
+        assert (why in " ".join(capsys.readouterr().out.split())) is says
 
 
 def test_the_page_of_a_host_shows_its_proxies(
