@@ -222,8 +222,10 @@ class SourceForm(forms.ModelForm):
         same = self.initial.get("spider", "") == cleaned["spider"]
         before = self.instance.sealed_place if same else ""
         try:
-            self._place = sealed_place(cleaned["place"], cleaned["spider"], before)
             check_every(cleaned["every"], cleaned["spider"])
+            self._place = sealed_place(
+                cleaned["place"], cleaned["spider"], cleaned["every"], before
+            )
             fields = check_fields(
                 cleaned["tier"],
                 cleaned["tags"].split(),
