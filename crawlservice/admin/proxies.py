@@ -10,7 +10,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
@@ -118,7 +118,7 @@ class ProxyAdmin(Journaled, DeclaredLookups):
         "url", "has_login", "tier", "tags", "country", "max_concurrency", "enabled", "state",
         "latency_ms", "checked_at", "trouble",
     )  # fmt: skip
-    list_filter = ("state", "enabled", "tier", "country")
+    list_filter = ("state", "enabled", "tier", "country", "source")
     list_per_page = 100
     search_fields = ("url", "tags", "source__name")
     fields = (
@@ -253,11 +253,41 @@ class SourceForm(forms.ModelForm):
 class ProxySourceAdmin(Journaled, DeclaredLookups):
     form = SourceForm
     list_display = (
-        "name", "spider", "every", "tier", "tags", "enabled", "found", "read_at", "problem",
+        "name", "spider", "every", "tier", "tags", "enabled", "proxies", "read_at", "problem",
     )  # fmt: skip
+    actions = ("read_now",)
     fields = (
         "name", "spider", "place", "every", "tier", "tags", "country", "max_concurrency", "enabled",
         "found", "read_at", "next_at", "problem",
     )  # fmt: skip
     readonly_fields = fields[9:]
     search_fields = ("name", "spider")
+
+    @admin.display(description=_("proxies"), ordering="found")
+    def proxies(self, row: ProxySource) -> SafeString:
+        """With a link to them."""
+        url = reverse("admin:crawlservice_proxy_changelist")
+        place = f"{url}?source__id__exact={row.pk}"
+        return format_html('<a class="cf-link" href="{}">{}</a>', place, row.found)
+
+    @admin.action(description=_("Read now"), permissions=["change"])
+    def read_now(self, request: HttpRequest, queryset: QuerySet[ProxySource]) -> None:
+        """A list whose spider has a schedule of its own is not read."""
+        rows = queryset.exclude(every=0)
+        names = [*rows.values_list("name", flat=True)]
+        others = queryset.count() - len(names)
+        rows.update(next_at=None)
+        for name in names:
+            record("read proxy list", **by(request), name=name)
+        if names:
+            text = ngettext(
+                "%(number)d list is read now.", "%(number)d lists are read now.", len(names)
+            )
+            messages.success(request, text % {"number": len(names)})
+        if others:
+            text = ngettext(
+                "%(number)d list is not read: its spider has a schedule of its own.",
+                "%(number)d lists are not read: their spiders have schedules of their own.",
+                others,
+            )
+            messages.warning(request, text % {"number": others})

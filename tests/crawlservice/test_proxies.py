@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -391,6 +392,23 @@ def test_the_admin_enters_lists(as_role: Callable[[str], Client]) -> None:
     assert client.post(f"{place}add/", form).status_code == 302
     row = ProxySource.objects.get()
     assert unseal(row.sealed_place) == form["place"]
+    source = ProxySource.objects.create(name="own", spider="shop", every=0, next_at=clock.now())
+    ProxySource.objects.filter(pk=row.pk).update(next_at=clock.now() + timedelta(hours=1), found=7)
+    store(read_lines(["in.example:1"])[0], row)
+    store(read_lines(["out.example:1"])[0])
+    shown = client.get(place).content.decode()
+    link = f"{LIST}?source__id__exact={row.pk}"
+    assert f'href="{link}">7</a>' in shown
+    linked = client.get(link).content.decode()
+    assert "in.example" in linked
+    assert "out.example" not in linked
+    chosen = {"action": "read_now", "_selected_action": [row.pk, source.pk]}
+    said = client.post(place, chosen, follow=True).content.decode()
+    assert "1 list is read now." in said
+    assert "1 list is not read: its spider has a schedule of its own." in said
+    assert [*ProxySource.objects.filter(next_at=None)] == [row]
+    # The path to the page: a name keeps its letters.
+    assert re.search(r">\s*bought\s*</a", client.get(f"{place}{row.pk}/change/").content.decode())
     for page in (place, f"{place}{row.pk}/change/"):
         assert "MARKED" not in client.get(page).content.decode()
 
