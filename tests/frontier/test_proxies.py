@@ -545,6 +545,33 @@ def test_what_is_known_of_proxies_outlives_an_era(bench: Bench) -> None:
     assert proxies_of(bench.claim_all()) == [second.proxy]
 
 
+def test_the_uses_of_a_host_are_bounded(bench: Bench) -> None:
+    publish(bench, *pool(1))
+    begin(bench, 2, concurrency=1)
+    used, now = bench.key("USED", HOST), int(bench.now())
+    before = {str(n): f"{now - n} 5 0" for n in range(10, 1008)}
+    bench.redis.hset(used, mapping={**before, "t pool": 2})
+    done(bench, *bench.claim_all())
+    assert len(bench.frontier.proxies.used_at(HOST).pairs) == 999
+    bench.redis.hset(used, "9", f"{now - 9} 5 0")
+    done(bench, *bench.claim_all())  # one too many: the newer half stays
+    found = bench.frontier.proxies.used_at(HOST)
+    assert {*found.pairs} == {1, *range(9, 508)}
+    assert found.tiers == {"pool": 2}
+    assert 0 < bench.redis.pttl(used) <= 24 * 3_600_000
+
+
+def test_uses_of_the_day_before_are_forgotten_first(bench: Bench) -> None:
+    publish(bench, *pool(1))
+    begin(bench, 1)
+    used, now = bench.key("USED", HOST), int(bench.now())
+    old = now - 25 * 3_600_000
+    bench.redis.hset(used, mapping={str(n): f"{old} 5 0" for n in range(300, 1300)})
+    bench.redis.hset(used, mapping={str(n): f"{now} 5 0" for n in range(10, 20)})
+    done(bench, *bench.claim_all())
+    assert {*bench.frontier.proxies.used_at(HOST).pairs} == {1, *range(10, 20)}
+
+
 # -- no proxy --------------------------------------------------------------------------------------
 
 

@@ -140,6 +140,18 @@ def test_a_callback_may_bear_it() -> None:
     assert held.closed
 
 
+@pytest.mark.parametrize(("held", "reported"), [(True, 0), (False, 1)])
+def test_a_page_that_is_kept_keeps_the_slot_of_its_host(held: bool, reported: int) -> None:
+    """Until the request is settled: pages of one host would occupy all of the browser."""
+    ended: list[Any] = []
+    downloader = Rendering() if held else Ready()
+    tasks = Tasks(Shop, downloader, fetched=lambda claimed, signal: ended.append(claimed.rid))
+    actions = [KeepPage()] if held else None
+    outcome = asyncio.run(tasks.run(Request(URL, "bears", actions=actions)))
+    assert len(ended) == reported
+    assert outcome.slot is held
+
+
 def test_one_that_cannot_await_waits_for_code_that_can() -> None:
     outcome, _ = run("plain")
     assert outcome.verdict is Verdict.PARK
