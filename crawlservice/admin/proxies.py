@@ -131,10 +131,10 @@ class ProxyAdmin(Journaled, DeclaredLookups):
         return ProxyList
 
     @admin.display(description=_("problem"))
-    def trouble(self, row: Proxy) -> str:
+    def trouble(self, row: Proxy) -> str | None:
         """By its last check, or the last requests that used it."""
         found: str = row.trouble if hasattr(row, "trouble") else problems([row])[row.pk]
-        return found
+        return found or None
 
     @admin.display(description=_("hosts"))
     def hosts(self, row: Proxy) -> SafeString | str:

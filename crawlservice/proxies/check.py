@@ -12,7 +12,7 @@ from typing import NamedTuple
 from django.db.models import F, Q, QuerySet
 
 from crawlframe.conf import Settings
-from crawlframe.errors import BadRequest, ConfigError, FetchError
+from crawlframe.errors import BadRequest, ConfigError, FetchError, ProxyAuth
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.proxies import ProxyUse
@@ -111,6 +111,8 @@ async def _check(settings: Settings, downloader: Downloader, row: Proxy) -> Chec
             problem = await _problem_of(settings, downloader, proxy)
     except TimeoutError:
         problem = f"no answer within {TIMEOUT:g} s"
+    except ProxyAuth as error:
+        problem = f"wrong login: {error}"
     except (FetchError, BadRequest, ConfigError, OSError) as error:
         problem = str(error) or type(error).__name__
     return Checked(" ".join(problem.split()), time.monotonic() - began)

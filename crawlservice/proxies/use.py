@@ -44,7 +44,7 @@ def problems(rows: Iterable[Proxy]) -> dict[int, str]:
     found = {row.pk: row.problem for row in rows}
     with suppress(RedisError, CrawlframeError):
         for pk, one in frontier().proxies.use(found).items():
-            if one.login and WRONG_LOGIN not in found[pk]:
+            if one.login and "wrong login" not in found[pk]:
                 found[pk] = f"{WRONG_LOGIN}; {found[pk]}".removesuffix("; ")
     return found
 

@@ -319,7 +319,8 @@ def test_a_check_says_what_it_could_not_check(
         with_echo = replace(settings.CRAWLFRAME, proxy_echo=echo, allow_private=allowed)
         settings_with(CRAWLFRAME=with_echo)
         out = run("check")
-    assert "407" in out
+    assert "wrong login" in out
+    assert "(407)" in out
     assert "0 of 1 work" in out
 
 

@@ -14,6 +14,7 @@ from crawlframe.frontier.records import (
     BLOCKED,
     LOGIN,
     PROXY_FAILED,
+    QUOTA,
     REFUSED,
     SENT,
     SURE,
@@ -543,6 +544,65 @@ def test_what_is_known_of_proxies_outlives_an_era(bench: Bench) -> None:
     begin(bench, 6, concurrency=1, task=2, prefix="2 ")
     bench.frontier.eras.open()
     assert proxies_of(bench.claim_all()) == [second.proxy]
+
+
+def test_what_a_proxy_has_done_at_a_host(bench: Bench) -> None:
+    publish(bench, *pool(1))
+    begin(bench, 9, concurrency=1)
+    seen = []
+    for signal in (
+        Signal(REFUSED, -1),
+        Signal(ANSWERED, 100),
+        Signal(ANSWERED, -1),  # an error of the server: its time says nothing
+        Signal(ANSWERED, 180),
+        Signal(QUOTA, 0),
+    ):
+        (one,) = bench.claim_all()
+        before = bench.now()
+        done(bench, one, signal=signal)
+        use = bench.frontier.proxies.uses([(HOST, 1)])[HOST, 1]
+        assert before <= 1000 * use.used_at <= bench.now()
+        seen.append((use.latency_ms, use.errors))
+        bench.redis.hdel(bench.key("HOST", pair_of(HOST, 1)), "r", "n")
+        bench.redis.delete(bench.key("BUSY", HOST))
+        bench.redis.zadd(bench.key("HOSTS"), {place_of(HOST, "pool"): 0})
+    assert seen == [(None, 1), (100, 1), (100, 1), (110, 1), (110, 1)]
+
+
+def test_what_is_known_of_a_pair_is_forgotten_in_time(bench: Bench) -> None:
+    publish(bench, *pool(2))
+    begin(bench, 4, concurrency=1)
+    first, second = bench.claim_all()
+    pairs = {one: bench.key("HOST", pair_of(HOST, one.proxy)) for one in (first, second)}
+    assert bench.redis.pttl(pairs[first]) == -1, "it is in flight"
+    assert 0 < bench.redis.pttl(bench.key("BUSY", HOST)) <= 600_000
+    done(bench, first, signal=Signal(BLOCKED))
+    done(bench, second)
+    (until,) = bench.redis.hmget(pairs[first], "r")
+    rests = float(until) - bench.now()
+    assert bench.redis.pttl(bench.key("BUSY", HOST)) > rests
+    assert bench.redis.pttl(pairs[first]) > rests
+    assert not bench.redis.exists(pairs[second]), "nothing holds it up"
+
+
+def test_a_place_that_all_proxies_have_no_room_for_is_asked_when_one_has(bench: Bench) -> None:
+    publish(bench, *pool(1, most=1))
+    prove(bench, 1)
+    begin(bench, 2, "a.example", "b.example", "c.example")
+    (one,) = bench.claim_all()
+    stalled = bench.key("STALLED")
+    before = bench.redis.zcard(stalled)
+    assert before >= 1
+    over(bench, one)
+    assert bench.redis.zcard(stalled) <= before  # one place has been asked instead
+    seen = [host_in(one.host)]
+    bench.complete_all([one])
+    for _ in range(5):
+        (one,) = bench.claim_all()
+        seen.append(host_in(one.host))
+        done(bench, one)
+    assert Counter(seen) == dict.fromkeys(("a.example", "b.example", "c.example"), 2)
+    assert bench.redis.zcard(stalled) == 0
 
 
 def test_the_uses_of_a_host_are_bounded(bench: Bench) -> None:
