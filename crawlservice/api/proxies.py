@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Body, Query, Router, Status
@@ -124,11 +124,11 @@ def _invalid(error: BadProxy) -> ApiError:
 
 def _out(rows: list[Proxy]) -> list[ProxyOut]:
     known = problems(rows)
-    return [
-        ProxyOut(
-            **{name: getattr(row, name, None) for name in ProxyOut.model_fields}
-            | {"login": bool(row.sealed_login), "tags": row.tags.split()}
-            | {"problem": known[row.pk]}
-        )
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        columns: dict[str, Any] = {
+            name: getattr(row, name, None) for name in ProxyOut.model_fields if name != "login"
+        }
+        columns |= {"tags": row.tags.split(), "problem": known[row.pk]}
+        found.append(ProxyOut(**columns, login=bool(row.sealed_login)))
+    return found

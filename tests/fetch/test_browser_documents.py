@@ -165,7 +165,7 @@ def test_a_page_leads_on_some_times_and_one_that_is_used_as_often_as_it_is_told(
             assert parts.documents.failure is None
             assert parts.asked[-1] == "http://shop.example/last"
         else:
-            assert type(parts.documents.failure) is TooManyRedirects
+            assert isinstance(parts.documents.failure, TooManyRedirects)
             assert parts.cdp.failed == ["last"]
             assert len(parts.asked) == MAX_MOVES
 
