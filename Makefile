@@ -56,9 +56,10 @@ soak: .venv/dev ## the long versions of the tests of nodes, on both databases, s
 	RELOADS=50 LISTINGS=2500 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_paper.py
 	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_reload_kills.py
 	KILLS=10 LISTINGS=5000 $(BIN)/python -m pytest -n0 -m process tests/process/test_demo_crawl.py tests/process/test_kills.py
+	WARC_KILLS=200 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_warc_kills.py
 	EXPORT_KILLS=500 $(BIN)/python -m pytest -n0 -m process tests/process/test_exports.py
 	HAND_OVERS=20 KILLS=8 $(BIN)/python -m pytest -n0 -m long tests/process \
-		$(foreach name,paper reload_kills demo_crawl kills exports,--ignore=tests/process/test_$(name).py)
+		$(foreach name,paper reload_kills demo_crawl kills exports warc_kills,--ignore=tests/process/test_$(name).py)
 
 worlds: .venv/dev ## the tests as a background job, in other time zones and locales, on a slow machine; ARGS="slow -x"
 	$(BIN)/python -m tests.worlds $(ARGS)

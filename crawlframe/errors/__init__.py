@@ -1,6 +1,7 @@
 """Every exception of the engine. An exception without a message shows its docstring."""
 
 from crawlframe.errors.crawling import (
+    ArchiveError,
     ArgumentError,
     BadRequest,
     CacheUnusable,
@@ -18,6 +19,9 @@ from crawlframe.errors.crawling import (
     MissingCode,
     NotJson,
     PageClosed,
+    RecordDamaged,
+    RecordElsewhere,
+    RecordGone,
     SpiderError,
     StoreError,
     TablesMissing,
@@ -71,6 +75,7 @@ from crawlframe.errors.fetching import (
 __all__ = (
     "MAX_AFTER",
     "ActionFailed",
+    "ArchiveError",
     "ArgumentError",
     "BadEncoding",
     "BadHeader",
@@ -115,6 +120,9 @@ __all__ = (
     "ProxyFailed",
     "ProxyUnfit",
     "ProxyUnreaching",
+    "RecordDamaged",
+    "RecordElsewhere",
+    "RecordGone",
     "Retry",
     "RobotsForbidden",
     "RobotsUnread",

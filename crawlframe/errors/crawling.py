@@ -142,6 +142,22 @@ class FileGone(StoreError):
         self.sha256 = sha256
 
 
+class ArchiveError(CrawlframeError):
+    """The archive of kept pages cannot be used."""
+
+
+class RecordDamaged(ArchiveError):
+    """A record of the archive is not what was written there."""
+
+
+class RecordGone(ArchiveError):
+    """The segment of a record is not in the archive any more."""
+
+
+class RecordElsewhere(ArchiveError):
+    """The segment of a record is on another node until it is uploaded."""
+
+
 class CacheUnusable(CrawlframeError):
     """The development cache cannot be read or written."""
 

@@ -1,0 +1,25 @@
+"""WARC: fetched pages in the archive format of the web, written by workers and read by place.
+
+ISO 28500:2017 (WARC 1.1), https://iipc.github.io/warc-specifications/."""
+
+from crawlframe.warc.archive import Archive, DirectoryArchive, S3Archive, records_in
+from crawlframe.warc.capture import Capture, Original, Place, Redirection
+from crawlframe.warc.reading import StoredRecord, body_of, records_of
+from crawlframe.warc.recovery import recover
+from crawlframe.warc.segment_writer import SegmentWriter
+
+__all__ = (
+    "Archive",
+    "Capture",
+    "DirectoryArchive",
+    "Original",
+    "Place",
+    "Redirection",
+    "S3Archive",
+    "SegmentWriter",
+    "StoredRecord",
+    "body_of",
+    "records_in",
+    "records_of",
+    "recover",
+)

@@ -1,0 +1,115 @@
+"""Reads records: one by its place, or those of a file in order, also of files that others wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from crawlframe.errors import RecordDamaged
+from crawlframe.warc.capture import Headers, Place
+from crawlframe.warc.gzip_members import INVALID, decompress, members
+from crawlframe.warc.records import END, ORIGINAL, payload_digest
+
+_LINE = re.compile(rb"\r?\n")
+_FOLDED = re.compile(rb"\r?\n[ \t]+")
+_STATUS = re.compile(r"\S+ +(\d{3})(?!\d)")
+_BODIES = ("response", "resource")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record. ``kind`` is its WARC-Type; names of ``fields`` are in lower case. ``status`` and
+    ``headers`` are those of the HTTP message in it, 0 and () without; of headers that describe the
+    body as it was sent, those that came. ``payload`` is what follows them."""
+
+    offset: int
+    length: int
+    kind: str
+    fields: dict[str, str]
+    status: int
+    headers: Headers
+    payload: bytes
+
+    @property
+    def url(self) -> str:
+        return self.fields.get("warc-target-uri", "").strip("<>")
+
+
+def body_of(member: bytes, place: Place, sha256: bytes = b"") -> bytes:
+    """The body of a capture, from the bytes at its place. ``sha256`` is the digest that it is known
+    by; without, that of the record is what it must have. Raises RecordDamaged."""
+    try:
+        data = decompress(member)
+    except INVALID as error:
+        raise _damaged(place, str(error)) from None
+    record = _parsed(data, place)
+    if record.kind not in _BODIES:
+        raise _damaged(place, f"it is a {record.kind}, which has no body")
+    digest = record.fields.get("warc-payload-digest", "")
+    if payload_digest(hashlib.sha256(record.payload).digest()) != digest:
+        raise _damaged(place, "the body does not have the digest of its record")
+    if sha256 and payload_digest(sha256) != digest:
+        raise _damaged(place, f"it has the digest {digest}, not {payload_digest(sha256)}")
+    return record.payload
+
+
+def records_of(file: BinaryIO, segment: str, *, growing: bool = False) -> Iterator[StoredRecord]:
+    """The records of a file. ``growing``: it is being written, so it may end in the middle of one.
+    Raises RecordDamaged, and OSError."""
+    end = 0
+    for member in members(file):
+        end = member.offset + member.length
+        yield _parsed(member.data, Place(segment, member.offset, member.length))
+    file.seek(end)
+    if not growing and file.read(1):
+        raise RecordDamaged(f"{segment} is damaged at byte {end}: no complete record follows")
+
+
+def _parsed(data: bytes, place: Place) -> StoredRecord:
+    header, end, rest = data.partition(END)
+    version, _, text = header.partition(b"\r\n")
+    if not end or not version.startswith(b"WARC/"):
+        raise _damaged(place, "it does not begin with WARC/")
+    fields = {name.lower(): value for name, value in _headers(text)}
+    try:
+        size = int(fields["content-length"])
+    except (KeyError, ValueError):
+        raise _damaged(place, "it has no Content-Length") from None
+    if len(rest) != size + len(END) or not rest.endswith(END):
+        raise _damaged(place, f"it has {len(rest) - len(END)} of {size} bytes")
+    block = rest[:size]
+    status, headers, payload = 0, Headers(), block
+    if fields.get("content-type", "").startswith("application/http"):
+        status, headers, payload = _message(block)
+    kind = fields.get("warc-type", "")
+    return StoredRecord(place.offset, place.length, kind, fields, status, headers, payload)
+
+
+def _message(block: bytes) -> tuple[int, Headers, bytes]:
+    head, _, body = block.partition(END)
+    first, _, text = head.partition(b"\r\n")
+    status = _STATUS.match(first.decode("latin-1"))
+    return (int(status[1]) if status else 0), _received(_headers(text)), body
+
+
+def _received(headers: list[tuple[str, str]]) -> Headers:
+    """The headers as they came, from those that are stored."""
+    if not headers or headers[-1][0] != "Content-Length":
+        return tuple(headers)
+    return tuple((name.removeprefix(ORIGINAL), value) for name, value in headers[:-1])
+
+
+def _headers(text: bytes) -> list[tuple[str, str]]:
+    found = []
+    for line in _LINE.split(_FOLDED.sub(b" ", text)):
+        name, colon, value = line.decode("latin-1").partition(":")
+        if colon:
+            found.append((name, value.strip()))
+    return found
+
+
+def _damaged(place: Place, why: str) -> RecordDamaged:
+    return RecordDamaged(f"the record at byte {place.offset} of {place.segment} is damaged: {why}")
