@@ -132,8 +132,8 @@ class Collector:
             self._store(item, upsert)
 
     def _drop(self, drop: DropItem, pipelines: Pipelines) -> None:
+        self._outcome.unfit |= isinstance(drop, UnfitItem)
         if self._outcome.attempt is not None:
-            self._outcome.attempt.unfit |= isinstance(drop, UnfitItem)
             self._outcome.attempt.dropped += 1
         self._outcome.drop_item(pipelines.counter_of(drop.reason))
 

@@ -13,6 +13,7 @@ from crawlframe.budgets import (
 )
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.model_items import ModelItem
+from crawlframe.pages.copy import PageCopy
 from crawlframe.picture import Picture
 from crawlframe.proxies import listed
 from crawlframe.proxies.place import limited_at, place_of
@@ -76,6 +77,8 @@ class Outcome:
     items: list[bytes] = field(default_factory=list)  # JSON
     files: list[SavedFile] = field(default_factory=list)  # in the file store already
     pictures: list[Picture] = field(default_factory=list)  # of the page in a browser
+    page: PageCopy | None = None  # to be kept
+    unfit: bool = False  # an item was left out that lacks a field, or does not fit its class
     models: dict[int, ModelItem] | None = None  # those of the items that are model instances
     proxies: list[listed.Proxy] | None = None  # for the pool
     follow_ups: list[Admission] = field(default_factory=list)

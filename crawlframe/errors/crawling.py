@@ -142,20 +142,20 @@ class FileGone(StoreError):
         self.sha256 = sha256
 
 
-class ArchiveError(CrawlframeError):
+class PageDamaged(CrawlframeError):
+    """A kept page cannot be read."""
+
+
+class ArchiveError(StoreError):
     """The archive of kept pages cannot be used."""
 
 
-class RecordDamaged(ArchiveError):
-    """A record of the archive is not what was written there."""
-
-
 class RecordGone(ArchiveError):
-    """The segment of a record is not in the archive any more."""
+    """The segment of a kept page is not in the archive any more."""
 
 
 class RecordElsewhere(ArchiveError):
-    """The segment of a record is on another node until it is uploaded."""
+    """The segment of a kept page is on another node until it is uploaded."""
 
 
 class CacheUnusable(CrawlframeError):

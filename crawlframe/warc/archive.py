@@ -44,9 +44,9 @@ class Archive(Protocol):
     def max_age(self) -> float:
         """Seconds after which a segment is finished, or inf."""
 
-    def read(self, place: Place, sha256: bytes = b"") -> bytes:
+    def read(self, place: Place) -> bytes:
         """The body of the capture at a place. Raises RecordGone, RecordElsewhere and
-        RecordDamaged."""
+        PageDamaged."""
 
     def open(self, segment: str) -> BinaryIO:
         """Opens a segment for reading. Raises RecordGone and RecordElsewhere."""
@@ -77,12 +77,12 @@ class DirectoryArchive:
         self._files: OrderedDict[str, int] = OrderedDict()  # descriptors, the last used at the end
         self._lock = threading.Lock()
 
-    def read(self, place: Place, sha256: bytes = b"") -> bytes:
+    def read(self, place: Place) -> bytes:
         with named_errors(self.address):
             member = self.member(place)
         if member is None:
             raise RecordGone(f"{place.segment} was deleted from {self.address}")
-        return body_of(member, place, sha256)
+        return body_of(member, place)
 
     def member(self, place: Place) -> bytes | None:
         """The bytes at a place; None if there is no such segment. Raises OSError."""
@@ -144,12 +144,12 @@ class S3Archive:
         self._spool = DirectoryArchive(spool)
         self._node = node
 
-    def read(self, place: Place, sha256: bytes = b"") -> bytes:
+    def read(self, place: Place) -> bytes:
         with named_errors(self.directory):
             member = self._spool.member(place)
         if member is None:
             member = self._fetch(place)
-        return body_of(member, place, sha256)
+        return body_of(member, place)
 
     def _fetch(self, place: Place) -> bytes:
         end = place.offset + place.length

@@ -40,8 +40,7 @@ class Redirection(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Capture:
     """``body`` is what was received after decompression, and ``headers`` are those received with
-    it. ``fetched_at``: seconds since the epoch. ``sha256`` is the digest of the body, 32 bytes; it
-    is computed if it is missing. ``sent_body`` belongs to ``sent``, the headers of the request.
+    it. ``fetched_at``: seconds since the epoch. ``sent_body`` belongs to ``sent``, the headers of the request.
     ``address`` is the IP address of the server, or "". ``truncated``: why the body was cut, one of
     TRUNCATED, or "". ``rendered``: the body is the DOM of a browser, not what the server sent.
     ``original``: the body is archived already, so that it is only referred to.
@@ -56,7 +55,6 @@ class Capture:
     method: str = "GET"
     sent: Headers = ()
     sent_body: bytes = b""
-    sha256: bytes = b""
     address: str = ""
     truncated: str = ""
     rendered: bool = False

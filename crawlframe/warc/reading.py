@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from crawlframe.errors import RecordDamaged
+from crawlframe.errors import PageDamaged
 from crawlframe.warc.capture import Headers, Place
 from crawlframe.warc.gzip_members import INVALID, decompress, members
-from crawlframe.warc.records import END, ORIGINAL, payload_digest
+from crawlframe.warc.records import END, ORIGINAL
 
 _LINE = re.compile(rb"\r?\n")
 _FOLDED = re.compile(rb"\r?\n[ \t]+")
@@ -38,9 +37,9 @@ class StoredRecord:
         return self.fields.get("warc-target-uri", "").strip("<>")
 
 
-def body_of(member: bytes, place: Place, sha256: bytes = b"") -> bytes:
-    """The body of a capture, from the bytes at its place. ``sha256`` is the digest that it is known
-    by; without, that of the record is what it must have. Raises RecordDamaged."""
+def body_of(member: bytes, place: Place) -> bytes:
+    """The body of a capture, from the bytes at its place. They have a checksum; whether it is the
+    body that is wanted, the caller knows by its digest. Raises PageDamaged."""
     try:
         data = decompress(member)
     except INVALID as error:
@@ -48,24 +47,19 @@ def body_of(member: bytes, place: Place, sha256: bytes = b"") -> bytes:
     record = _parsed(data, place)
     if record.kind not in _BODIES:
         raise _damaged(place, f"it is a {record.kind}, which has no body")
-    digest = record.fields.get("warc-payload-digest", "")
-    if payload_digest(hashlib.sha256(record.payload).digest()) != digest:
-        raise _damaged(place, "the body does not have the digest of its record")
-    if sha256 and payload_digest(sha256) != digest:
-        raise _damaged(place, f"it has the digest {digest}, not {payload_digest(sha256)}")
     return record.payload
 
 
 def records_of(file: BinaryIO, segment: str, *, growing: bool = False) -> Iterator[StoredRecord]:
     """The records of a file. ``growing``: it is being written, so it may end in the middle of one.
-    Raises RecordDamaged, and OSError."""
+    Raises PageDamaged, and OSError."""
     end = 0
     for member in members(file):
         end = member.offset + member.length
         yield _parsed(member.data, Place(segment, member.offset, member.length))
     file.seek(end)
     if not growing and file.read(1):
-        raise RecordDamaged(f"{segment} is damaged at byte {end}: no complete record follows")
+        raise PageDamaged(f"{segment} is damaged at byte {end}: no complete record follows")
 
 
 def _parsed(data: bytes, place: Place) -> StoredRecord:
@@ -111,5 +105,5 @@ def _headers(text: bytes) -> list[tuple[str, str]]:
     return found
 
 
-def _damaged(place: Place, why: str) -> RecordDamaged:
-    return RecordDamaged(f"the record at byte {place.offset} of {place.segment} is damaged: {why}")
+def _damaged(place: Place, why: str) -> PageDamaged:
+    return PageDamaged(f"the record at byte {place.offset} of {place.segment} is damaged: {why}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from base64 import b32encode
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -79,8 +80,12 @@ def date_of(seconds: float) -> str:
     return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
-def payload_digest(sha256: bytes) -> str:
-    return f"sha256:{sha256.hex()}"
+def digest_of(*parts: bytes) -> str:
+    """SHA-1 in Base32, as nearly all archives have it, and tools that look pages up by it."""
+    digest = hashlib.sha1(usedforsecurity=False)
+    for part in parts:
+        digest.update(part)
+    return f"sha1:{b32encode(digest.digest()).decode()}"
 
 
 def _of_body(capture: Capture, own: str, given: str, block_digests: bool) -> Record:
@@ -96,8 +101,7 @@ def _of_body(capture: Capture, own: str, given: str, block_digests: bool) -> Rec
             f"WARC-Refers-To-Target-URI: {_visible(capture.original.url)}\r\n"
             f"WARC-Refers-To-Date: {date_of(capture.original.fetched_at)}\r\n"
         )
-    sha256 = capture.sha256 or hashlib.sha256(capture.body).digest()
-    given += f"WARC-Payload-Digest: {payload_digest(sha256)}\r\n"
+    given += f"WARC-Payload-Digest: {digest_of(capture.body)}\r\n"
     if capture.truncated:
         given += f"WARC-Truncated: {capture.truncated}\r\n"
     return _record(kind, own, given, content_type, head, payload, block_digests or not payload)
@@ -126,7 +130,7 @@ def _of_redirect(redirect: Redirection, date: str) -> Record:
     headers = redirect.headers or (("Location", redirect.target),)
     given = (
         f"{date}WARC-Target-URI: {_visible(redirect.url)}\r\n"
-        f"WARC-Payload-Digest: {payload_digest(hashlib.sha256().digest())}\r\n"
+        f"WARC-Payload-Digest: {digest_of()}\r\n"
         "WARC-Truncated: unspecified\r\n"  # bodies of redirects are not kept
     )
     head = _answer_head(redirect.status, headers, 0)
@@ -144,9 +148,7 @@ def _record(
 ) -> Record:
     """``given``: lines of the header that are ASCII."""
     if block_digest:
-        digest = hashlib.sha256(head)
-        digest.update(payload)
-        given += f"WARC-Block-Digest: {payload_digest(digest.digest())}\r\n"
+        given += f"WARC-Block-Digest: {digest_of(head, payload)}\r\n"
     header = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {own}\r\n{given}"
         f"Content-Type: {_BREAKS.sub(' ', content_type)}\r\n"

@@ -34,6 +34,7 @@ from crawlservice.ledger.recovery import is_whole, renew, uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Task
 from crawlservice.monitoring import lives
+from crawlservice.pages.dictionaries import Trainer
 from crawlservice.proxies.chores import ProxyChores
 from crawlservice.quality.reader import Bounds
 from crawlservice.quality.watch import Watch
@@ -72,6 +73,7 @@ class Steward:
         self._settings = settings
         self._senders = Senders(settings)
         self._proxies = ProxyChores(settings, frontier)
+        self._page_dictionaries = Trainer()
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
@@ -160,6 +162,7 @@ class Steward:
             self._pruner.tick,
             self._settler.tick,
             lambda: self._quality.tick(self._counts),
+            self._page_dictionaries.tick,
         ]
 
     def resign(self) -> None:

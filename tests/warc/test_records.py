@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from base64 import b32encode
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from crawlframe.warc import Capture, DirectoryArchive, Original, Redirection, re
 from tests.warc.captures import AT, HTML, judged, page, writer
 
 DATE = "2027-01-15T08:00:00.123456Z"
+
+
+def sha1(body: bytes) -> str:
+    return f"sha1:{b32encode(hashlib.sha1(body).digest()).decode()}"
 
 
 def written(tmp_path: Path, *captures: Capture) -> list[Any]:
@@ -44,9 +49,7 @@ def test_a_page_is_a_response_and_a_request(tmp_path: Path) -> None:
         assert header.get_header("WARC-Date") == DATE
         assert header.get_header("WARC-IP-Address") == "192.0.2.1"
     assert of_request.get_header("WARC-Concurrent-To") == of_response.get_header("WARC-Record-ID")
-    assert of_response.get_header("WARC-Payload-Digest") == (
-        f"sha256:{hashlib.sha256(body).hexdigest()}"
-    )
+    assert of_response.get_header("WARC-Payload-Digest") == (sha1(body))
     assert of_response.get_header("WARC-Block-Digest") is None
     assert of_request.get_header("WARC-Block-Digest")
     assert response.http_headers.get_statuscode() == "200"
@@ -91,7 +94,7 @@ def test_equal_bytes_are_referred_to(tmp_path: Path) -> None:
     )
     assert header.get_header("WARC-Refers-To-Target-URI") == "http://shop.test/first%20%C3%A9"
     assert header.get_header("WARC-Refers-To-Date") == "2027-01-15T07:59:00.123456Z"
-    digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+    digest = sha1(body)
     assert header.get_header("WARC-Payload-Digest") == digest
     assert revisit.http_headers.get_header("Content-Length") == "8"
 

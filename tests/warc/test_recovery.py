@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.errors import RecordDamaged
+from crawlframe.errors import PageDamaged
 from crawlframe.warc import DirectoryArchive, Place, records_in, recover
 from crawlframe.warc.segment_files import OPEN
 from tests.warc.captures import body_of_page, judged, page, writer
@@ -91,9 +91,9 @@ def test_what_follows_damage_is_left(
     for number, place in enumerate(places):
         if number != 5:
             assert archive.read(place) == body_of_page(number)
-    with pytest.raises(RecordDamaged, match=f"at byte {places[5].offset} of {places[5].segment}"):
+    with pytest.raises(PageDamaged, match=f"at byte {places[5].offset} of {places[5].segment}"):
         archive.read(places[5])
-    with pytest.raises(RecordDamaged, match="no complete record follows"):
+    with pytest.raises(PageDamaged, match="no complete record follows"):
         [*records_in(archive, places[0].segment)]
 
 

@@ -220,6 +220,9 @@ class Committer(threading.Thread):
             self._drop_known(final)
             recorded = self._commit(final)
             for outcome in final:
+                if outcome.page is not None:
+                    outcome.page.give()
+            for outcome in final:
                 if outcome.budget and outcome.rid in recorded and recorded[outcome.rid].spent:
                     outcome.budget.spent[outcome.host] = recorded[outcome.rid].spent
             self._close({o.task for o in final if o.rid in recorded and recorded[o.rid].closes})

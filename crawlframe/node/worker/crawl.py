@@ -115,6 +115,11 @@ class TaskCrawl:
         session = "" if options.session is None else f"{self.spec.task}.{options.session}"
         return route_of(choice, shared=settings.proxy_limits == "all", session=session)
 
+    @property
+    def keep(self) -> str:
+        """Which pages are kept: "errors", "all" or "none"."""
+        return self.settings.keep
+
     def retries(self, request: Request) -> int:
         """Further attempts after a failed one."""
         own = request.options.retries

@@ -44,6 +44,7 @@ from crawlframe.node.worker.failures import (
 )
 from crawlframe.node.worker.fetching import Fetching
 from crawlframe.node.worker.inline import InlineFetch
+from crawlframe.node.worker.keeping import Keeping
 from crawlframe.node.worker.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.opening import OPENED, NotOpened
 from crawlframe.node.worker.permits import HostPermits
@@ -113,6 +114,7 @@ class RequestRunner:
             proxies=proxies,
         )
         self._rendering = Rendering(self.callbacks, renders)
+        self._keeping = Keeping()
         self._failed = failed
         self._starts = starts
         in_place = partial(self._fetching.check_for, in_place=True)
@@ -207,7 +209,8 @@ class RequestRunner:
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
-            return await self._fail(outcome, crawl, request, error, claimed.refusals)
+            await self._fail(outcome, crawl, request, error, claimed.refusals)
+            return await self._keeping.take(outcome, crawl, request, error.response)
         except MiddlewareFailed as failed:
             self._failed(failed.error)
             return outcome.end(Verdict.ERROR, *describe(failed))
@@ -220,7 +223,7 @@ class RequestRunner:
         await self._rendering.run(attempt, outcome, crawl, response, call)
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
             outcome.trap = crawl.traps.see(response.url, response.body)
-        return outcome
+        return await self._keeping.take(outcome, crawl, request, response)
 
     async def _fail(
         self,
@@ -230,8 +233,7 @@ class RequestRunner:
         error: FetchError,
         refusals: int,
     ) -> Outcome:
-        """The request waits for another attempt, or ends as an error; what its errback yields is
-        kept in either case."""
+        """The request waits for another attempt, or ends as an error; its errback has its say."""
         refused = outcome.signal[0] == REFUSED and isinstance(error, StatusError)
         outcome.detour = outcome.via is not None and outcome.via.of_pool
         outcome.detour &= refusals + 1 < DETOURS.get(outcome.signal[0], 0)

@@ -1,0 +1,103 @@
+"""Keeping: which pages of a worker are kept, and their copies."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.exchange import headers_of
+from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
+from crawlframe.pages.copy import ITEM, Held, PageCopy
+from crawlframe.pages.key import key_of
+from crawlframe.record import without_hops
+from crawlframe.rendered import RenderedResponse
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+MAX_HELD = 64 << 20  # bytes of bodies that wait to be stored, unless a single one is larger
+POLL = 0.05  # seconds between two looks whether there is room for another one
+PER_REASON = 20  # pages of a task and reason that a worker keeps one after the other; then
+EVERY = 10.0  # one of them in so many seconds: the newest are kept, and a storm of errors is not
+MAX_REASONS = 10_000  # that are counted
+
+
+class Keeping:
+    """Used by the event loop. ``clock`` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._held = Held()
+        self._kept: OrderedDict[tuple[int, str], tuple[int, float]] = OrderedDict()
+
+    async def take(
+        self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response | None
+    ) -> Outcome:
+        """Gives the outcome of a request a copy of its page, if it is to be kept. Waits while too
+        much waits to be stored."""
+        if response is None or crawl.keep == "none" or not outcome.verdict.final:
+            return outcome
+        reason = _reason(outcome)
+        if crawl.keep == "errors":
+            # What the database may refuse is known only when it is written.
+            if not reason and not outcome.models:
+                return outcome
+            if outcome.reason in NO_ERRORS or (reason and not self._is_due(outcome.task, reason)):
+                return outcome
+        if response.file is not None or request.options.save:
+            return outcome  # it is in the file store
+        while self._held.size > 0 and self._held.size + len(response.body) > MAX_HELD:
+            await asyncio.sleep(POLL)
+        self._held.taken += len(response.body)
+        outcome.page = self._copy(outcome, crawl, request, response, reason)
+        return outcome
+
+    def _copy(
+        self,
+        outcome: Outcome,
+        crawl: TaskCrawl,
+        request: Request,
+        response: Response,
+        reason: str,
+    ) -> PageCopy:
+        headers = headers_of(response, crawl.spec.arguments)
+        if isinstance(response, RenderedResponse):
+            headers["rendered"] = True
+        copy = PageCopy(
+            response.url,
+            request.method,
+            response.status,
+            headers,
+            response.body,
+            without_hops(outcome.record),
+            self._held,
+            reason,
+            tentative=not reason and crawl.keep == "errors",
+            size=len(response.body),
+            address=response.address,
+        )
+        if outcome.verdict is Verdict.DONE:
+            downloader = request.downloader or crawl.settings.downloader
+            copy.key = key_of(request, crawl.settings, crawl.spec.spider, downloader)
+            copy.etag = response.headers.get("ETag", "")
+            copy.modified = response.headers.get("Last-Modified", "")
+        return copy
+
+    def _is_due(self, task: int, reason: str) -> bool:
+        now, name = self._clock(), (task, reason)
+        count, last = self._kept.get(name, (0, 0.0))
+        if count >= PER_REASON and now - last < EVERY:
+            return False
+        self._kept[name] = count + 1, now
+        self._kept.move_to_end(name)
+        if len(self._kept) > MAX_REASONS:
+            self._kept.popitem(last=False)
+        return True
+
+
+def _reason(outcome: Outcome) -> str:
+    if outcome.verdict is Verdict.ERROR:
+        return outcome.reason
+    return ITEM if outcome.unfit else ""

@@ -1,0 +1,32 @@
+"""PageKey: what a kept page is found by again: the request, as the server sees it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from crawlframe.request import Request
+from crawlframe.spider_settings import SpiderSettings
+
+KEY = 16  # bytes
+# Headers of a request by which no server chooses what it sends.
+IGNORED = frozenset({"connection", "referer", "if-none-match", "if-modified-since", "range"})
+
+
+def key_of(request: Request, settings: SpiderSettings, spider: str, downloader: str) -> bytes:
+    """Equal for requests of any task that bring the same page: by method, URL and body, by the
+    headers and cookies that they send of their own, and by the downloader. Requests with a session
+    are those of one spider: the session is a login of its."""
+    digest = hashlib.blake2b(request.fingerprint(), digest_size=KEY)
+    digest.update(f"\0{downloader}\0{settings.user_agent or ''}".encode())
+    if request.options.session is not None:
+        digest.update(f"\0{spider}\0{request.options.session}".encode())
+    for headers in (settings.headers, request.headers):
+        digest.update(_listed({name.lower(): value for name, value in headers.items()}))
+    digest.update(_listed(request.cookies))
+    return digest.digest()
+
+
+def _listed(pairs: Mapping[str, str]) -> bytes:
+    kept = sorted((name, value) for name, value in pairs.items() if name not in IGNORED)
+    return "".join(f"\0{name}\1{value}" for name, value in kept).encode("utf-8", "surrogatepass")
