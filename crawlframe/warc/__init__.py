@@ -2,9 +2,9 @@
 
 ISO 28500:2017 (WARC 1.1), https://iipc.github.io/warc-specifications/."""
 
-from crawlframe.warc.archive import Archive, DirectoryArchive, S3Archive, records_in
+from crawlframe.warc.archive import Archive, DirectoryArchive, S3Archive, open_archive, records_in
 from crawlframe.warc.capture import Capture, Original, Place, Redirection
-from crawlframe.warc.reading import StoredRecord, body_of, records_of
+from crawlframe.warc.reading import StoredRecord, records_of
 from crawlframe.warc.recovery import recover
 from crawlframe.warc.segment_writer import SegmentWriter
 
@@ -18,7 +18,7 @@ __all__ = (
     "S3Archive",
     "SegmentWriter",
     "StoredRecord",
-    "body_of",
+    "open_archive",
     "records_in",
     "records_of",
     "recover",

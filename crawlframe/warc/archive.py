@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from crawlframe.conf import Settings
 from crawlframe.errors import ArchiveError, RecordElsewhere, RecordGone
+from crawlframe.file_place import in_s3
 from crawlframe.files.s3_client import S3Client
+from crawlframe.files.store import spool_of
 from crawlframe.warc.capture import Place
-from crawlframe.warc.reading import StoredRecord, body_of, records_of
+from crawlframe.warc.reading import StoredRecord, record_of, records_of
 from crawlframe.warc.segment_files import (
     OPEN,
     SUFFIX,
@@ -24,6 +27,7 @@ from crawlframe.warc.segment_files import (
     node_of,
 )
 
+FOLDER = "pages"  # of the spool, below var_dir
 FILES = 32  # that are kept open
 UPLOAD_AGE = 300.0  # seconds that a segment is written to, if it is to be uploaded
 UPLOADED_BY = 3600.0  # seconds after its begin, when a segment that is not there is missed
@@ -41,12 +45,19 @@ class Archive(Protocol):
         """Where the workers of this node write."""
 
     @property
+    def uploads(self) -> bool:
+        """Whether segments are elsewhere once they are finished."""
+
+    @property
     def max_age(self) -> float:
         """Seconds after which a segment is finished, or inf."""
 
-    def read(self, place: Place) -> bytes:
-        """The body of the capture at a place. Raises RecordGone, RecordElsewhere and
+    def read(self, place: Place) -> StoredRecord:
+        """The record at a place, with its body as payload. Raises RecordGone, RecordElsewhere and
         PageDamaged."""
+
+    def read_here(self, place: Place) -> StoredRecord | None:
+        """The same; None if another machine has to be asked."""
 
     def open(self, segment: str) -> BinaryIO:
         """Opens a segment for reading. Raises RecordGone and RecordElsewhere."""
@@ -55,11 +66,26 @@ class Archive(Protocol):
         """Brings the finished segments of this node to where all nodes can read them. Returns the
         names of those that were not there."""
 
+    def size(self, segment: str) -> int | None:
+        """The bytes of a segment of this node where all nodes can read it, 0 if it is gone; None
+        while it is written, or not uploaded."""
+
     def delete(self, segment: str) -> None:
         """Deletes a finished segment, if it is there."""
 
     def segments(self) -> Iterator[tuple[str, int]]:
         """The finished segments and their sizes."""
+
+
+def open_archive(settings: Settings) -> Archive | None:
+    """The archive of an installation; None if pages are kept in the database. Connects to nothing
+    yet."""
+    if not settings.pages:
+        return None
+    if in_s3(settings.pages):
+        spool = spool_of(settings.var_dir / FOLDER, settings.node)
+        return S3Archive(settings.pages, spool, settings.node)
+    return DirectoryArchive(Path(settings.pages))
 
 
 def records_in(archive: Archive, segment: str) -> Iterator[StoredRecord]:
@@ -69,6 +95,7 @@ def records_in(archive: Archive, segment: str) -> Iterator[StoredRecord]:
 
 
 class DirectoryArchive:
+    uploads = False
     max_age = float("inf")
 
     def __init__(self, directory: Path) -> None:
@@ -77,12 +104,15 @@ class DirectoryArchive:
         self._files: OrderedDict[str, int] = OrderedDict()  # descriptors, the last used at the end
         self._lock = threading.Lock()
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: Place) -> StoredRecord:
         with named_errors(self.address):
             member = self.member(place)
         if member is None:
             raise RecordGone(f"{place.segment} was deleted from {self.address}")
-        return body_of(member, place)
+        return record_of(member, place)
+
+    def read_here(self, place: Place) -> StoredRecord | None:
+        return self.read(place)
 
     def member(self, place: Place) -> bytes | None:
         """The bytes at a place; None if there is no such segment. Raises OSError."""
@@ -115,6 +145,13 @@ class DirectoryArchive:
     def upload(self) -> list[str]:
         return []
 
+    def size(self, segment: str) -> int | None:
+        with named_errors(self.address):
+            path = self.path_of(segment)
+            if path is None:
+                return 0
+            return None if path.suffix == OPEN else path.stat().st_size
+
     def delete(self, segment: str) -> None:
         with self._lock:
             file = self._files.pop(segment, -1)
@@ -135,6 +172,7 @@ class DirectoryArchive:
 class S3Archive:
     """``spool`` is a local directory of this node, which has the segments that are not uploaded."""
 
+    uploads = True
     max_age = UPLOAD_AGE
 
     def __init__(self, address: str, spool: Path, node: str) -> None:
@@ -144,12 +182,13 @@ class S3Archive:
         self._spool = DirectoryArchive(spool)
         self._node = node
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: Place) -> StoredRecord:
+        return self.read_here(place) or record_of(self._fetch(place), place)
+
+    def read_here(self, place: Place) -> StoredRecord | None:
         with named_errors(self.directory):
             member = self._spool.member(place)
-        if member is None:
-            member = self._fetch(place)
-        return body_of(member, place)
+        return None if member is None else record_of(member, place)
 
     def _fetch(self, place: Place) -> bytes:
         end = place.offset + place.length
@@ -191,6 +230,12 @@ class S3Archive:
             self._spool.delete(segment)
             uploaded.append(segment)
         return uploaded
+
+    def size(self, segment: str) -> int | None:
+        with named_errors(self.directory):
+            if self._spool.path_of(segment) is not None:
+                return None
+        return self._client.size(segment) or 0
 
     def delete(self, segment: str) -> None:
         self._spool.delete(segment)

@@ -20,11 +20,11 @@ class Place(NamedTuple):
 
 
 class Original(NamedTuple):
-    """The capture that has the same body: its URL, and when it was fetched, in seconds since the
-    epoch, exactly as it was archived."""
+    """The capture that has the same body: WARC-Target-URI and WARC-Date of its record. Both may be
+    "", if they are not known."""
 
-    url: str
-    fetched_at: float
+    uri: str = ""
+    date: str = ""
 
 
 class Redirection(NamedTuple):
@@ -40,10 +40,10 @@ class Redirection(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Capture:
     """``body`` is what was received after decompression, and ``headers`` are those received with
-    it. ``fetched_at``: seconds since the epoch. ``sent_body`` belongs to ``sent``, the headers of the request.
-    ``address`` is the IP address of the server, or "". ``truncated``: why the body was cut, one of
-    TRUNCATED, or "". ``rendered``: the body is the DOM of a browser, not what the server sent.
-    ``original``: the body is archived already, so that it is only referred to.
+    it. ``fetched_at``: seconds since the epoch. ``sent_body`` belongs to ``sent``, the headers of
+    the request. ``address`` is the IP address of the server, or "". ``truncated``: why the body was
+    cut, one of TRUNCATED, or "". ``rendered``: the body is the DOM of a browser, not what the
+    server sent. ``original``: the body is archived already, so that it is only referred to.
 
     Everything is written as it is: secrets are to be removed before."""
 

@@ -36,10 +36,14 @@ class StoredRecord:
     def url(self) -> str:
         return self.fields.get("warc-target-uri", "").strip("<>")
 
+    @property
+    def date(self) -> str:
+        return self.fields.get("warc-date", "")
 
-def body_of(member: bytes, place: Place) -> bytes:
-    """The body of a capture, from the bytes at its place. They have a checksum; whether it is the
-    body that is wanted, the caller knows by its digest. Raises PageDamaged."""
+
+def record_of(member: bytes, place: Place) -> StoredRecord:
+    """The record of a capture, which has a body, from the bytes at its place. They have a checksum;
+    whether it is the body that is wanted, the caller knows by its digest. Raises PageDamaged."""
     try:
         data = decompress(member)
     except INVALID as error:
@@ -47,7 +51,7 @@ def body_of(member: bytes, place: Place) -> bytes:
     record = _parsed(data, place)
     if record.kind not in _BODIES:
         raise _damaged(place, f"it is a {record.kind}, which has no body")
-    return record.payload
+    return record
 
 
 def records_of(file: BinaryIO, segment: str, *, growing: bool = False) -> Iterator[StoredRecord]:

@@ -53,7 +53,7 @@ def of_capture(capture: Capture, *, block_digests: bool = False) -> Iterator[Rec
 
     With ``block_digests``, records of a body have a digest of their block too. It takes as long as
     half of the compression, for the few bytes that the digest of the payload leaves out."""
-    uri, own = _visible(capture.url), _new_id()
+    uri, own = visible(capture.url), _new_id()
     date = f"WARC-Date: {date_of(capture.fetched_at)}\r\n"
     place = f"{date}WARC-Target-URI: {uri}\r\n"
     if capture.address and not capture.rendered:
@@ -96,11 +96,12 @@ def _of_body(capture: Capture, own: str, given: str, block_digests: bool) -> Rec
         head = _answer_head(capture.status, capture.headers, len(payload))
     if capture.original is not None:
         kind, payload = "revisit", b""
-        given += (
-            f"WARC-Profile: {SAME_PAYLOAD}\r\n"
-            f"WARC-Refers-To-Target-URI: {_visible(capture.original.url)}\r\n"
-            f"WARC-Refers-To-Date: {date_of(capture.original.fetched_at)}\r\n"
-        )
+        given += f"WARC-Profile: {SAME_PAYLOAD}\r\n"
+        if capture.original.uri:
+            given += (
+                f"WARC-Refers-To-Target-URI: {visible(capture.original.uri)}\r\n"
+                f"WARC-Refers-To-Date: {capture.original.date}\r\n"
+            )
     given += f"WARC-Payload-Digest: {digest_of(capture.body)}\r\n"
     if capture.truncated:
         given += f"WARC-Truncated: {capture.truncated}\r\n"
@@ -129,7 +130,7 @@ def _of_answer(capture: Capture, given: str) -> Record:
 def _of_redirect(redirect: Redirection, date: str) -> Record:
     headers = redirect.headers or (("Location", redirect.target),)
     given = (
-        f"{date}WARC-Target-URI: {_visible(redirect.url)}\r\n"
+        f"{date}WARC-Target-URI: {visible(redirect.url)}\r\n"
         f"WARC-Payload-Digest: {digest_of()}\r\n"
         "WARC-Truncated: unspecified\r\n"  # bodies of redirects are not kept
     )
@@ -194,7 +195,7 @@ def _first(headers: Iterable[tuple[str, str]], name: str) -> str:
     return next((value for key, value in headers if key.lower() == name), "")
 
 
-def _visible(url: str) -> str:
+def visible(url: str) -> str:
     """A URL without spaces, controls and other than ASCII."""
     return url if url.isascii() and url.isprintable() and " " not in url else quote(url, _ASCII)
 

@@ -100,10 +100,21 @@ class SegmentWriter:
             raise
         self._synced = True
 
+    def left(self) -> float | None:
+        """Seconds until the segment is old enough to be finished; None if it never is."""
+        if self._file < 0 or self._max_age == math.inf:
+            return None
+        return max(0.0, self._begun + self._max_age - time.monotonic())
+
     def tick(self) -> None:
-        """Finishes the segment if it is old enough."""
+        """Finishes the segment if it is old enough. After an error, it is tried again when the
+        segment is twice as old."""
         with named_errors(self.directory):
-            self._finish_if_due()
+            try:
+                self._finish_if_due()
+            except OSError:
+                self._begun = time.monotonic()
+                raise
 
     def close(self) -> None:
         """Finishes the segment."""

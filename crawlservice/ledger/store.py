@@ -11,6 +11,7 @@ from django.db import DataError, Error, IntegrityError, OperationalError, transa
 from django.db import connection as default_connection
 
 from crawlframe import faults
+from crawlframe.errors import ArchiveError
 from crawlframe.frontier import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.ledger import (
@@ -36,6 +37,7 @@ from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.refused_rows import exceeds_limit
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
+from crawlservice.pages.archived import archive
 from crawlservice.pages.rows import PageRows
 from crawlservice.proxies import runs
 from crawlservice.proxies.pool import StoredProxies
@@ -52,7 +54,7 @@ class DjangoLedger(Ledger):
         self._watch = watch or NoWatch()
         self._papers = StoredPapers()
         self._proxies = StoredProxies()
-        self._pages = PageRows()
+        self._pages = PageRows(archive())
 
     @property
     def waits(self) -> str:
@@ -179,7 +181,14 @@ class DjangoLedger(Ledger):
         with _named_errors():
             log.add(lines, lost)
 
+    def left(self) -> float | None:
+        return self._pages.left()
+
+    def tick(self) -> None:
+        self._pages.tick()
+
     def close(self) -> None:
+        self._pages.close()
         default_connection.close()
 
 
@@ -204,6 +213,8 @@ def _named_errors(modelled: Collection[Outcome] = ()) -> Any:
             with _named_errors():
                 model_rows.check_tables(modelled)
         raise LedgerRefused(" ".join(str(error).split())) from None
+    except ArchiveError as error:
+        raise LedgerAway(str(error)) from None
     except Error as error:  # includes a read-only server, and one whose tables are being changed
         default_connection.close()
         text = " ".join(str(error).split())

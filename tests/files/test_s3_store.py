@@ -12,7 +12,7 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, StoreError
-from crawlframe.file_place import check_files
+from crawlframe.file_place import check_place
 from crawlframe.files.opening import open_store
 from crawlframe.files.s3_client import PART
 from crawlframe.files.s3_store import S3Store
@@ -84,7 +84,7 @@ def test_a_server_that_fails_is_named(store: S3Store, s3: S3Server) -> None:
 )
 def test_places_that_are_refused(place: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
-        check_files(place)
+        check_place("CRAWLFRAME_FILES", place)
     assert "secret@" not in str(caught.value)
     with pytest.raises(ConfigError):
         Settings.from_env({"CRAWLFRAME_FILES": place})
@@ -93,6 +93,6 @@ def test_places_that_are_refused(place: str, problem: str) -> None:
 def test_the_extra_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawlframe.file_place.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="needs the extra s3"):
-        check_files("s3://bucket")
+        check_place("CRAWLFRAME_FILES", "s3://bucket")
     settings = replace(Settings(), files="kept")
     assert isinstance(open_store(settings), DirectoryStore)

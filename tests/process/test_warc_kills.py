@@ -40,7 +40,7 @@ def test_what_was_synced_survives_every_kill(tmp_path: Path) -> None:
         synced = [*_synced(writers, said)]
         before = {path: path.stat().st_size for path in tmp_path.glob(f"*{OPEN}")}
         for number, place in synced:
-            assert archive.read(place) == body_of_page(number)
+            assert archive.read(place).payload == body_of_page(number)
         recover(tmp_path, "node-1")
         assert [*tmp_path.glob(f"*{OPEN}")] == []
         finals = {path: path.with_name(path.name.removesuffix(OPEN)) for path in before}
@@ -49,7 +49,7 @@ def test_what_was_synced_survives_every_kill(tmp_path: Path) -> None:
             for path, final in finals.items()
         )
         for number, place in synced:
-            assert archive.read(place) == body_of_page(number)
+            assert archive.read(place).payload == body_of_page(number)
         pages += len(synced)
     print(f"{kills} kills, {pages} pages, {torn} torn segments")
     assert pages >= kills

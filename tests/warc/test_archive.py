@@ -28,7 +28,7 @@ def test_a_segment_is_where_it_is_until_it_is_uploaded(s3: S3Server, tmp_path: P
     segments.sync()
 
     def check_elsewhere() -> None:
-        assert ours.read(places[0]) == body_of_page(1)
+        assert ours.read(places[0]).payload == body_of_page(1)
         for read in (lambda: theirs.read(places[0]), lambda: theirs.open(places[0].segment)):
             with pytest.raises(RecordElsewhere, match="is on node node-1 until it is uploaded to"):
                 read()
@@ -44,7 +44,7 @@ def test_a_segment_is_where_it_is_until_it_is_uploaded(s3: S3Server, tmp_path: P
     assert [*ours.directory.iterdir()] == []
     for archive in (ours, theirs):
         for number, place in enumerate(places, 1):
-            assert archive.read(place) == body_of_page(number)
+            assert archive.read(place).payload == body_of_page(number)
         kinds = [record.kind for record in records_in(archive, places[0].segment)]
         assert kinds == ["warcinfo", *["response", "request"] * 2]
         assert [*archive.segments()] == [(places[0].segment, size)]
@@ -61,7 +61,7 @@ def test_what_never_arrived_is_gone(
     with pytest.raises(RecordGone, match="or node node-1 could not upload it"):
         theirs.read(place)
     ours.upload()
-    assert theirs.read(place) == body_of_page(1)
+    assert theirs.read(place).payload == body_of_page(1)
     theirs.delete(place.segment)
     with pytest.raises(RecordGone):
         ours.read(place)
@@ -75,7 +75,7 @@ def test_a_segment_stays_until_it_has_arrived(s3: S3Server, tmp_path: Path) -> N
     s3.broken = True
     with pytest.raises(ArchiveError, match="the archive of pages s3://bucket/pages"):
         archive.upload()
-    assert archive.read(place) == body_of_page(1)
+    assert archive.read(place).payload == body_of_page(1)
     s3.broken = False
     assert archive.upload() == [place.segment]
 
@@ -89,4 +89,4 @@ def test_a_large_segment_is_uploaded_in_parts(s3: S3Server, tmp_path: Path) -> N
     archive.upload()
     assert s3.uploads == 1
     for place, capture in zip(places, large, strict=True):
-        assert archive.read(place) == capture.body
+        assert archive.read(place).payload == capture.body

@@ -46,7 +46,7 @@ def test_no_flipped_bit_changes_a_body(tmp_path: Path) -> None:
         damaged[at] ^= 1 << chance.randrange(8)
         path.write_bytes(damaged)
         try:
-            assert DirectoryArchive(tmp_path).read(place) == body
+            assert DirectoryArchive(tmp_path).read(place).payload == body
         except PageDamaged:
             noticed += 1
     assert noticed >= place.length - 8  # some bits of a member's header mean nothing
@@ -57,7 +57,7 @@ def test_a_segment_that_is_gone_is_named(tmp_path: Path) -> None:
     [place] = segments.append([page(1)])
     segments.close()
     archive = DirectoryArchive(tmp_path)
-    assert archive.read(place) == body_of_page(1)
+    assert archive.read(place).payload == body_of_page(1)
     assert [*archive.segments()] == [(place.segment, (tmp_path / place.segment).stat().st_size)]
     archive.delete(place.segment)
     archive.delete(place.segment)
@@ -78,7 +78,7 @@ def test_only_some_files_stay_open(tmp_path: Path) -> None:
     places = [segments.append([page(number)])[0] for number in range(FILES + 3)]
     for _ in range(2):
         for number, place in enumerate(places):
-            assert archive.read(place) == body_of_page(number)
+            assert archive.read(place).payload == body_of_page(number)
     assert len(archive._files) == FILES
 
 

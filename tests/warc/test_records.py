@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from crawlframe.warc import Capture, DirectoryArchive, Original, Redirection, records_in
+from crawlframe.warc.records import date_of
 from tests.warc.captures import AT, HTML, judged, page, writer
 
 DATE = "2027-01-15T08:00:00.123456Z"
@@ -85,7 +86,7 @@ def test_what_was_undone_is_not_undone_again(tmp_path: Path) -> None:
 
 def test_equal_bytes_are_referred_to(tmp_path: Path) -> None:
     body = b"the same"
-    original = Original("http://shop.test/first é", AT - 60)
+    original = Original("http://shop.test/first é", date_of(AT - 60))
     revisit, request = written(tmp_path, page(2, body, original=original, headers=HTML))
     header = revisit.rec_headers
     assert (revisit.rec_type, revisit.body, request.rec_type) == ("revisit", b"", "request")
@@ -101,7 +102,7 @@ def test_equal_bytes_are_referred_to(tmp_path: Path) -> None:
 
 def test_a_revisit_names_its_original_as_that_is_written(tmp_path: Path) -> None:
     first = page(1, b"x")
-    again = replace(page(2, b"x"), original=Original(first.url, first.fetched_at))
+    again = replace(page(2, b"x"), original=Original(first.url, date_of(first.fetched_at)))
     response, _, revisit, _ = written(tmp_path, first, again)
     for ours, theirs in (
         ("WARC-Refers-To-Target-URI", "WARC-Target-URI"), ("WARC-Refers-To-Date", "WARC-Date"),
@@ -215,4 +216,4 @@ def test_odd_urls_stay_one_line(tmp_path: Path, url: str, stored: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"\r\n\r\n", b"WARC/1.1\r\n\r\n", b"\x1f\x8b\x08" * 9])
 def test_any_body_is_kept_as_it_is(tmp_path: Path, body: bytes) -> None:
     [place, _] = writer(tmp_path).append([page(1, body), page(2, body)])
-    assert DirectoryArchive(tmp_path).read(place) == body
+    assert DirectoryArchive(tmp_path).read(place).payload == body

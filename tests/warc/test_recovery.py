@@ -66,7 +66,7 @@ def test_every_torn_tail_is_cut(path: Path, places: list[Place]) -> None:
         archive = DirectoryArchive(path.parent)
         for number, place in enumerate(places):
             if place.offset + place.length <= expected:
-                assert archive.read(place) == body_of_page(number)
+                assert archive.read(place).payload == body_of_page(number)
         final.unlink()
 
 
@@ -90,7 +90,7 @@ def test_what_follows_damage_is_left(
     archive = DirectoryArchive(path.parent)
     for number, place in enumerate(places):
         if number != 5:
-            assert archive.read(place) == body_of_page(number)
+            assert archive.read(place).payload == body_of_page(number)
     with pytest.raises(PageDamaged, match=f"at byte {places[5].offset} of {places[5].segment}"):
         archive.read(places[5])
     with pytest.raises(PageDamaged, match="no complete record follows"):
@@ -103,7 +103,7 @@ def test_living_writers_are_left_alone(tmp_path: Path, path: Path, places: list[
     assert recover(tmp_path) == [places[0].segment]
     [place] = living.append([page(2)])
     living.close()
-    assert DirectoryArchive(tmp_path).read(place) == body_of_page(2)
+    assert DirectoryArchive(tmp_path).read(place).payload == body_of_page(2)
 
 
 def test_only_segments_of_a_node_are_recovered(tmp_path: Path, path: Path) -> None:

@@ -32,7 +32,7 @@ def append(segments: SegmentWriter, *numbers: int) -> list[Place]:
 def check(directory: Path, places: dict[int, Place]) -> None:
     archive = DirectoryArchive(directory)
     for number, place in places.items():
-        assert archive.read(place) == body_of_page(number)
+        assert archive.read(place).payload == body_of_page(number)
 
 
 def test_a_segment_is_open_until_it_is_finished(tmp_path: Path) -> None:
@@ -55,11 +55,11 @@ def test_a_segment_is_open_until_it_is_finished(tmp_path: Path) -> None:
 def test_a_reader_follows_a_segment_that_grows_and_is_finished(tmp_path: Path) -> None:
     segments, archive = writer(tmp_path), DirectoryArchive(tmp_path)
     [first] = append(segments, 1)
-    assert archive.read(first) == body_of_page(1)
+    assert archive.read(first).payload == body_of_page(1)
     [second] = append(segments, 2)
     segments.close()
     assert second.segment == first.segment
-    assert archive.read(second) == body_of_page(2)
+    assert archive.read(second).payload == body_of_page(2)
 
 
 @pytest.mark.parametrize("limit", [{"max_bytes": 1}, {"max_age": 0.0}])

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from crawlframe.warc import Original, SegmentWriter
+from crawlframe.warc.records import date_of
 from tests.warc.captures import AT, page
 
 
@@ -24,7 +25,7 @@ def main() -> None:
         number = numbers.stop
         captures = [page(one) for one in numbers]
         # Of each batch, one body is archived already.
-        again = page(numbers[0], original=Original(captures[0].url, AT))
+        again = page(numbers[0], original=Original(captures[0].url, date_of(AT)))
         places = segments.append([*captures, again])
         segments.sync()
         lines = [
