@@ -40,6 +40,7 @@ class PageCopy:
     refuses what the request led to."""
 
     url: str  # after redirects
+    host: str
     method: str
     status: int
     headers: dict[str, Any]
@@ -55,6 +56,8 @@ class PageCopy:
     size: int = 0  # bytes of the body
     digest: bytes = b""  # of the body
     packed: bytes = b""
+    signature: bytes = b""  # of what ran its callback; b"": its results are not kept
+    requests: list[bytes] | None = None  # records of all that the callback yielded
     dictionary: int | None = None  # the number of the one that it is packed with
     place: Stored | None = None  # of the body, if it is in a segment
     archived: bool = False  # it has a record there

@@ -13,14 +13,13 @@ KEY = 16  # bytes
 IGNORED = frozenset({"connection", "referer", "if-none-match", "if-modified-since", "range"})
 
 
-def key_of(request: Request, settings: SpiderSettings, spider: str, downloader: str) -> bytes:
+def key_of(request: Request, settings: SpiderSettings, owner: str, downloader: str) -> bytes:
     """Equal for requests of any task that bring the same page: by method, URL and body, by the
-    headers and cookies that they send of their own, and by the downloader. Requests with a session
-    are those of one spider: the session is a login of its."""
+    headers and cookies that they send of their own, and by the downloader. ``owner``: whose page it
+    is, if it is not the same for all."""
     digest = hashlib.blake2b(request.fingerprint(), digest_size=KEY)
-    digest.update(f"\0{downloader}\0{settings.user_agent or ''}".encode())
-    if request.options.session is not None:
-        digest.update(f"\0{spider}\0{request.options.session}".encode())
+    parts = [downloader, settings.user_agent or "", request.options.session or "", owner]
+    digest.update("".join(f"\0{part}" for part in parts).encode())
     for headers in (settings.headers, request.headers):
         digest.update(_listed({name.lower(): value for name, value in headers.items()}))
     digest.update(_listed(request.cookies))

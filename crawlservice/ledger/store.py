@@ -21,12 +21,14 @@ from crawlframe.ledger import (
     LedgerRefused,
     LogLine,
     Recorded,
+    Results,
     RobotsTurn,
     StartPart,
     StoredProxy,
     TaskSpec,
 )
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.pages.stored import StoredPage
 from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
@@ -37,7 +39,9 @@ from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.refused_rows import exceeds_limit
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
+from crawlservice.pages import lookup
 from crawlservice.pages.archived import archive
+from crawlservice.pages.results import results_of
 from crawlservice.pages.rows import PageRows
 from crawlservice.proxies import runs
 from crawlservice.proxies.pool import StoredProxies
@@ -81,6 +85,22 @@ class DjangoLedger(Ledger):
     def proxies(self) -> list[StoredProxy]:
         with _named_errors():
             return self._proxies.read()
+
+    def kept_pages(self, keys: Collection[bytes]) -> dict[bytes, StoredPage]:
+        with _named_errors():
+            return lookup.latest(keys)
+
+    def page_bodies(self, numbers: Collection[int]) -> dict[int, bytes]:
+        with _named_errors():
+            return lookup.bodies(numbers)
+
+    def results(self, page: StoredPage) -> Results | None:
+        with _named_errors():
+            return results_of(page)
+
+    def same_content(self, pages: Collection[tuple[int, bytes, bytes]]) -> dict[bytes, str]:
+        with _named_errors():
+            return lookup.same_content(pages)
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():

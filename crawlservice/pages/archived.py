@@ -54,8 +54,13 @@ class ArchivedBodies:
             page.digest = page.digest or digest_of(page.body)
         # Each time: what was there may be deleted while the database is away.
         known = _known({page.digest for page in pages})
-        if new := [page for page in pages if not page.archived]:
-            self._append(new, known)
+        new = [page for page in pages if not page.archived]
+        # A page that came from the store was not fetched.
+        if fetched := [p for p in new if p.fetched_at is None or p.digest not in known]:
+            self._append(fetched, known)
+        for page in new:
+            page.archived = True
+            page.give()
         for page in pages:
             if page.digest in known:
                 page.place = known[page.digest][0]
@@ -82,7 +87,6 @@ class ArchivedBodies:
         first: dict[bytes, int] = {}
         captures: list[Capture] = []
         for number, page in enumerate(new):
-            page.fetched_at = page.fetched_at or at
             original = None
             if page.digest in known:
                 (_, offset, length), name = known[page.digest]
@@ -92,16 +96,15 @@ class ArchivedBodies:
                 original = Original(same.url, date_of(same.fetched_at))
             else:
                 first[page.digest] = number
-            captures.append(capture_of(page, page.body, page.fetched_at, original))
+            captures.append(capture_of(page, page.body, page.fetched_at or at, original))
         places = self._writer.append(captures)
         self._writer.sync()
         segment = self._number_of(places[0].segment)
         for page in new:
+            page.fetched_at = page.fetched_at or at
             if page.digest in first:
                 _, offset, length = places[first[page.digest]]
                 page.place = Stored(segment, offset, length)
-            page.archived = True
-            page.give()
 
     def _number_of(self, segment: str) -> int:
         """That of the row of a segment, which is made if it is missing."""

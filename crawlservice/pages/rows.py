@@ -22,6 +22,7 @@ from crawlframe.warc import Archive
 from crawlservice.models import PAGE_HOST, TAG, KeptPage, PageBody
 from crawlservice.pages.archived import ArchivedBodies
 from crawlservice.pages.dictionaries import Dictionaries
+from crawlservice.pages.results import pack_requests
 
 BODY, PAGE = PageBody._meta.db_table, KeptPage._meta.db_table
 METHOD, REASON, MODIFIED = 20, 60, 100  # characters of the columns of these names
@@ -35,7 +36,7 @@ ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at RETURNING digest, 
 # A request that is retried has a page of its earlier run.
 COLUMNS = (
     "task_id", "rid", "url", "host", "method", "status", "reason", "headers", "address", "key",
-    "etag", "modified", "record", "body_id", "fetched_at",
+    "etag", "modified", "record", "signature", "follow_ups", "body_id", "fetched_at",
 )  # fmt: skip
 PAGES = f"""
 INSERT INTO {PAGE} ({", ".join(COLUMNS)}) VALUES {{values}}
@@ -57,17 +58,16 @@ class PageRows:
 
     def pack(self, outcomes: Iterable[Outcome]) -> None:
         """Compresses what is not yet, or archives it. Raises django.db.Error, ArchiveError."""
-        kept = [o for o in outcomes if _is_kept(o)]
-        if kept and self._archived is not None:
-            self._archived.put([o.page for o in kept if o.page is not None])
+        pages = [o.page for o in outcomes if _is_kept(o) and o.page is not None]
+        if pages and self._archived is not None:
+            self._archived.put(pages)
             return
-        new = [o for o in kept if o.page is not None and not o.page.digest]
+        new = [page for page in pages if not page.digest]
         if not new:
             return
-        known = self._dictionaries.of({o.host for o in new})
-        for outcome in new:
-            copy, dictionary = outcome.page, known.get(outcome.host)
-            assert copy is not None
+        known = self._dictionaries.of({page.host for page in new})
+        for copy in new:
+            dictionary = known.get(copy.host)
             copy.digest = digest_of(copy.body)
             copy.packed = self._packer.pack(copy.body, dictionary)
             copy.dictionary = dictionary[0] if dictionary else None
@@ -148,7 +148,7 @@ def _row(outcome: Outcome, page: PageCopy, body: int) -> list[Any]:
         outcome.task,
         rid.hex if sqlite else rid,
         clean_text(page.url),
-        clean_text(outcome.host)[:PAGE_HOST],
+        clean_text(page.host)[:PAGE_HOST],
         clean_text(page.method)[:METHOD],
         page.status,
         clean_text(page.reason or outcome.reason)[:REASON],
@@ -158,6 +158,8 @@ def _row(outcome: Outcome, page: PageCopy, body: int) -> list[Any]:
         clean_text(page.etag) if len(page.etag) <= TAG else "",
         clean_text(page.modified) if len(page.modified) <= MODIFIED else "",
         page.record,
+        page.signature or None,
+        pack_requests(page.requests) if page.signature else None,
         body,
         _time(page.fetched_at),
     ]

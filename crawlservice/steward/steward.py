@@ -56,8 +56,7 @@ STILL = 30.0  # seconds without progress after which a task with requests to cla
 
 
 class Steward:
-    """Replays dead generations, ends tasks, restores what Redis lost, starts what is due, writes
-    samples, and deletes old rows."""
+    """The chores of a cluster, of which one steward at a time leads most."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
@@ -108,9 +107,7 @@ class Steward:
                 self.tick()
                 self._beat()
                 readable, _, _ = select.select([channel], [], [], TURN)
-                if readable and any(
-                    isinstance(message, messages.Retire) for message in channel.receive()
-                ):
+                if readable and any(isinstance(one, messages.Retire) for one in channel.receive()):
                     break
             except ChannelClosed:
                 return

@@ -116,6 +116,15 @@ def test_equal_bytes_are_written_once_and_referred_to(task: Task, archive: Archi
                 assert where == originals[record.fields["warc-payload-digest"]]
 
 
+def test_a_page_from_the_store_has_no_record_of_its_own(task: Task, archive: Archive) -> None:
+    ledger = DjangoLedger()
+    ledger.commit([kept(task, "a")])
+    fetched_at = KeptPage.objects.get().fetched_at.timestamp()
+    ledger.commit([kept(task, "b", fetched_at=fetched_at)])
+    assert bodies() == {"a": b"<p>1", "b": b"<p>1"}
+    assert kinds(archive) == ["response", "request"]
+
+
 def test_a_body_of_the_database_stays_there(task: Task, archive: Archive) -> None:
     archived.archive.cache_clear()
     configured = settings.CRAWLFRAME

@@ -40,7 +40,7 @@ def kept(task: Task, name: str, body: bytes = b"<p>1", reason: str = "", **more:
         made.end(Verdict.ERROR, reason)
     headers = {"sent": [["Accept", "*/*"]], "received": [["Server", "nginx"]]}
     made.page = PageCopy(
-        made.url, "GET", 200, headers, body, b"record", Held(), reason, size=len(body), **more
+        made.url, "h", "GET", 200, headers, body, b"record", Held(), reason, size=len(body), **more
     )
     return made
 

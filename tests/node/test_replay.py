@@ -12,10 +12,10 @@ from crawlframe import Request, Response, Spider
 from crawlframe.errors import CacheUnusable
 from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier.records import Claimed
-from crawlframe.node.worker.replay import KEPT_HOST, PAUSE, Replay
+from crawlframe.node.worker.replay import PAUSE, Replay
 from crawlframe.outcome import Outcome
 from crawlframe.record import Hop
-from crawlframe.request import Admission, make_rid
+from crawlframe.request import KEPT_HOST, Admission, make_rid
 from tests.node.runner import HERE, Ready, Tasks
 from tests.node.runner import items as items_of
 
