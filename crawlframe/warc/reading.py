@@ -68,10 +68,9 @@ def records_of(file: BinaryIO, segment: str, *, growing: bool = False) -> Iterat
 
 def _parsed(data: bytes, place: Place) -> StoredRecord:
     header, end, rest = data.partition(END)
-    version, _, text = header.partition(b"\r\n")
-    if not end or not version.startswith(b"WARC/"):
+    if not end or not header.startswith(b"WARC/"):
         raise _damaged(place, "it does not begin with WARC/")
-    fields = {name.lower(): value for name, value in _headers(text)}
+    fields = {name.lower(): value for name, value in headers_of(header)}
     try:
         size = int(fields["content-length"])
     except (KeyError, ValueError):
@@ -88,9 +87,8 @@ def _parsed(data: bytes, place: Place) -> StoredRecord:
 
 def _message(block: bytes) -> tuple[int, Headers, bytes]:
     head, _, body = block.partition(END)
-    first, _, text = head.partition(b"\r\n")
-    status = _STATUS.match(first.decode("latin-1"))
-    return (int(status[1]) if status else 0), _received(_headers(text)), body
+    status = _STATUS.match(head.decode("latin-1"))
+    return (int(status[1]) if status else 0), _received(headers_of(head)), body
 
 
 def _received(headers: list[tuple[str, str]]) -> Headers:
@@ -100,9 +98,10 @@ def _received(headers: list[tuple[str, str]]) -> Headers:
     return tuple((name.removeprefix(ORIGINAL), value) for name, value in headers[:-1])
 
 
-def _headers(text: bytes) -> list[tuple[str, str]]:
+def headers_of(head: bytes) -> list[tuple[str, str]]:
+    """The headers after the first line."""
     found = []
-    for line in _LINE.split(_FOLDED.sub(b" ", text)):
+    for line in _LINE.split(_FOLDED.sub(b" ", head))[1:]:
         name, colon, value = line.decode("latin-1").partition(":")
         if colon:
             found.append((name, value.strip()))

@@ -10,6 +10,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawlframe.warc import Capture, SegmentWriter
 
+LARGE = 100  # one of so many pages needs several writes
 AT = 1_800_000_000.123456
 HTML = (("Content-Type", "text/html; charset=utf-8"),)
 
@@ -23,8 +24,10 @@ def page(number: int = 1, body: bytes | None = None, **fields: Any) -> Capture:
 
 
 def body_of_page(number: int) -> bytes:
-    """Always the same for a number: up to some 20,000 bytes, of which no two begin alike."""
+    """Always the same for a number: up to some 20,000 bytes, or 3 MB; no two are alike."""
     chance = random.Random(number)
+    if number % LARGE == LARGE - 1:
+        return chance.randbytes(3_000_000)
     words = [f"{chance.getrandbits(32):x}" for _ in range(chance.randrange(2000))]
     return f"<html><p>{number} {' '.join(words)}".encode() if words else b""
 

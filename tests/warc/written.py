@@ -21,7 +21,7 @@ def main() -> None:
     )
     number = seed * 100_000
     while True:
-        numbers = range(number, number + chance.randrange(1, 12))
+        numbers = range(number, number + chance.randrange(1, 30))
         number = numbers.stop
         captures = [page(one) for one in numbers]
         # Of each batch, one body is archived already.
