@@ -90,6 +90,9 @@ class _Output:
     def flush(self) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
     def take(self, *, last: bool = False) -> Iterator[bytes]:
         if self._size and (last or self._size >= CHUNK):
             data = b"".join(self._parts)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache, lru_cache
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from crawlframe import __version__
 from crawlframe.errors import ArchiveError, PageDamaged
@@ -17,7 +18,7 @@ from crawlframe.pages.packing import digest_of
 from crawlframe.warc import Archive, Capture, Original, Place, SegmentWriter, open_archive
 from crawlframe.warc.records import date_of
 from crawlservice.connections.clock import now
-from crawlservice.models import PageBody, PageSegment
+from crawlservice.models import KeptPage, PageBody, PageSegment
 from crawlservice.pages.capture import capture_of
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,23 @@ SOFTWARE = f"crawlframe/{__version__}"
 def archive() -> Archive | None:
     """That of this installation; None if pages are kept in the database."""
     return open_archive(settings.CRAWLFRAME)
+
+
+def opened(segment: str) -> Archive:
+    """The archive that a segment is in. Raises ArchiveError."""
+    found = archive()
+    if found is None:
+        raise ArchiveError(
+            f"bodies of kept pages are in {segment}; set CRAWLFRAME_PAGES to where that is"
+        )
+    return found
+
+
+def check_segments(pages: QuerySet[KeptPage]) -> None:
+    """Raises ArchiveError if a segment of these pages cannot be read now."""
+    names = pages.order_by().exclude(body__segment=None).values_list("body__segment__name")
+    for (name,) in names.distinct():
+        opened(name).open(name).close()
 
 
 class ArchivedBodies:

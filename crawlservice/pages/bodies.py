@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
-from crawlframe.errors import ArchiveError, PageDamaged
+from crawlframe.errors import PageDamaged
 from crawlframe.pages.packing import digest_of, unpack
 from crawlframe.warc import Place
 from crawlservice.models import PageBody, PageDictionary
-from crawlservice.pages.archived import archive
+from crawlservice.pages.archived import opened
 
 
 def read(numbers: Collection[int]) -> dict[int, bytes]:
@@ -22,22 +22,14 @@ def read(numbers: Collection[int]) -> dict[int, bytes]:
     found = {}
     for number, digest, size, data, dictionary, segment, offset, length in columns:
         if segment is not None:
-            body = _archived(Place(segment, offset or 0, length or 0))
+            place = Place(segment, offset or 0, length or 0)
+            body = opened(segment).read(place).payload
         else:
             body = unpack(bytes(data or b""), size, _dictionary(dictionary) if dictionary else b"")
         if digest_of(body) != bytes(digest):
             raise PageDamaged(f"the body {number} of a kept page is not what was stored")
         found[number] = body
     return found
-
-
-def _archived(place: Place) -> bytes:
-    opened = archive()
-    if opened is None:
-        raise ArchiveError(
-            f"the body of a kept page is in {place.segment}; set CRAWLFRAME_PAGES to where that is"
-        )
-    return opened.read(place).payload
 
 
 @lru_cache(maxsize=64)
