@@ -15,8 +15,8 @@ from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.model_items import is_model, model_item
 from crawlframe.outcome import Outcome
 from crawlframe.proxies import listed
-from crawlframe.proxies.place import place_of
-from crawlframe.request import KEPT_HOST, Admission, Request, make_rid
+from crawlframe.proxies.place import KEPT_HOST, place_of
+from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import DROPPED
 from crawlframe.upsert import Upsert
 

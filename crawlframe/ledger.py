@@ -12,10 +12,11 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.outcome import Outcome
-from crawlframe.pages.stored import StoredPage
+from crawlframe.pages.results import Results
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Admission
 from crawlframe.robots.state import RobotsState
+from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
 
 NO_ANSWER = 0  # in place of the status of a fetch that was not answered
@@ -77,14 +78,6 @@ class Recorded(NamedTuple):
     closes: bool = False  # this run has closed its task
     excluded: bool = False
     spent: int = 0  # bytes of its host, if its task has a limit of them
-
-
-class Results(NamedTuple):
-    """What a callback led to: its items as JSON, and the records of all requests that it yielded,
-    known ones included."""
-
-    items: list[bytes]
-    requests: list[bytes]
 
 
 class StartPart(NamedTuple):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from crawlframe.files.saved_file import SavedFile
-    from crawlframe.pages.stored import StoredPage
+    from crawlframe.stored_page import StoredPage
 
 
 class Origin:

@@ -23,7 +23,7 @@ from crawlframe.request import Admission
 from crawlframe.stats import PageStats
 
 if TYPE_CHECKING:
-    from crawlframe.ledger import Results
+    from crawlframe.pages.results import Results
     from crawlframe.render.attempt import Attempt
 
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled

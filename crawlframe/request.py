@@ -33,9 +33,6 @@ ROOT_CALLBACK = "start"
 # The last request of a task whose spider has `closed`: it fetches nothing either.
 END_URL = "end:"
 END_CALLBACK = "closed"
-# The beginning of the host under which a request waits whose page may be in a store. Each has one
-# of its own, so that nothing holds it up.
-KEPT_HOST = "/kept/"
 # Milliseconds for which it is delayed: until the frontier lets it go, when nothing else is left.
 HELD = 1 << 42
 

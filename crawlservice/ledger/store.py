@@ -21,15 +21,15 @@ from crawlframe.ledger import (
     LedgerRefused,
     LogLine,
     Recorded,
-    Results,
     RobotsTurn,
     StartPart,
     StoredProxy,
     TaskSpec,
 )
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.pages.stored import StoredPage
+from crawlframe.pages.results import Results
 from crawlframe.robots.state import RobotsState
+from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.files import rows as files

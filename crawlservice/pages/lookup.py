@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Max
 
 from crawlframe.errors import PageDamaged, StoreError
-from crawlframe.pages.stored import StoredPage
+from crawlframe.stored_page import StoredPage
 from crawlservice.connections import clock
 from crawlservice.models import KeptPage, PageBody
 from crawlservice.pages.bodies import read

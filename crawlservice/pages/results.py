@@ -6,9 +6,9 @@ import msgpack
 import orjson
 
 from crawlframe.errors import PageDamaged
-from crawlframe.ledger import Results
 from crawlframe.pages.packing import Packer, unpack
-from crawlframe.pages.stored import StoredPage
+from crawlframe.pages.results import Results
+from crawlframe.stored_page import StoredPage
 from crawlservice.models import Item, KeptPage, Page
 
 SIZE = 8  # bytes in front of the packed list: its size

@@ -14,8 +14,9 @@ from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier.records import Claimed
 from crawlframe.node.worker.replay import PAUSE, Replay
 from crawlframe.outcome import Outcome
+from crawlframe.proxies.place import KEPT_HOST
 from crawlframe.record import Hop
-from crawlframe.request import KEPT_HOST, Admission, make_rid
+from crawlframe.request import Admission, make_rid
 from tests.node.runner import HERE, Ready, Tasks
 from tests.node.runner import items as items_of
 

@@ -10,13 +10,15 @@ import pytest
 
 from crawlframe import Request, Spider
 from crawlframe.frontier.records import Claimed
-from crawlframe.ledger import Results
 from crawlframe.node.worker.page_source import Asked, Found, PageSource, Same
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.packing import digest_of
-from crawlframe.pages.stored import StoredPage, tags_of
-from crawlframe.request import KEPT_HOST, make_rid
+from crawlframe.pages.results import Results
+from crawlframe.pages.stored import tags_of
+from crawlframe.proxies.place import KEPT_HOST
+from crawlframe.request import make_rid
 from crawlframe.response import Response
+from crawlframe.stored_page import StoredPage
 from tests.node.runner import URL, Ready, Tasks, items
 
 BODY = b"<a href=/b>b</a>"

@@ -11,7 +11,8 @@ from crawlframe.fetch.page_cache import PageCache
 from crawlframe.ledger import StartPart
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.stored_starts import StoredStarts
-from crawlframe.request import KEPT_HOST, Admission, make_rid
+from crawlframe.proxies.place import KEPT_HOST
+from crawlframe.request import Admission, make_rid
 
 URL = "http://shop.example/a"
 

@@ -1,4 +1,4 @@
-"""AddressReports: at which addresses hosts are, as far as the frontier has been told."""
+"""AddressReports: at which addresses hosts are, as far as they were reported."""
 
 from __future__ import annotations
 

@@ -36,11 +36,11 @@ from crawlframe.node.worker.site_files import Elsewhere, Step, Wait
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
-from crawlframe.proxies.place import place_of
+from crawlframe.proxies.place import KEPT_HOST, place_of
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand, with_errand, with_hops, without_errand
 from crawlframe.rendered import is_held
-from crawlframe.request import KEPT_HOST, Request
+from crawlframe.request import Request
 from crawlframe.response import Response
 
 MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once

@@ -9,10 +9,11 @@ from typing import Generic, NamedTuple, TypeGuard, TypeVar
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import Reservation
-from crawlframe.ledger import Ledger, Results
+from crawlframe.ledger import Ledger
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.task_source import on_commit_thread
-from crawlframe.pages.stored import StoredPage
+from crawlframe.pages.results import Results
+from crawlframe.stored_page import StoredPage
 
 GATHER = 0.002  # seconds in which questions are gathered, so that many cost one query
 MOST = 200  # questions at a time

@@ -13,8 +13,9 @@ from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadRequest, CacheUnusable, MissingCode
 from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.proxies.place import KEPT_HOST
 from crawlframe.rendered import RenderedResponse
-from crawlframe.request import KEPT_HOST, Admission, Request
+from crawlframe.request import Admission, Request
 from crawlframe.response import Response
 
 if TYPE_CHECKING:

@@ -12,17 +12,18 @@ import msgspec
 
 from crawlframe.actions import keeps_page
 from crawlframe.downloaders import BROWSER
-from crawlframe.ledger import Results
 from crawlframe.links import host_of, hostname_of
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.page_source import Asked, Found, PageSource, Same
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.key import key_of
 from crawlframe.pages.packing import digest_of
-from crawlframe.pages.stored import StoredPage, tags_of
+from crawlframe.pages.results import Results
+from crawlframe.pages.stored import renewed, response_of, tags_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.secret import Secret
+from crawlframe.stored_page import StoredPage
 
 READING = ("GET", "HEAD")  # methods whose requests may be conditional
 WAITING = 60_000  # milliseconds for which a page is reserved whose request waits for its host
@@ -72,7 +73,7 @@ class Shared:
         if page is None or response.file is not None:
             return response
         if response.status == 304 and self.conditional and body is not None:
-            return page.renewed(request, body, response)
+            return renewed(page, request, body, response)
         if response.status == page.status:
             response.unchanged = digest_of(response.body) == page.digest
         return response
@@ -90,11 +91,14 @@ class Sharing:
         """What the store has for a request. ``apart``: it does not wait for its host. Where no page
         is fresh, and another request fetches it, the outcome has ended, to look again later."""
         settings = crawl.settings
-        if self._source is None or not crawl.uses_store or outcome.redirects:
+        if self._source is None or not crawl.uses_store:
             return Shared()
         if request.options.save or keeps_page(request.options.actions):
             return Shared()
         outcome.key = page_key(crawl, request)
+        if outcome.redirects:  # it was looked for before the first of them
+            outcome.reserved = settings.max_age > 0
+            return Shared()
         reading = request.method in READING
         reading &= (request.downloader or settings.downloader) != BROWSER
         conditional = settings.conditional and reading
@@ -126,7 +130,7 @@ class Sharing:
         if found.fresh and body is not None:
             outcome.budget = None  # nothing is fetched
             outcome.count(STORED)
-            response = page.response(request, body)
+            response = response_of(page, request, body)
             response.unchanged = True
             return Shared(response, page, body)
         return Shared(None, page, body, conditional=conditional)
