@@ -35,7 +35,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test quick soak worlds faults morning mutants bench check format messages docs links lock wheel clean
+.PHONY: help crawl up test quick soak worlds faults morning mutants bench check format messages judges docs links lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -89,6 +89,9 @@ format: .venv/dev ## format the code and sort its imports
 messages: .venv/dev ## collect the texts of the admin for translation, and compile the translations; needs gettext
 	cd crawlservice && ../$(MANAGE:manage.py=../manage.py) makemessages -l zh_Hans --no-location --no-wrap --no-obsolete
 	cd crawlservice && ../$(MANAGE:manage.py=../manage.py) compilemessages
+
+judges: ## install pywb and py-wacz, with which tests judge our WARC files
+	$(PYTHON) -m venv build/judges && build/judges/bin/python -m pip install --disable-pip-version-check -q -r tests/warc/judges.txt
 
 docs: build/docs/ready ## build the documentation into build/site; a broken link or reference is an error
 	$(SPHINX) -b html docs build/site && echo "Open build/site/index.html"

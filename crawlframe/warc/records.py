@@ -128,7 +128,7 @@ def _of_answer(capture: Capture, given: str) -> Record:
 
 
 def _of_redirect(redirect: Redirection, date: str) -> Record:
-    headers = redirect.headers or (("Location", redirect.target),)
+    headers = redirect.headers or (("Location", visible(redirect.target)),)
     given = (
         f"{date}WARC-Target-URI: {visible(redirect.url)}\r\n"
         f"WARC-Payload-Digest: {digest_of()}\r\n"
