@@ -14,13 +14,14 @@ import re
 from base64 import b32encode
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from http import HTTPStatus
 from os import urandom
 from typing import NamedTuple
 from urllib.parse import quote
 
 from crawlframe.links import host_of, target_of
-from crawlframe.warc.capture import Capture, Redirection
+from crawlframe.warc.capture import Capture, Headers, Redirection
 
 END = b"\r\n\r\n"
 SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
@@ -51,8 +52,8 @@ class Record(NamedTuple):
 def of_capture(capture: Capture, *, block_digests: bool = False) -> Iterator[Record]:
     """The records of a capture; the first is the one that has the body, or refers to it.
 
-    With ``block_digests``, records of a body have a digest of their block too. It takes as long as
-    half of the compression, for the few bytes that the digest of the payload leaves out."""
+    With ``block_digests``, all records have a digest of their block. For a page it takes half as
+    long as the compression, for the few bytes that the digest of the payload leaves out."""
     uri, own = visible(capture.url), _new_id()
     date = f"WARC-Date: {date_of(capture.fetched_at)}\r\n"
     place = f"{date}WARC-Target-URI: {uri}\r\n"
@@ -60,7 +61,7 @@ def of_capture(capture: Capture, *, block_digests: bool = False) -> Iterator[Rec
         place += f"WARC-IP-Address: {capture.address}\r\n"
     yield _of_body(capture, own, place, block_digests)
     place += f"WARC-Concurrent-To: {own}\r\n"
-    yield _of_request(capture, uri, place)
+    yield _of_request(capture, uri, place, block_digests)
     if capture.rendered:
         yield _of_answer(capture, place)
     for redirect in capture.redirects:
@@ -91,7 +92,10 @@ def digest_of(*parts: bytes) -> str:
 def _of_body(capture: Capture, own: str, given: str, block_digests: bool) -> Record:
     kind, content_type, head, payload = "response", RESPONSE, b"", capture.body
     if capture.rendered:
-        kind, content_type = "resource", _first(capture.headers, "content-type") or "text/html"
+        kind, content_type = (
+            "resource",
+            _BREAKS.sub(" ", _first(capture.headers, "content-type")) or "text/html",
+        )
     else:
         head = _answer_head(capture.status, capture.headers, len(payload))
     if capture.original is not None:
@@ -108,14 +112,21 @@ def _of_body(capture: Capture, own: str, given: str, block_digests: bool) -> Rec
     return _record(kind, own, given, content_type, head, payload, block_digests or not payload)
 
 
-def _of_request(capture: Capture, uri: str, given: str) -> Record:
-    sent = [(name, value) for name, value in capture.sent if name.lower() != "content-length"]
+def _of_request(capture: Capture, uri: str, given: str, block_digests: bool) -> Record:
+    method = capture.method if capture.method.isalpha() else _TOKEN.sub("", capture.method)
+    sent = _sent(capture.sent, host_of(uri), len(capture.sent_body))
+    head = b"%b%b\r\n" % (_encoded(f"{method} {target_of(uri)} HTTP/1.1\r\n"), sent)
+    return _record("request", _new_id(), given, REQUEST, head, capture.sent_body, block_digests)
+
+
+@lru_cache(maxsize=256)  # a spider sends the same again and again
+def _sent(headers: Headers, host: str, size: int) -> bytes:
+    sent = [(name, value) for name, value in headers if name.lower() != "content-length"]
     if not _first(sent, "host"):
-        sent.insert(0, ("Host", host_of(uri)))
-    if capture.sent_body:
-        sent.append(("Content-Length", str(len(capture.sent_body))))
-    head = _head(f"{_TOKEN.sub('', capture.method)} {target_of(uri)} HTTP/1.1", sent)
-    return _record("request", _new_id(), given, REQUEST, head, capture.sent_body, True)
+        sent.insert(0, ("Host", host))
+    if size:
+        sent.append(("Content-Length", str(size)))
+    return _fields(sent)
 
 
 def _of_answer(capture: Capture, given: str) -> Record:
@@ -152,7 +163,7 @@ def _record(
         given += f"WARC-Block-Digest: {digest_of(head, payload)}\r\n"
     header = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {own}\r\n{given}"
-        f"Content-Type: {_BREAKS.sub(' ', content_type)}\r\n"
+        f"Content-Type: {content_type}\r\n"
         f"Content-Length: {len(head) + len(payload)}\r\n\r\n"
     )
     return Record(_encoded(header), head, payload)

@@ -52,7 +52,7 @@ def test_a_page_is_a_response_and_a_request(tmp_path: Path) -> None:
     assert of_request.get_header("WARC-Concurrent-To") == of_response.get_header("WARC-Record-ID")
     assert of_response.get_header("WARC-Payload-Digest") == (sha1(body))
     assert of_response.get_header("WARC-Block-Digest") is None
-    assert of_request.get_header("WARC-Block-Digest")
+    assert of_request.get_header("WARC-Block-Digest") is None
     assert response.http_headers.get_statuscode() == "200"
     assert response.http_headers.headers == [*headers, ("Content-Length", "6")]
     assert request.http_headers.statusline == "/1?q=1 HTTP/1.1"
