@@ -24,13 +24,14 @@ class Reservations:
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
 
-    def take(self, wanted: Sequence[Reservation]) -> set[bytes]:
-        """Reserves pages, or ends reservations. Returns the rids that have theirs."""
-        have: set[bytes] = set()
+    def take(self, wanted: Sequence[Reservation]) -> dict[bytes, int]:
+        """Reserves pages, or ends reservations. Returns, by rid, for how many milliseconds another
+        request has had its page; 0: it has it itself."""
+        held: dict[bytes, int] = {}
         for partition, mine in self._store.split(wanted, lambda one: one.host):
             for start in range(0, len(mine), MAX_ENTRIES):
                 some = mine[start : start + MAX_ENTRIES]
                 entries = pack([[one.key.hex(), one.rid, one.lasts] for one in some])
                 answers = self._store.run("reserve", partition, entries)
-                have |= {one.rid for one, yes in zip(some, answers, strict=True) if yes}
-        return have
+                held |= {one.rid: ms for one, ms in zip(some, answers, strict=True)}
+        return held

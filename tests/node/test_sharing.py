@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import pytest
 
 from crawlframe import Request, Spider
 from crawlframe.frontier.records import Claimed
+from crawlframe.node.worker.fetching import NEVER
 from crawlframe.node.worker.page_source import Asked, Found, PageSource, Same
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.packing import digest_of
@@ -65,7 +67,7 @@ class Store(PageSource):
         fresh = self.page is not None and 0 < asked.max_age >= self.page.age
         wanted = fresh or asked.conditional
         body = self._body if wanted and self.page is not None else None
-        waits = not fresh and self.other and asked.lasts > 0
+        waits = 700 if not fresh and self.other and asked.lasts else 0
         return Found(self.page, fresh, body, waits, bool(asked.lasts) and not fresh and not waits)
 
     async def body(self, page: StoredPage) -> bytes | None:
@@ -155,8 +157,26 @@ def test_a_page_that_another_request_fetches_is_waited_for() -> None:
     site, store = Site(), Store(kept(age=61))
     store.other = True
     outcome = run(Shop, store, site)
-    assert (outcome.verdict, outcome.reason, outcome.delay) == (Verdict.DEFER, "shared", 500)
+    assert (outcome.verdict, outcome.reason, outcome.delay) == (Verdict.DEFER, "shared", 700)
     assert not site.asked
+
+
+def test_a_host_is_free_at_once_if_its_request_is_not_sent() -> None:
+    told: list[float] = []
+
+    async def one(store: Store, host: str | None = None) -> None:
+        tasks = Tasks(Shop, Site(), pages=store, sent=lambda claimed, ago: told.append(ago))
+        record = Request(URL).encode()
+        at = host or "shop.example"
+        await tasks.take(Claimed(b"r" * 16, 1, at, 9, 0, record, due=time.monotonic()))
+
+    waiting = Store()
+    waiting.other = True
+    for store in (Store(kept()), waiting):
+        asyncio.run(one(store))
+    assert told == [NEVER, NEVER]
+    asyncio.run(one(Store(kept()), KEPT_HOST + "aa"))
+    assert len(told) == 2
 
 
 def test_a_page_whose_body_is_gone_is_fetched() -> None:

@@ -28,13 +28,13 @@ def collectors(
 ) -> Callable[[], Collector]:
     """Makes collectors for what is yielded for ``got``, which is None for ``start``. What was
     yielded before, and is taken over, has passed through everything."""
-    new = outcome.earlier is None
+    new, own = outcome.earlier is None, crawl.settings
     return partial(
         Collector,
         outcome,
         priority=crawl.spec.priority,
         depth=0 if got is None else request.depth + 1,
-        depth_limit=crawl.settings.depth_limit,
+        depth_limit=own.depth_limit,
         allowed=crawl.allows_url if crawl.domains else None,
         known=sieve.of(outcome.task),
         follow=crawl.follow if new else None,
@@ -42,8 +42,9 @@ def collectors(
         response=response,
         ends=isinstance(got, Summary),
         limits=crawl.links,
-        nofollow=crawl.settings.obey_nofollow and denies(response, FOLLOW),
-        noindex=crawl.settings.obey_noindex and denies(response, INDEX),
+        nofollow=own.obey_nofollow and denies(response, FOLLOW),
+        noindex=own.obey_noindex and denies(response, INDEX),
         route=crawl.route,
-        apart=crawl.settings.max_age > 0 and partitions == 1,
+        # A limit of pages per host counts them where they wait.
+        apart=own.max_age > 0 and partitions == 1 and not own.host_page_limit,
     )

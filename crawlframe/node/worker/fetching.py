@@ -43,6 +43,8 @@ from crawlframe.rendered import is_held
 from crawlframe.request import Request
 from crawlframe.response import Response
 
+Sent = Callable[[Claimed, float], None]  # the request left so many seconds ago
+NEVER = 86_400.0  # seconds, for one that did not leave
 MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
 
 T = TypeVar("T")
@@ -64,7 +66,7 @@ class Fetching:
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
         user_agent: str = "",
-        sent: Callable[[Claimed], None] = lambda claimed: None,
+        sent: Sent = lambda claimed, ago: None,
         replay: Replay | None = None,
         permits: HostPermits | None = None,
         proxies: ProxySource | None = None,
@@ -72,9 +74,9 @@ class Fetching:
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
         that of requests whose spider names none. ``sent`` is called when a request leaves that
-        has a time before which it must not. ``replay``: the development cache, if it is used.
-        ``permits``: of inline fetches; None: there is no frontier. ``proxies``: None: requests
-        that go through the pool are not sent. ``pages``: the store of pages, if it is used."""
+        has a time before which it must not, or is not to leave. ``replay``: the development cache,
+        if it is used. ``permits``: of inline fetches; None: there is no frontier. ``proxies``:
+        None: requests that go through the pool are not sent. ``pages``: the store of pages."""
         self._proxies = proxies
         self._downloader = downloader
         self._robots = robots
@@ -113,6 +115,8 @@ class Fetching:
         if source is not None and not await find_way(source, outcome, claimed, route):
             return None
         shared = await self._sharing.find(outcome, crawl, request, apart=apart)
+        if claimed.due is not None and not apart and shared.spares_fetch:
+            self._sent(claimed, NEVER)  # the next request of the host need not wait for its delay
         if shared.waits:
             return None
         account.in_advance = outcome.rid in self._memory_waits
@@ -318,7 +322,7 @@ class Fetching:
     def _send_time(self, claimed: Claimed) -> SendTime:
         if claimed.due is None:
             return SendTime(clock=self._clock)
-        return SendTime(claimed.due, partial(self._sent, claimed), self._clock)
+        return SendTime(claimed.due, partial(self._sent, claimed, 0.0), self._clock)
 
     def _end(
         self, claimed: Claimed, send_time: SendTime, signal: Signal, keep_slot: bool = False

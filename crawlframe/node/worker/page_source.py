@@ -37,13 +37,14 @@ class Asked(NamedTuple):
 
 class Found(NamedTuple):
     """``page`` was kept last. ``fresh``: it need not be fetched. ``body``: its, if that was wanted,
-    and can be read. ``waits``: another request fetches the page. ``reserved``: it is reserved for
+    and can be read. ``waits``: for so many milliseconds another
+    request has had the page; 0: none has. ``reserved``: it is reserved for
     this one."""
 
     page: StoredPage | None = None
     fresh: bool = False
     body: bytes | None = None
-    waits: bool = False
+    waits: int = 0
     reserved: bool = False
 
 
@@ -103,9 +104,9 @@ class StoredPages(PageSource):
     def _find(self, asked: list[Asked]) -> list[Found]:
         pages = self._ledger.kept_pages({one.key for one in asked})
         missing = [one for one in asked if one.lasts and not _is_fresh(pages.get(one.key), one)]
-        have: set[bytes] = set()
+        held: dict[bytes, int] = {}
         if missing:
-            have = self._frontier.reservations.take(
+            held = self._frontier.reservations.take(
                 [Reservation(one.key, one.host, one.rid, one.lasts) for one in missing]
             )
             # One that was stored after the first look, and before the page was reserved.
@@ -116,10 +117,10 @@ class StoredPages(PageSource):
         for one in asked:
             page = pages.get(one.key)
             body = bodies.get(page.body) if page is not None else None
-            fresh, mine = body is not None and _is_fresh(page, one), one.rid in have
+            fresh, mine = body is not None and _is_fresh(page, one), held.get(one.rid) == 0
             if fresh and mine:
                 given_back.append(Reservation(one.key, one.host, one.rid))
-            waits = not fresh and one.lasts > 0 and not mine
+            waits = 0 if fresh else held.get(one.rid, 0)
             found.append(Found(page, fresh, body, waits, mine and not fresh))
         if given_back:
             self._frontier.reservations.take(given_back)

@@ -42,7 +42,7 @@ from crawlframe.node.worker.failures import (
     reason_of,
     trim,
 )
-from crawlframe.node.worker.fetching import Fetching
+from crawlframe.node.worker.fetching import Fetching, Sent
 from crawlframe.node.worker.inline import InlineFetch
 from crawlframe.node.worker.keeping import Keeping
 from crawlframe.node.worker.new_outcome import outcome_of, take_head
@@ -89,7 +89,7 @@ class RequestRunner:
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
         starts: Starts | None = None,
-        sent: Callable[[Claimed], None] = lambda claimed: None,
+        sent: Sent = lambda claimed, ago: None,
         replay: Replay | None = None,
         permits: HostPermits | None = None,
         proxies: ProxySource | None = None,

@@ -26,9 +26,12 @@ from crawlframe.secret import Secret
 from crawlframe.stored_page import StoredPage
 
 READING = ("GET", "HEAD")  # methods whose requests may be conditional
-WAITING = 60_000  # milliseconds for which a page is reserved whose request waits for its host
+WAITING = 300_000  # milliseconds for which a page is reserved whose request waits for its host
 LONGER = 30_000  # beyond the timeout of the fetch, for which it is reserved meanwhile
-POLL = 500  # milliseconds until a request looks again that waits for another one's page
+POLL, MAX_POLL = (
+    500,
+    10_000,
+)  # milliseconds until a request looks again that waits for another one's
 SHARED = "shared"  # why it waits
 # Counters of a task.
 STORED, NOT_MODIFIED = "store/stored", "store/not_modified"
@@ -46,6 +49,11 @@ class Shared:
     body: bytes | None = None
     waits: bool = False
     conditional: bool = False
+
+    @property
+    def spares_fetch(self) -> bool:
+        """Whether the request is not sent."""
+        return self.waits or self.response is not None
 
     def ask(self, request: Request) -> Request:
         """The request as it is sent: conditional, if the page may have stayed as it was."""
@@ -117,7 +125,8 @@ class Sharing:
         )
         outcome.reserved = found.reserved
         if found.waits:
-            outcome.end(Verdict.DEFER, SHARED, "another task fetches this page", delay=POLL)
+            delay = max(POLL, min(found.waits, MAX_POLL))  # the longer it lasts, the less often
+            outcome.end(Verdict.DEFER, SHARED, "another task fetches this page", delay=delay)
             return Shared(waits=True)
         return self._shared(found, crawl, request, outcome, conditional)
 

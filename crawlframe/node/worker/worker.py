@@ -248,8 +248,8 @@ class Worker:
         self._fetched.append((claimed.rid, claimed.claim, signal))
         self._report_soon()
 
-    def _on_sent(self, claimed: Claimed) -> None:
-        self._sent.append((claimed.rid, claimed.claim, time.monotonic()))
+    def _on_sent(self, claimed: Claimed, ago: float) -> None:
+        self._sent.append((claimed.rid, claimed.claim, time.monotonic() - ago))
         if self._busy:
             self._report_soon()
         else:  # its host waits for that

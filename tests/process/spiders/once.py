@@ -25,6 +25,13 @@ class OnceSpider(Spider):
         yield from response.follow_all(response.links())
 
 
+class SeldomSpider(OnceSpider):
+    """Would take a week to fetch what it wants."""
+
+    name = "seldom"
+    settings = {"delay": 3600, "concurrency": 1}
+
+
 class AgainSpider(OnceSpider):
     """Asks whether pages have changed, and parses those only."""
 
