@@ -215,5 +215,12 @@ class Ledger(Protocol):
         """Adds to the logs of tasks, in a transaction of its own. ``lost``: how many lines were
         dropped before, by task. After an error it is unknown whether they were added."""
 
+    def left(self) -> float | None:
+        """Seconds until ``tick`` has something to do; None: nothing."""
+
+    def tick(self) -> None:
+        """Finishes what must not stay open for long, such as a file of kept pages. Raises
+        nothing."""
+
     def close(self) -> None:
         """Releases the connection."""

@@ -24,14 +24,16 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.warc import FORMATS
 from crawlservice.accounts.roles import may_steer, may_submit
 from crawlservice.admin import itemcomparison, itemtable, limits, quality, tasklabels, tasklog
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
 from crawlservice.alerts.wording import no_proxy
 from crawlservice.display import state_label
-from crawlservice.models import Task
+from crawlservice.models import KeptPage, Task
 from crawlservice.monitoring import charts
+from crawlservice.pages.export import NAMES, PagesExport
 from crawlservice.proxies.use import lacks_of
 from crawlservice.tasks import export, summary
 from crawlservice.tasks.forecast import forecast
@@ -86,6 +88,11 @@ def urls(site: AdminSite) -> list[URLPattern]:
         *itemtable.urls(site),
         *itemcomparison.urls(site),
         path("<int:pk>/export/<slug:suffix>/", site.admin_view(download), name=name("export")),
+        path(
+            "<int:pk>/pages.<slug:format>",
+            site.admin_view(download_pages),
+            name=name("pages_export"),
+        ),
         *(
             path(f"<int:pk>/{verb}/", site.admin_view(act), {"verb": verb}, name=name(verb))
             for verb in (*VERBS, RETRY.verb)
@@ -107,6 +114,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "tasks_url": reverse("admin:crawlservice_task_changelist"),
         "may_label": may_steer(request.user, task),
         "may_limit": task.state in limits.CHANGEABLE and may_steer(request.user, task),
+        "archives": [*NAMES] if KeptPage.objects.filter(task=task).exists() else [],
         "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
         **_now(request, task),
         **_summary(task),
@@ -178,6 +186,27 @@ def download(request: HttpRequest, pk: int, suffix: str) -> HttpResponseBase:
         pieces,
         content_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="task-{pk}.{suffix}"'},
+    )
+
+
+@require_safe
+def download_pages(request: HttpRequest, pk: int, format: str) -> HttpResponseBase:
+    """Downloads the kept pages as a WARC or WACZ file."""
+    if not request.user.has_perm("crawlservice.view_page"):
+        raise PermissionDenied
+    if format not in NAMES:
+        raise Http404
+    task, suffix = _task(pk), NAMES[format]
+    try:
+        export = PagesExport(KeptPage.objects.filter(task=task))
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[pk]))
+    note(request, "export pages", task, format=format)
+    return StreamingHttpResponse(
+        export.stream(suffix, f"{task.spider}-{pk}"),
+        content_type=FORMATS[suffix],
+        headers={"Content-Disposition": f'attachment; filename="task-{pk}{suffix}"'},
     )
 
 

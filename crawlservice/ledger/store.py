@@ -11,6 +11,7 @@ from django.db import DataError, Error, IntegrityError, OperationalError, transa
 from django.db import connection as default_connection
 
 from crawlframe import faults
+from crawlframe.errors import ArchiveError
 from crawlframe.frontier import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.ledger import (
@@ -39,6 +40,7 @@ from crawlservice.ledger.refused_rows import exceeds_limit
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
 from crawlservice.pages import lookup
+from crawlservice.pages.archived import archive
 from crawlservice.pages.results import results_of
 from crawlservice.pages.rows import PageRows
 from crawlservice.proxies import runs
@@ -56,7 +58,7 @@ class DjangoLedger(Ledger):
         self._watch = watch or NoWatch()
         self._papers = StoredPapers()
         self._proxies = StoredProxies()
-        self._pages = PageRows()
+        self._pages = PageRows(archive())
 
     @property
     def waits(self) -> str:
@@ -199,7 +201,14 @@ class DjangoLedger(Ledger):
         with _named_errors():
             log.add(lines, lost)
 
+    def left(self) -> float | None:
+        return self._pages.left()
+
+    def tick(self) -> None:
+        self._pages.tick()
+
     def close(self) -> None:
+        self._pages.close()
         default_connection.close()
 
 
@@ -224,6 +233,8 @@ def _named_errors(modelled: Collection[Outcome] = ()) -> Any:
             with _named_errors():
                 model_rows.check_tables(modelled)
         raise LedgerRefused(" ".join(str(error).split())) from None
+    except ArchiveError as error:
+        raise LedgerAway(str(error)) from None
     except Error as error:  # includes a read-only server, and one whose tables are being changed
         default_connection.close()
         text = " ".join(str(error).split())

@@ -18,7 +18,9 @@ from crawlframe.items import clean_text
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import PageCopy
 from crawlframe.pages.packing import Packer, digest_of
+from crawlframe.warc import Archive
 from crawlservice.models import PAGE_HOST, TAG, KeptPage, PageBody
+from crawlservice.pages.archived import ArchivedBodies
 from crawlservice.pages.dictionaries import Dictionaries
 from crawlservice.pages.results import pack_requests
 
@@ -27,7 +29,8 @@ METHOD, REASON, MODIFIED = 20, 60, 100  # characters of the columns of these nam
 
 # The row of a body that is there already is locked, and given out.
 BODIES = f"""
-INSERT INTO {BODY} (digest, size, data, stored, dictionary_id, used_at) VALUES {{values}}
+INSERT INTO {BODY}
+(digest, size, data, stored, dictionary_id, segment_id, "offset", length, used_at) VALUES {{values}}
 ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at RETURNING digest, id
 """
 # A request that is retried has a page of its earlier run.
@@ -45,15 +48,20 @@ MAX_BYTES = 8 << 20  # of bodies in one statement, unless a single one is larger
 
 
 class PageRows:
-    """Writes them on this thread's connection."""
+    """Writes them on this thread's connection. ``archive``: where the bodies go, if not into the
+    database."""
 
-    def __init__(self) -> None:
+    def __init__(self, archive: Archive | None = None) -> None:
         self._packer = Packer()
         self._dictionaries = Dictionaries()
+        self._archived = None if archive is None else ArchivedBodies(archive)
 
     def pack(self, outcomes: Iterable[Outcome]) -> None:
-        """Compresses what is not yet. Raises django.db.Error."""
+        """Compresses what is not yet, or archives it. Raises django.db.Error, ArchiveError."""
         pages = [o.page for o in outcomes if _is_kept(o) and o.page is not None]
+        if pages and self._archived is not None:
+            self._archived.put(pages)
+            return
         new = [page for page in pages if not page.digest]
         if not new:
             return
@@ -64,6 +72,20 @@ class PageRows:
             copy.packed = self._packer.pack(copy.body, dictionary)
             copy.dictionary = dictionary[0] if dictionary else None
             copy.give()
+
+    def left(self) -> float | None:
+        """Seconds until ``tick`` has something to do; None: nothing."""
+        return None if self._archived is None else self._archived.left()
+
+    def tick(self) -> None:
+        """Finishes a segment that is old enough."""
+        if self._archived is not None:
+            self._archived.tick()
+
+    def close(self) -> None:
+        """Finishes the segment."""
+        if self._archived is not None:
+            self._archived.close()
 
     def add(self, outcomes: Iterable[Outcome]) -> None:
         """Writes the pages of these outcomes, which are packed, within a transaction. Raises
@@ -86,15 +108,11 @@ class PageRows:
             )
 
     def _add_bodies(self, pages: Sequence[PageCopy]) -> dict[bytes, int]:
-        marks = f"(%s, %s, %s, %s, %s, {_now()})"
+        marks = f"({', '.join(['%s'] * 8)}, {_now()})"
         with default_connection.cursor() as cursor:
             cursor.execute(
                 BODIES.format(values=", ".join([marks] * len(pages))),
-                [
-                    value
-                    for p in pages
-                    for value in (p.digest, p.size, p.packed, len(p.packed), p.dictionary)
-                ],
+                [value for page in pages for value in _body(page)],
             )
             return {bytes(digest): number for digest, number in cursor.fetchall()}
 
@@ -114,6 +132,13 @@ def _chunks(pages: list[PageCopy]) -> Iterable[list[PageCopy]]:
         some.append(page)
         size += len(page.packed)
     yield some
+
+
+def _body(page: PageCopy) -> tuple[Any, ...]:
+    if page.place is not None:
+        return (page.digest, page.size, None, page.place.length, None, *page.place)
+    packed = page.packed
+    return (page.digest, page.size, packed, len(packed), page.dictionary, None, None, None)
 
 
 def _row(outcome: Outcome, page: PageCopy, body: int) -> list[Any]:

@@ -69,8 +69,7 @@ class Steward:
         items, pages = CommitOrder(), CommitOrder(Page)
         self._quality = Watch(lambda: Bounds(items.settled(), pages.settled()), take_back)
         self._counts: dict[int, Counts | None] = {}  # of the active tasks, in this round
-        self._settings = settings
-        self._senders = Senders(settings)
+        self._settings, self._senders = settings, Senders(settings)
         self._proxies = ProxyChores(settings, frontier)
         self._page_dictionaries = Trainer()
         self._name = f"{settings.key_prefix}:steward"
@@ -117,6 +116,7 @@ class Steward:
     def tick(self) -> None:
         """One round, if this steward leads. What fails waits for the next round. All chores need
         ``_check_nodes``; apart from that, none blocks another."""
+        self._senders.keep_segments()
         problems = [*map(self._attempt, (self._check_migrations, self._check_nodes))]
         if not problems[-1]:
             if self._leading:

@@ -154,8 +154,8 @@ class Committer(threading.Thread):
     def _left(self) -> float | None:
         """Seconds until something is due besides outcomes; None: nothing is."""
         now = time.monotonic()
-        both = self._task_finisher.left(now), self._host_counters.left(now)
-        return min((left for left in both if left is not None), default=None)
+        dues = self._task_finisher.left(now), self._host_counters.left(now), self._ledger.left()
+        return min((left for left in dues if left is not None), default=None)
 
     def _do_due(self) -> None:
         now = time.monotonic()
@@ -163,6 +163,8 @@ class Committer(threading.Thread):
             self._end_tasks()
         if self._host_counters.left(now) == 0:
             self._add_host_stats()
+        if self._ledger.left() == 0:
+            self._ledger.tick()
 
     def _add_host_stats(self) -> None:
         """At most once: a failure costs some statistics, and holds up nothing."""

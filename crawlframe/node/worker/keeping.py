@@ -66,6 +66,8 @@ class Keeping:
         headers = headers_of(response, crawl.spec.arguments)
         if isinstance(response, RenderedResponse):
             headers["rendered"] = True
+        if outcome.redirects:
+            headers["redirects"] = [[hop.status, hop.url] for hop in outcome.redirects]
         copy = PageCopy(
             response.url,
             host_of(response.url),
