@@ -66,7 +66,7 @@ def test_a_crawled_site_is_replayed(
     with DemoServer(listings=LISTINGS, error_rate=0.02) as demo:
         pk = _submit(manage_env, look, demo.url)
         for share in (4, 2):
-            look.wait(pk, lambda task, share=share: len(look.items(pk)) > LISTINGS // share)
+            look.wait(pk, lambda task, n=LISTINGS // share: len(look.items(pk)) > n)  # type: ignore[misc]
             os.killpg(node.process.pid, signal.SIGKILL)
             node = start_manage("runcrawler", "--node", "n", "--workers", 2)
         task = look.wait(pk)
