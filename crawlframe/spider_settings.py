@@ -46,6 +46,8 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     purpose: Literal["search", "ai-input", "ai-train"] | None = None
     obey_nofollow: bool = False  # do not follow what a page marks as nofollow
     obey_noindex: bool = False  # do not store items of pages that say noindex
+    # "recorded": a new version of its code is refused if its recorded pages fail.
+    check: Literal["recorded"] | None = None
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 

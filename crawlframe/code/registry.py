@@ -120,6 +120,11 @@ class Registry:
         """Marks the version as complete: a later import of the authors' modules logs a warning."""
         self._finder.sealed = True
 
+    @property
+    def loaded(self) -> Mapping[Path, bytes]:
+        """Every file of the authors that was loaded, with the digest of what was."""
+        return self._finder.loaded
+
     def changed(self) -> list[Path]:
         """Files of modules that differ from what was imported."""
         return self._finder.changed()

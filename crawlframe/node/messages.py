@@ -66,7 +66,13 @@ class Retire(Message, tag="retire"):
     """Master to worker or steward: take nothing new, finish what is in progress, and end."""
 
 
-ToChild = Run | SlowCallback | KeepOnly | Retire
+class CheckRecorded(Message, tag="check"):
+    """Master to checker: replay the recorded pages of these spiders."""
+
+    spiders: list[str]
+
+
+ToChild = Run | SlowCallback | KeepOnly | Retire | CheckRecorded
 
 
 # -- worker, steward -> master --------------------------------------------------------------------
@@ -144,6 +150,7 @@ class Loaded(Message, tag="loaded"):
     broken: dict[str, str]  # module -> file:line: error, traceback
     files: list[str]  # outside the spiders' tree
     unfit: str = ""  # why no worker can run, whatever the spiders are
+    checks: dict[str, str] = {}  # spider with check = "recorded" -> digest of its code
 
     @property
     def summary(self) -> LoadedCode:
@@ -151,10 +158,28 @@ class Loaded(Message, tag="loaded"):
         return LoadedCode(self.digest, self.revision, self.tree, self.files, [*self.broken])
 
 
+# -- checker -> master ----------------------------------------------------------------------------
+
+
+class CheckingPage(Message, tag="checking"):
+    """Checker to master: it begins to replay this page."""
+
+    spider: str
+    page: str
+
+
+class Checked(Message, tag="checked"):
+    """Checker to master: it has replayed all pages. ``problems``: of the spiders whose pages do not
+    lead to what was recorded."""
+
+    problems: dict[str, str]
+
+
 FromTemplate = GitBusy | LoadingVersion | ImportingModule | Unsteady | Loaded
 FromWorker = WorkerReady | WorkerReport | SlowCallback | Beat
 FromService = ServiceReady | Migrations | Beat
-FromChild = FromTemplate | FromWorker | FromService
+FromChecker = CheckingPage | Checked
+FromChild = FromTemplate | FromWorker | FromService | FromChecker
 
 
 # -- supervisor -> master: the other side may be of another version -------------------------------

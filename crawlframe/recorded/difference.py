@@ -117,7 +117,7 @@ def _likeness(one: Any, other: Any) -> float:
 
 
 def _values(place: str, before: Any, after: Any, path: str, ignored: set[str]) -> Iterator[str]:
-    if path in ignored or before == after and type(before) is type(after):
+    if path in ignored or (before == after and type(before) is type(after)):
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in dict.fromkeys([*before, *after]):

@@ -20,6 +20,7 @@ FORMAT = 1  # of the files; a newer one is refused
 START = "start"  # the name of the page for which ``start`` is run
 NAME = re.compile(r"[\w.-]{1,100}")
 
+
 class RecordingError(CrawlframeError):
     """A folder of recorded pages is missing, damaged or of a newer version."""
 
@@ -199,5 +200,3 @@ def _decoded(path: Path, kind: Any) -> Any:
 
 def _write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", "utf-8")
-
-

@@ -4,7 +4,8 @@ what it needs is imported when there is a recording."""
 
 from __future__ import annotations
 
-import os
+import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,9 +134,9 @@ class PageTest(pytest.Item):
         found = differences(before, replayed.snapshot, recording.head.ignore)
         if not found:
             return
-        if replayed.error is not None and not self.config.getoption(UPDATE):
+        if replayed.error is not None:
             raise replayed.error
-        if not self.config.getoption(UPDATE) or replayed.error is not None:
+        if not self.config.getoption(UPDATE):
             page = recording.pages[name]
             lines = "\n".join(f"  {line}" for line in found)
             raise Different(
@@ -147,13 +148,18 @@ class PageTest(pytest.Item):
         self.user_properties.append((UPDATED, f"{recording.head.spider}: {name}"))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        from crawlframe.errors import CrawlframeError
+        from crawlframe.node.worker.failures import authors_part
+        from crawlframe.recorded.folder import RecordingError
+        from crawlframe.recorded.replay import NotReplayed
 
-        if isinstance(excinfo.value, Different | CrawlframeError) and not _is_authors(excinfo):
-            return str(excinfo.value)
+        error = excinfo.value
+        if isinstance(error, Different | NotReplayed | RecordingError):
+            return str(error)
+        lines = traceback.format_exception(
+            error.with_traceback(authors_part(error.__traceback__)), chain=False
+        )
         page = self._folder.recording.pages[self.name]
-        shown = super().repr_failure(excinfo, style="short")
-        return f"{self.name} ({page.url}): its callback raised\n{shown}"
+        return f"{self.name} ({page.url}): its callback raised\n{''.join(lines).rstrip()}"
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, 0, f"{self.path.parent.name}: {self.name}"
@@ -236,17 +242,15 @@ def recorded(request: pytest.FixtureRequest) -> Any:
 def _spiders(config: pytest.Config) -> Registry:
     """All spiders of the project, loaded once."""
     if _registry not in config.stash:
+        from crawlframe.code.registry import find_package
         from crawlframe.conf import Settings
         from crawlframe.recorded.places import load_kept
 
-        config.stash[_registry] = load_kept(Settings.from_env())
+        settings = Settings.from_env()
+        if find_package(settings.spiders) is None:
+            sys.path.insert(0, str(config.rootpath))
+        config.stash[_registry] = load_kept(settings)
     return config.stash[_registry]
-
-
-def _is_authors(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-    """Whether the error was raised by the code of a spider."""
-    own = os.sep + "crawlframe" + os.sep
-    return not any(own in str(frame.path) for frame in excinfo.traceback[-1:])
 
 
 def _shown(path: Path) -> str:

@@ -167,7 +167,9 @@ def _exchange(transfer: Transfer, secrets: Secrets, bodies: _Bodies) -> Exchange
         words = secrets.url(str(error))
         exchange.error = Failure(type(error).__name__, words, str(error.reason))
     elif response is not None:
-        headers = [(str(n), value) for n, value in response.headers.items() if n.lower() not in NOISE]
+        headers = [
+            (str(n), value) for n, value in response.headers.items() if n.lower() not in NOISE
+        ]
         exchange.status = response.status
         exchange.headers = [f"{name}: {value}" for name, value in secrets.headers(headers)]
         final = secrets.url(response.url)
@@ -224,7 +226,9 @@ def _name(request: dict[str, Any] | None, taken: Iterable[str]) -> str:
     name = words[:LONGEST].strip("-.")
     if whole and name not in taken:
         return name
-    mark = msgspec.json.encode([request.get(part) for part in ("method", "url", "body", "callback")])
+    mark = msgspec.json.encode(
+        [request.get(part) for part in ("method", "url", "body", "callback")]
+    )
     name = f"{name}-{blake2b(mark, digest_size=3).hexdigest()}"
     number = 2
     while name in taken:

@@ -9,6 +9,7 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote_plus
 
@@ -266,7 +267,7 @@ def _is_telling(name: str, value: str) -> bool:
     words = [one for one in _SEPARATORS.split(_CAMEL.sub("_", name).lower()) if one]
     if not value or _PAGING & {*words}:
         return False
-    pairs = {"_".join(pair) for pair in zip(words, words[1:], strict=False)}
+    pairs = {"_".join(pair) for pair in pairwise(words)}
     if _ALWAYS & {*words} or _PAIRS & pairs:
         return True
     return bool(_PERHAPS & {*words}) and (_is_token(value) or value == STRIPPED)

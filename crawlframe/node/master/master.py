@@ -15,7 +15,7 @@ from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
 from crawlframe.node import messages
-from crawlframe.node.child_process import HANDED_OVER, Child, adopt_orphans
+from crawlframe.node.child_process import CHECKER, HANDED_OVER, Child, adopt_orphans
 from crawlframe.node.master.claims import Claims
 from crawlframe.node.master.code_reload import CodeReload
 from crawlframe.node.master.deferred_calls import DeferredCalls
@@ -25,7 +25,7 @@ from crawlframe.node.master.one_worker import OneWorker
 from crawlframe.node.master.stalls import CHECK_EVERY, StallMonitor
 from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.worker_pool import WorkerPool
-from crawlframe.node.messages import FromTemplate
+from crawlframe.node.messages import FromChecker, FromTemplate
 from crawlframe.node.services import Services
 from crawlframe.node.signals import Signals
 
@@ -148,9 +148,9 @@ class Master:
                 case messages.RefuseVersion(version, problem):
                     self._code_reload.refuse(version, problem)
                 case messages.CheckoutPulled():
-                    self._code_reload.pulled(message)
+                    self._code_reload.reports.pulled(message)
                 case messages.SendCodeReport():
-                    self._code_reload.report()
+                    self._code_reload.reports.send()
                 case messages.ReplayDead():
                     self._deferred.enqueue(lambda: self._life.replay_dead(self._frontier))
                 case messages.HandOver():
@@ -189,7 +189,7 @@ class Master:
                     self._stall_monitor.mark_slow(task, callback, computes, now)
                 case messages.Migrations() if self._link is not None:
                     self._link.send(message)
-                case _ if isinstance(message, FromTemplate):
+                case _ if isinstance(message, FromTemplate | FromChecker):
                     self._code_reload.on_message(child, message, now)
 
     def _on_ready(self, worker: Child, credits: int, now: float) -> None:
@@ -206,7 +206,7 @@ class Master:
         for child, code in self._pool.dead():
             self._on_message(child)  # its last messages
             self._pool.remove(child, code)
-            if child.role == "template":
+            if child.role in ("template", CHECKER):
                 self._code_reload.on_exit(child, code, time.monotonic())
             if child.held:
                 self._give_back(child.requests_to_release(self._pool.blamed(child, code)))
