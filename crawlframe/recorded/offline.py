@@ -47,7 +47,7 @@ def _judge(event: str, arguments: tuple[Any, ...]) -> None:
     if not _active or event not in _EVENTS:
         return
     if event.startswith("socket.get"):
-        _refuse(str(arguments[0]))
+        _refuse(":".join(str(part) for part in arguments[:2] if part))
     elif arguments[0].family in (socket.AF_INET, socket.AF_INET6):
         address = arguments[1]
         _refuse(f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from crawlframe.actions import keeps_page
 from crawlframe.conf import Settings
 from crawlframe.downloaders import BROWSER
-from crawlframe.errors import Excluded, FetchError, FileGone, SpiderError
+from crawlframe.errors import Excluded, FetchError, FileGone
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.redirects import Redirected
 from crawlframe.identity.identity import Identity
@@ -195,10 +195,11 @@ class Recorder:
             return
         try:
             visit.result = self._trial.result_of(outcome)
-        except SpiderError as error:
-            visit.refused = str(error)
         except (Exception, SystemExit) as error:  # the author's code may raise anything
-            visit.raised = error
+            if self._trial.raised:
+                visit.raised = error
+            else:
+                visit.refused = str(error)
         for transfer in visit.transfers:
             if len(transfer.body) > MAX_BODY:
                 size = f"{len(transfer.body) / (1 << 20):.0f} MiB"

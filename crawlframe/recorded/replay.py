@@ -11,7 +11,7 @@ import msgspec
 from crawlframe import errors
 from crawlframe.conf import Settings
 from crawlframe.downloaders import BROWSER
-from crawlframe.errors import BadRequest, CrawlframeError, FetchError, SpiderError
+from crawlframe.errors import CrawlframeError, FetchError
 from crawlframe.recorded.folder import Exchange, RecordedPage, Recording, RecordingError
 from crawlframe.recorded.offline import WentOut, offline
 from crawlframe.recorded.secrets import Secrets
@@ -59,7 +59,7 @@ class Replay:
                 f"{self._recording.directory} has no page {name!r}; it has {known}"
             )
         pages = _Pages(self._recording, page)
-        result, raised = None, None
+        result, raised, trial = None, None, None
         with offline() as tried:
             try:
                 request = None if page.request is None else request_of_json(page.request)
@@ -72,11 +72,8 @@ class Replay:
                     renders=True,
                 )
                 result = trial.run(request, LAST)
-            except (RecordingError, SpiderError, BadRequest, errors.ArgumentError) as error:
-                if tried or pages.missing:
-                    raised = error
-                else:
-                    raise NotReplayed(_placed(name, page, str(error))) from error
+            except RecordingError:
+                raise
             except (Exception, SystemExit) as error:  # the author's code may raise anything
                 raised = error
         if tried:
@@ -84,6 +81,8 @@ class Replay:
             raise NotReplayed(_placed(name, page, words)) from raised
         if pages.missing:
             raise NotReplayed(_placed(name, page, pages.missing[0])) from raised
+        if isinstance(raised, CrawlframeError) and not (trial and trial.raised):
+            raise NotReplayed(_placed(name, page, str(raised))) from raised
         if raised is not None:
             return Replayed(snapshot_of_error(raised, pages.secrets), None, raised)
         assert result is not None

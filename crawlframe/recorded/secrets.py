@@ -17,7 +17,8 @@ from crawlframe.node.worker.exchange import COOKIES, LOGINS, TELLING
 from crawlframe.secret import SHORTEST, Secret, is_sealed
 
 STRIPPED = "stripped"
-TOKEN = 12  # characters from which on a value may be a token, if it has letters and digits
+# Characters from which on a value with letters and digits is replaced in pages as well.
+TOKEN, PASSWORD = 12, 6
 
 # Words in names of fields whose values let somebody in.
 _ALWAYS = {
@@ -90,8 +91,8 @@ class Secrets:
         """Learns the tokens in a URL and in a body that was sent."""
         for text in (url, "" if body is None else body.decode("latin-1")):
             for name, value in _fields(text):
-                if _is_telling(name, value):
-                    self._learn_token(value)
+                if _is_telling(name, value) and _is_token(value, PASSWORD):
+                    self.learn(value)
 
     def learn_request(self, given: Mapping[str, Any]) -> None:
         """Learns those of a request as ``record_to_json`` returns it."""
@@ -273,9 +274,9 @@ def _is_telling(name: str, value: str) -> bool:
     return bool(_PERHAPS & {*words}) and (_is_token(value) or value == STRIPPED)
 
 
-def _is_token(value: str) -> bool:
+def _is_token(value: str, least: int = TOKEN) -> bool:
     """Whether it looks made by a machine, so that it is no word of a page by chance."""
-    if len(value) < TOKEN or " " in value:
+    if len(value) < least or " " in value:
         return False
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 

@@ -95,6 +95,11 @@ class Trial:
             self._check(request)
         return result
 
+    @property
+    def raised(self) -> bool:
+        """Whether the code of the spider has raised."""
+        return bool(self._failures)
+
     def task(self) -> OneTask:
         """Returns the task of the spider, in which several requests can be run one after the
         other."""
