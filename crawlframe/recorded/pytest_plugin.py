@@ -233,8 +233,9 @@ def recorded(request: pytest.FixtureRequest) -> Any:
         __tracebackhide__ = True
         try:
             return RecordedSpider(_Folder(root / spider, config))
-        except Damaged as problem:
-            pytest.fail(str(problem), pytrace=False)
+        except Damaged as error:
+            problem = str(error)
+        pytest.fail(problem, pytrace=False)
 
     return find
 

@@ -69,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(f"<h1>{name}</h1><b>{self.server.price}</b>", packed=True)
             case ["old", name]:
                 self.send_response(301)
-                self.send_header("Location", f"/book/{name}")
+                self.send_header("Location", f"/book/{name}-2")
                 self.end_headers()
             case ["stock.json"]:
                 self._send(json.dumps({"stock": 3}), "application/json")
