@@ -52,7 +52,7 @@ class VersionCheck:
         except OSError as error:
             log.error("the template %d forks no checker: %s", template.child.pid, error)
             self.end()
-            template.child.kill()  # it is loaded again
+            template.kill()  # it is loaded again
         return waits
 
     def holds(self, template: Template) -> bool:
