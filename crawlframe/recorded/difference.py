@@ -117,7 +117,7 @@ def _likeness(one: Any, other: Any) -> float:
 
 
 def _values(place: str, before: Any, after: Any, path: str, ignored: set[str]) -> Iterator[str]:
-    if path in ignored or (before == after and type(before) is type(after)):
+    if path in ignored or _same(before, after):
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in dict.fromkeys([*before, *after]):
@@ -139,6 +139,11 @@ def _values(place: str, before: Any, after: Any, path: str, ignored: set[str]) -
     if type(before) is not type(after) and None not in (before, after):
         kinds = f" (was {_kind(before)}, is {_kind(after)})"
     yield f"{place}: {_shown(before)} → {_shown(after)}{kinds}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether both are the same as JSON: 1, 1.0 and True are not."""
+    return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _key(value: Any, path: str, ignored: set[str]) -> str:

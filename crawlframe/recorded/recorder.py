@@ -236,7 +236,7 @@ class _RecordingDownloader(Downloader):
     ) -> Response:
         more["proxy"] = via = more.get("proxy") or self.proxy_for(request, settings)
         if self.check is not None and self._guard is None:
-            self._guard = self.check(partial(super().fetch, proxy=via))
+            self._guard = self.check(partial(self._plain, via))
 
         async def check(url: str) -> None:
             if self._guard is not None:
@@ -258,6 +258,13 @@ class _RecordingDownloader(Downloader):
             response.robots = self._guard.rules
         transfer.response, transfer.body = response, _body_of(response)
         return response
+
+    async def _plain(
+        self, via: Proxy | None, request: Request, settings: SpiderSettings
+    ) -> Response:
+        """Fetches what is not recorded, such as a robots.txt."""
+        with self.memory.account() as account:
+            return await super().fetch(request, settings, account=account, proxy=via)
 
     async def _pace(self, url: str) -> None:
         host = host_of(url)

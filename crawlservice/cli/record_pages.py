@@ -90,7 +90,7 @@ class PageRecorder:
             secret = [name for name, value in known.items() if _is_stripped(value)]
             plain = {name: value for name, value in known.items() if name not in secret}
             asked = {name: read_secret(f"{name}: ") for name in secret}
-            return spider_arguments.check(info, plain | asked)
+            return spider_arguments.check(info, plain | asked, from_text=False)
         return spider_arguments.check(info, typed, from_text=True)
 
     def _report(self, made: Made, before: Recording | None) -> None:
