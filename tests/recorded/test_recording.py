@@ -104,7 +104,7 @@ def test_all_kinds_of_pages_replay_without_the_site(made: Made, site: Site) -> N
     site.server_close()
     recording = Recording.read(made.recording.directory)
     assert made.refused == []
-    assert list(recording.pages)[0] == "start"
+    assert next(iter(recording.pages)) == "start"
     results = {name: Replay(recording, Shop).run(name).snapshot for name in recording.pages}
     items = {name: result.get("items") for name, result in results.items()}
     assert items["book-emma"] == [{"title": "emma", "price": "12.50", "from": []}]
@@ -319,7 +319,7 @@ def test_a_connection_that_the_author_swallows_still_fails(made: Made) -> None:
                 pass
             yield {}
 
-    with pytest.raises(NotReplayed, match="reached for shop.example"):
+    with pytest.raises(NotReplayed, match=r"reached for shop\.example"):
         Replay(made.recording, Quiet).run("book-emma")
     assert socket.getaddrinfo("127.0.0.1", 80)  # allowed again
 

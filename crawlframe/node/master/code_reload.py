@@ -41,9 +41,9 @@ MAX_PROBLEM = 16384  # characters of tracebacks that are sent to the cluster
 class CodeReload:
     """Starts templates among the processes of the master (``pool``) and judges what they load.
 
-    ``reports`` has its state for the supervisor and the cluster. A version is refused when it breaks
-    a module that works in the live one, or when recorded pages fail; when none is live, whatever
-    loads is accepted. ``now`` is time.monotonic()."""
+    ``reports`` has its state for the supervisor and the cluster. A version is refused when it
+    breaks a module that works in the live one, or when recorded pages fail; when none is live,
+    whatever loads is accepted. ``now`` is time.monotonic()."""
 
     def __init__(self, settings: Settings, pool: WorkerPool, link: SupervisorLink | None) -> None:
         self._pool = pool
