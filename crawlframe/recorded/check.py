@@ -79,9 +79,9 @@ def _differences(recording: Recording, replay: Replay, name: str) -> list[str]:
         return [str(error)]
     found = differences(recording.results[name], replayed.snapshot, recording.head.ignore)
     if found and replayed.error is not None:
-        error = replayed.error
+        raised = replayed.error
         lines = traceback.format_exception(
-            error.with_traceback(authors_part(error.__traceback__)), chain=False
+            raised.with_traceback(authors_part(raised.__traceback__)), chain=False
         )
         return ["".join(lines).rstrip()]
     return found

@@ -35,6 +35,8 @@ def volatile(recorded: dict[str, Any], now: dict[str, Any]) -> set[str]:
         if before == after:
             continue
         if name == "items":
+            if not isinstance(before, list) or not isinstance(after, list):
+                return set()
             if not _same_shape(before, after):
                 return set()
             found |= {f"items.{field}" for field in _changed(before, after)}
@@ -45,8 +47,8 @@ def volatile(recorded: dict[str, Any], now: dict[str, Any]) -> set[str]:
     return found
 
 
-def _same_shape(before: Any, after: Any) -> bool:
-    if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
+def _same_shape(before: list[Any], after: list[Any]) -> bool:
+    if len(before) != len(after):
         return False
     pairs = list(zip(before, after, strict=True))
     return all(isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys()
@@ -72,8 +74,8 @@ def _parts(recorded: dict[str, Any], now: dict[str, Any], ignored: set[str]) -> 
 
 def _lists(name: str, before: list[Any], after: list[Any], ignored: set[str]) -> Iterator[str]:
     """Equal entries are matched first; of the others, those that stand at the same place."""
-    keys = [[_key(one, name, ignored) for one in some] for some in (before, after)]
-    matcher = SequenceMatcher(None, *keys, autojunk=False)
+    was_keys, is_keys = ([_key(one, name, ignored) for one in some] for some in (before, after))
+    matcher = SequenceMatcher(None, was_keys, is_keys, autojunk=False)
     one = PLURAL.get(name, name)
     for tag, first, last, start, stop in matcher.get_opcodes():
         if tag == "equal":

@@ -68,7 +68,7 @@ class Exchange(msgspec.Struct, omit_defaults=True):
 
 
 class RecordedPage(msgspec.Struct, omit_defaults=True):
-    """``request`` is as ``values.record_to_json`` returns it; None for ``start``. ``stripped``
+    """``request`` is as ``values.request_to_json`` returns it; None for ``start``. ``stripped``
     names what was taken out."""
 
     request: dict[str, Any] | None = None

@@ -31,7 +31,7 @@ def offline() -> Iterator[list[str]]:
         _installed = True
     tried: list[str] = []
     _active.append(tried)
-    pycurl = sys.modules.get("pycurl")
+    pycurl: Any = sys.modules.get("pycurl")
     before = getattr(pycurl, "Curl", None)
     if pycurl is not None:
         pycurl.Curl = _refuse_curl

@@ -146,9 +146,8 @@ class Recorder:
             made[_name(request)] += 1
             visit = Visit(request)
             visits.append(visit)
-            outcome = await self._visit(task, visit)
-            if outcome is not None:
-                self._add(outcome)
+            if (ended := await self._visit(task, visit)) is not None:
+                self._add(ended)
             self._seen(visit)
         return visits
 

@@ -95,7 +95,7 @@ class Secrets:
                     self.learn(value)
 
     def learn_request(self, given: Mapping[str, Any]) -> None:
-        """Learns those of a request as ``record_to_json`` returns it."""
+        """Learns those of a request as ``request_to_json`` returns it."""
         body = given.get("body")
         self.learn_sent(given["url"], body.encode() if isinstance(body, str) else None)
         self.learn_headers((given.get("headers") or {}).items())
@@ -148,7 +148,7 @@ class Secrets:
         return [(name, self._header(name, value)) for name, value in headers]
 
     def request(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A request as ``record_to_json`` returns it."""
+        """A request as ``request_to_json`` returns it."""
         stripped: dict[str, Any] = {}
         for name, value in given.items():
             match name:

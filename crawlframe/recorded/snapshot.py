@@ -6,7 +6,7 @@ import traceback
 from typing import Any
 
 from crawlframe.recorded.secrets import Secrets
-from crawlframe.recorded.values import record_to_json
+from crawlframe.recorded.values import request_to_json
 from crawlframe.testing.result import Result
 
 MOST_REQUESTS = 1000  # of one page that are compared one by one
@@ -14,10 +14,10 @@ MOST_REQUESTS = 1000  # of one page that are compared one by one
 
 def snapshot_of(result: Result, secrets: Secrets) -> dict[str, Any]:
     """Returns the parts of a result that have a value, as JSON without secrets."""
-    requests = [record_to_json(request.encode()) for request in result.requests]
-    for request in requests:
-        secrets.learn_request(request)
-    shown = [secrets.request(request) for request in requests[:MOST_REQUESTS]]
+    requests = [request_to_json(request) for request in result.requests]
+    for given in requests:
+        secrets.learn_request(given)
+    shown = [secrets.request(given) for given in requests[:MOST_REQUESTS]]
     for given, request in zip(shown, result.requests, strict=False):
         if request.delay:
             given["delay"] = request.delay

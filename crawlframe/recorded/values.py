@@ -34,12 +34,7 @@ _CODES = {name: code for code, name in _NAMES.items()}
 
 def request_to_json(request: Request) -> dict[str, Any]:
     """Returns the request as an object of JSON. Raises BadRequest if it cannot be stored."""
-    return record_to_json(request.encode())
-
-
-def record_to_json(record: bytes) -> dict[str, Any]:
-    """Returns the record of a request as an object of JSON; its classes need not be there."""
-    _, url, callback, _, *extra = msgpack.unpackb(record, strict_map_key=False)
+    _, url, callback, _, *extra = _unpacked(request.encode())
     more = {name: _plain(value) for name, value in (extra[0] if extra else {}).items()}
     if "body" in more:
         more["body"] = body_to_json(extra[0]["body"])

@@ -13,7 +13,6 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from crawlframe.recorded import recorder
 from crawlservice.cli import record_pages
 from tests.recorded.site import SETTINGS, TOKEN, Site, running
 
@@ -137,7 +136,7 @@ def test_a_host_is_left_alone_between_two_requests(
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(recorder.asyncio, "sleep", sleep)
+    monkeypatch.setattr("crawlframe.recorded.recorder.asyncio.sleep", sleep)
     monkeypatch.setattr(record_pages.PageRecorder, "pause", 7.0)
     site.robots = "User-agent: *\nCrawl-delay: 9"
     record("shop", "-a", f"site={site.url}", "-a", "token=abcdef", "--pages", 3)

@@ -68,12 +68,12 @@ class CheckedNode(Node):
 
     def __init__(self, stack: ExitStack) -> None:
         super().__init__(stack)
-        self.pool = Checking(stack)  # type: ignore[assignment]
-        self.code_reload._pool = self.code_reload._check._pool = self.pool  # type: ignore[assignment]
+        self.pool = Checking(stack)
+        self.code_reload._pool = self.code_reload._check._pool = self.pool
 
     @property
     def checker(self) -> NoChecker:
-        return self.pool.checkers[-1]  # type: ignore[attr-defined, no-any-return]
+        return self.pool.checkers[-1]
 
     def checks(self, *messages: FromChecker, checker: NoChecker | None = None) -> None:
         for message in messages:
@@ -104,7 +104,7 @@ def live(node: CheckedNode) -> CheckedNode:
 
 
 def asked(node: CheckedNode) -> list[str]:
-    return node.pool.asked_now()  # type: ignore[attr-defined, no-any-return]
+    return node.pool.asked_now()
 
 
 def test_a_version_waits_for_its_recorded_pages(live: CheckedNode) -> None:

@@ -73,6 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.end_headers()
             case ["stock.json"]:
                 self._send(json.dumps({"stock": 3}), "application/json")
+            case ["script"]:
+                self._send("<p></p><script>document.body.innerHTML += `<b>${3+4}</b>`</script>")
             case ["cover.png"]:
                 self._send(PICTURE, "image/png")
             case ["cut"]:

@@ -267,8 +267,9 @@ class CodeReload:
 
     def worker_ready(self, child: Child, now: float) -> None:
         """Completes the reload when the first worker of a version is ready."""
-        live = self.live if self.live and child.origin is self.live.loaded else None
-        self.reports.worker_ready(live and live.changed_at, now)
+        live = self.live
+        of_live = live is not None and child.origin is live.loaded
+        self.reports.worker_ready(live.changed_at if live and of_live else None, now)
 
     def _refuse(self, trial: Template, broken: dict[str, str]) -> None:
         trial.end()
