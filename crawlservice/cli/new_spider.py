@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from string import Template
 
+import crawlframe
 from crawlframe.errors import CrawlframeError
 from crawlframe.links import hostname_of, join, normalise
 from crawlframe.program import command
@@ -60,7 +61,7 @@ def write_spider(directory: Path, package: str, name: str, url: str) -> Path:
 
 def write_test(directory: Path, package: str, name: str, url: str) -> Path | None:
     """Creates the first test of the spider that ``write_spider`` has made, in the folder ``tests``
-    beside the package. Returns None if there is a file of that name. Raises NewSpiderError."""
+    beside the package. Returns None if there is a file of that name, or none belongs there. Raises NewSpiderError."""
     url = normalise(url)
     values = {
         "name": name,
@@ -71,7 +72,10 @@ def write_test(directory: Path, package: str, name: str, url: str) -> Path | Non
         "record": command(f"record {name}"),
     }
     text = Template((TEMPLATES / "spider_test.py.txt").read_text("utf-8")).substitute(values)
-    folder = directory.absolute().parents[package.count(".")] / "tests"
+    project = directory.absolute().parents[package.count(".")]
+    if project == Path(crawlframe.__file__).parents[1]:
+        return None  # a checkout of Crawlframe, whose tests are its own
+    folder = project / "tests"
     path = folder / f"test_{name}.py"
     try:
         folder.mkdir(exist_ok=True)
