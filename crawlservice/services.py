@@ -17,6 +17,7 @@ from crawlframe.loading import load_spiders
 from crawlframe.node.code import Code
 from crawlframe.node.messages import FromChildLine
 from crawlframe.node.services import Services
+from crawlframe.recorded.check import run_checker
 from crawlservice.connections import installation
 from crawlservice.connections.frontier import use
 from crawlservice.connections.watch import Watch, watch
@@ -62,6 +63,9 @@ class DjangoServices(Services):
             )
         finally:
             connections.close_all()  # a spider's module may have used a model
+
+    def run_checker(self, registry: Registry, channel: FromChildLine) -> None:
+        run_checker(self._settings, registry, channel)
 
     def unfit(self) -> str:
         try:

@@ -22,15 +22,15 @@ class Dependencies:
         self._registry = registry
         self._loaded = registry.loaded
         self._imports: dict[str, set[str] | None] = {}
-        # Who reads a file that is no module cannot be told.
+        # Who reads a file that is no module is unknown.
         trees = [registry.directory, *registry.files]
         paths = (path for tree in trees for path in files(tree))
         self._data = digest((p for p in paths if p.suffix != ".py"), registry.directory)
 
     def mark(self, spider: str) -> str:
         """Returns a digest of all code that the spider depends on: of its module and what that
-        imports, directly or indirectly, and of all files that are no modules. If that cannot be
-        told, as for modules that are imported by a computed name, of all code."""
+        imports, directly or indirectly, and of all files that are no modules. If that is
+        unknown, as for modules that are imported by a computed name, of all code."""
         paths = self._paths(self._registry.spiders[spider].__module__)
         if paths is None:
             paths = self._loaded.keys()
@@ -54,7 +54,7 @@ class Dependencies:
 
     def _imported(self, name: str) -> set[str] | None:
         """The authors' modules that a module names in its imports, with the packages that they are
-        in; None if that cannot be told."""
+        in; None if that is unknown."""
         if name not in self._imports:
             self._imports[name] = self._read(name)
         return self._imports[name]

@@ -19,7 +19,6 @@ So on their line, and in ``Inheritance``:
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 
 import msgspec
 from msgspec.msgpack import Decoder
@@ -316,28 +315,6 @@ class Inheritance(msgspec.Struct, frozen=True):
     pulled: tuple[str, str, int]  # the fields of CheckoutPulled
     rollout: int  # id of the last rollout that was acted on
     master: AdoptedMaster = msgspec.field(name="ward")
-
-
-# -- threads of the supervisor -> its loop, in its mailbox ----------------------------------------
-
-
-class FileChanged(msgspec.Struct, frozen=True):
-    """WatcherThread to supervisor: a path changed."""
-
-    at: float  # time.monotonic()
-    path: Path
-
-
-class PullEnded(msgspec.Struct, frozen=True):
-    """PullThread to supervisor: a pull has ended; as in CheckoutPulled, but ``rollout`` is 0 when
-    no announcement requested this pull."""
-
-    revision: str
-    problem: str
-    rollout: int
-
-
-FromThread = FileChanged | PullEnded
 
 
 # -- lines ----------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """Recording: one spider's folder of recorded pages. For each page there are files with its name:
-``.page.json`` has the request and what it fetched, the bodies beside it are as they were received,
+``.page.json`` has the request and what it fetched, the bodies are as they were received,
 and ``.result.json`` has what the callback led to."""
 
 from __future__ import annotations

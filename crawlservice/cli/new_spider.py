@@ -61,7 +61,8 @@ def write_spider(directory: Path, package: str, name: str, url: str) -> Path:
 
 def write_test(directory: Path, package: str, name: str, url: str) -> Path | None:
     """Creates the first test of the spider that ``write_spider`` has made, in the folder ``tests``
-    beside the package. Returns None if there is a file of that name, or none belongs there. Raises NewSpiderError."""
+    next to the package. Returns None if there is a file of that name, or none belongs there. Raises
+    NewSpiderError."""
     url = normalise(url)
     values = {
         "name": name,

@@ -1,4 +1,4 @@
-"""ReloadReport: what the supervisor and the cluster are told about the code of this node."""
+"""ReloadReport: what the supervisor and the cluster know about the code of this node."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ class _TemplateProcess:
         return registry
 
     def _check_marks(self, registry: Registry) -> dict[str, str]:
-        """By which it is told whether the code of a spider with recorded pages has changed."""
+        """They show whether the code of a spider with recorded pages has changed."""
         return marks(registry, (one.name for one in registry.infos if one.settings.check))
 
     def _send(self, message: FromTemplate) -> None:
@@ -317,9 +317,7 @@ class _TemplateProcess:
             os._exit(0)
 
     def _check(self, registry: Registry, end: int) -> None:
-        from crawlframe.recorded.check import run_checker  # few nodes check anything
-
-        run_checker(self._settings, registry, self._begin(end))
+        self._services.run_checker(registry, self._begin(end))
 
     def _begin(self, end: int) -> FromChildLine:
         """What each process that was forked from here does first. Returns its channel."""
