@@ -85,7 +85,7 @@ def test_a_version_goes_live_only_if_its_recorded_pages_pass(
     # So does another spider, which is not checked; it goes live with what passes.
     project.write("shops/shop.py", shop("second"))
     project.write("shops/words.py", WORDS)
-    node.until(lambda: node.code.state == "live" and not node.code.problem)
+    node.renewed(1)
     assert node.crawl(f"{web.url}two") == "second"
 
     # Its callback hangs, kills the process, exits, or fetches.
@@ -109,6 +109,6 @@ def test_a_version_goes_live_only_if_its_recorded_pages_pass(
     recording.write_result("index")
     project.write("shops/words.py", WORDS.replace("right", "wrong"))
     project.write("shops/checked.py", CHECKED.format(line="pass"))
-    node.until(lambda: node.code.state == "live")
+    node.renewed(2)
     assert node.crawl(f"{web.url}three", "checked") == "wrong"
     assert node.look.frontier.audit() == []
