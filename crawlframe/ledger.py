@@ -12,9 +12,11 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.outcome import Outcome
+from crawlframe.pages.results import Results
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Admission
 from crawlframe.robots.state import RobotsState
+from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
 
 NO_ANSWER = 0  # in place of the status of a fetch that was not answered
@@ -160,6 +162,19 @@ class Ledger(Protocol):
     def proxies(self) -> list[StoredProxy]:
         """The proxies of the pool that may be used. Raises ConfigError when this node cannot read
         their credentials."""
+
+    def kept_pages(self, keys: Collection[bytes]) -> dict[bytes, StoredPage]:
+        """The page that was kept last for each of these keys, if there is one."""
+
+    def page_bodies(self, numbers: Collection[int]) -> dict[int, bytes]:
+        """The bodies of these numbers; without those that are gone or damaged."""
+
+    def results(self, page: StoredPage) -> Results | None:
+        """What the callback of a page led to; None if that was not recorded, or is gone."""
+
+    def same_content(self, pages: Collection[tuple[int, bytes, bytes]]) -> dict[bytes, str]:
+        """``pages``: task, rid and digest of each. The URL of another page of the task with the
+        same body, by the rids of those that have one."""
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         """How a task ends that has nothing left but its last request; None when there is no such

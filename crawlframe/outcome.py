@@ -13,6 +13,7 @@ from crawlframe.budgets import (
 )
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.model_items import ModelItem
+from crawlframe.pages.copy import PageCopy
 from crawlframe.picture import Picture
 from crawlframe.proxies import listed
 from crawlframe.proxies.place import limited_at, place_of
@@ -22,6 +23,7 @@ from crawlframe.request import Admission
 from crawlframe.stats import PageStats
 
 if TYPE_CHECKING:
+    from crawlframe.pages.results import Results
     from crawlframe.render.attempt import Attempt
 
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
@@ -76,6 +78,13 @@ class Outcome:
     items: list[bytes] = field(default_factory=list)  # JSON
     files: list[SavedFile] = field(default_factory=list)  # in the file store already
     pictures: list[Picture] = field(default_factory=list)  # of the page in a browser
+    page: PageCopy | None = None  # to be kept
+    key: bytes = b""  # of its page, where that may come from the store
+    reserved: bool = False  # others wait for its page
+    signature: bytes = b""  # of what runs its callback, if that need not run again
+    requests: list[bytes] | None = None  # records of all that its callback yields, if asked for
+    earlier: Results | None = None  # what its callback yielded, and would yield again
+    unfit: bool = False  # an item was left out that lacks a field, or does not fit its class
     models: dict[int, ModelItem] | None = None  # those of the items that are model instances
     proxies: list[listed.Proxy] | None = None  # for the pool
     follow_ups: list[Admission] = field(default_factory=list)
@@ -110,12 +119,10 @@ class Outcome:
 
     def refuse_link(self, reason: str) -> None:
         """Counts a link that is not followed."""
-        if self.stats is None:
-            self.stats = PageStats()
-        self.stats.inc(UNFOLLOWED + reason, 1)
+        self.count(UNFOLLOWED + reason)
 
-    def drop_item(self, counter: str) -> None:
-        """Counts an item that is not stored."""
+    def count(self, counter: str) -> None:
+        """Adds 1 to a counter of the task."""
         if self.stats is None:
             self.stats = PageStats()
         self.stats.inc(counter, 1)

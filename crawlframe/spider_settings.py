@@ -48,6 +48,12 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     obey_noindex: bool = False  # do not store items of pages that say noindex
     # "recorded": a new version of its code is refused if its recorded pages fail.
     check: Literal["recorded"] | None = None
+    keep: Literal["errors", "all", "none"] = "errors"  # of the pages that were fetched
+    max_age: float = 0.0  # seconds for which a page that any task has fetched is not fetched again
+    conditional: bool = False  # ask servers whether a page has changed since it was kept
+    skip_unchanged: bool = False  # do not run callbacks of pages that have not
+    # A page with the bytes of another one of its task.
+    same_content: Literal["parse", "skip"] = "parse"
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
@@ -60,6 +66,7 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
             "ip_delay",
             "retries",
             "max_redirects",
+            "max_age",
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
@@ -73,5 +80,14 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
                 raise ValueError(f"{name} must be more than 0")
         if self.purpose and not self.robots:
             raise ValueError("purpose needs robots, because robots.txt says what pages are for")
+        for name in ("max_age", "conditional", "skip_unchanged", "same_content"):
+            if getattr(self, name) in (0, False, "parse"):
+                continue
+            if self.keep != "all":
+                raise ValueError(
+                    f'{name} needs keep = "all", because it uses the pages that are kept'
+                )
+            if self.render and name != "same_content":
+                raise ValueError(f'{name} does not fit with render = "auto"; leave one of them out')
         if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
             raise ValueError("failed_share must be from 0 to 1")

@@ -45,6 +45,7 @@ class Counting(Protocol):
     rid: bytes
     url: str
     stats: PageStats | None
+    unfit: bool
 
 
 # The request whose callback runs in this context; None while a worker opens a task.

@@ -197,6 +197,9 @@ KEEP_NODES = _number("CRAWLFRAME_KEEP_NODES", 7, least=0, most=36_500)
 KEEP_JOURNAL = _number("CRAWLFRAME_KEEP_JOURNAL", 365, least=0, most=36_500)
 KEEP_FILES = _number("CRAWLFRAME_KEEP_FILES", 1, least=0, most=36_500)
 KEEP_PICTURES = _number("CRAWLFRAME_KEEP_PICTURES", 100, least=0, most=10_000)  # of a task and kind
+KEEP_PAGES = _number("CRAWLFRAME_KEEP_PAGES", 30, least=0, most=36_500)
+KEEP_ERROR_PAGES = _number("CRAWLFRAME_KEEP_ERROR_PAGES", 20, least=1, most=10_000)  # of a reason
+KEEP_PAGES_SIZE = _number("CRAWLFRAME_KEEP_PAGES_SIZE", 10_240, least=0, most=1 << 30)  # MiB
 KEEP_HOSTS = _number("CRAWLFRAME_KEEP_HOSTS", 90, least=0, most=36_500)
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body

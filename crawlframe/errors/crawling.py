@@ -142,6 +142,10 @@ class FileGone(StoreError):
         self.sha256 = sha256
 
 
+class PageDamaged(CrawlframeError):
+    """A kept page cannot be read."""
+
+
 class CacheUnusable(CrawlframeError):
     """The development cache cannot be read or written."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -16,12 +15,8 @@ from typing import Any, BinaryIO, overload
 
 import brotli
 
+from crawlframe import zstd
 from crawlframe.errors import BadEncoding, BodyTooLarge
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 ACCEPTED = "gzip, deflate, br, zstd"
 INVALID = (zlib.error, brotli.error, zstd.ZstdError, EOFError, MemoryError)  # of decompressors

@@ -22,9 +22,8 @@ class Taught(NamedTuple):
 @dataclass(slots=True)
 class Attempt:
     """``reason``: why the page is rendered, after ``plain``; None: it is fetched plainly, or
-    rendered ``direct``, because of what is known. ``unfit``: an item was left out because it
-    lacks a required field, or does not fit its class. ``dropped``: items that pipelines or their
-    class left out."""
+    rendered ``direct``, because of what is known. ``dropped``: items that pipelines or their class
+    left out."""
 
     spider: str
     template: Template
@@ -32,7 +31,6 @@ class Attempt:
     reason: Reason | None = None
     plain: Yielded = NOTHING
     direct: bool = False
-    unfit: bool = False
     dropped: int = 0
     lesson: Lesson | None = None
 
@@ -43,6 +41,6 @@ class Attempt:
 
 def note_incomplete() -> None:
     """The callback that runs leaves out an item that lacks a required field."""
-    attempt = getattr(RUNNING.get(None), "attempt", None)
-    if attempt is not None:
-        attempt.unfit = True
+    outcome = RUNNING.get(None)
+    if outcome is not None:
+        outcome.unfit = True

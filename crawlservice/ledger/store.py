@@ -26,7 +26,9 @@ from crawlframe.ledger import (
     TaskSpec,
 )
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.pages.results import Results
 from crawlframe.robots.state import RobotsState
+from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.files import rows as files
@@ -36,6 +38,9 @@ from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.refused_rows import exceeds_limit
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
+from crawlservice.pages import lookup
+from crawlservice.pages.results import results_of
+from crawlservice.pages.rows import PageRows
 from crawlservice.proxies import runs
 from crawlservice.proxies.pool import StoredProxies
 from crawlservice.recipes.current import current, numbers
@@ -51,6 +56,7 @@ class DjangoLedger(Ledger):
         self._watch = watch or NoWatch()
         self._papers = StoredPapers()
         self._proxies = StoredProxies()
+        self._pages = PageRows()
 
     @property
     def waits(self) -> str:
@@ -78,6 +84,22 @@ class DjangoLedger(Ledger):
         with _named_errors():
             return self._proxies.read()
 
+    def kept_pages(self, keys: Collection[bytes]) -> dict[bytes, StoredPage]:
+        with _named_errors():
+            return lookup.latest(keys)
+
+    def page_bodies(self, numbers: Collection[int]) -> dict[int, bytes]:
+        with _named_errors():
+            return lookup.bodies(numbers)
+
+    def results(self, page: StoredPage) -> Results | None:
+        with _named_errors():
+            return results_of(page)
+
+    def same_content(self, pages: Collection[tuple[int, bytes, bytes]]) -> dict[bytes, str]:
+        with _named_errors():
+            return lookup.same_content(pages)
+
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():
             return summary_of(task, counts)
@@ -92,7 +114,8 @@ class DjangoLedger(Ledger):
         with _named_errors(modelled):
             faults.at("commit.before", OperationalError)
             error_causes.assign(ordered)
-            won, spent = _write(ordered, modelled)
+            self._pages.pack(ordered)
+            won, spent = self._write(ordered, modelled)
             faults.at("commit.after", OperationalError, default_connection.close)
             recorded = read([outcome.rid for outcome in ordered if outcome.rid not in won])
         for outcome in ordered:
@@ -108,6 +131,33 @@ class DjangoLedger(Ledger):
                     budgets.of_host(spent, outcome) if spent else 0,
                 )
         return recorded
+
+    def _write(
+        self, outcomes: list[Outcome], modelled: list[Outcome]
+    ) -> tuple[set[bytes], dict[budgets.Account, int]]:
+        """Returns the rids of the rows that this call wrote, and what their tasks have spent.
+        ``modelled``: those with model items, in the order in which they were handed over."""
+        more = [o for o in outcomes if o.stats or o.closing or o.budget or o.trap]
+        saved = [o for o in outcomes if o.files or o.pictures]
+        naming = [o for o in outcomes if o.proxies]
+        kept = [o for o in outcomes if o.page is not None]
+        several = more or modelled or saved or naming or kept
+        with transaction.atomic() if several else nullcontext():
+            stats.fit(more)
+            won = insert(outcomes)
+            files.add(outcome for outcome in saved if outcome.rid in won)
+            if kept:
+                self._pages.add([outcome for outcome in kept if outcome.rid in won])
+            if modelled:
+                model_rows.save(outcome for outcome in modelled if outcome.rid in won)
+            if naming:
+                runs.name(outcome for outcome in naming if outcome.rid in won)
+            ours = [outcome for outcome in more if outcome.rid in won]
+            stats.add(ours)
+            spent = budgets.spend(ours)
+            budgets.note_traps(ours)
+            _close(ours)
+        return won, spent
 
     def last_start_part(self, task: int) -> StartPart | None:
         with _named_errors():
@@ -151,30 +201,6 @@ class DjangoLedger(Ledger):
 
     def close(self) -> None:
         default_connection.close()
-
-
-def _write(
-    outcomes: list[Outcome], modelled: list[Outcome]
-) -> tuple[set[bytes], dict[budgets.Account, int]]:
-    """Returns the rids of the rows that this call wrote, and what their tasks have spent.
-    ``modelled``: those with model items, in the order in which they were handed over."""
-    more = [o for o in outcomes if o.stats or o.closing or o.budget or o.trap]
-    saved = [o for o in outcomes if o.files or o.pictures]
-    naming = [o for o in outcomes if o.proxies]
-    with transaction.atomic() if more or modelled or saved or naming else nullcontext():
-        stats.fit(more)
-        won = insert(outcomes)
-        files.add(outcome for outcome in saved if outcome.rid in won)
-        if modelled:
-            model_rows.save(outcome for outcome in modelled if outcome.rid in won)
-        if naming:
-            runs.name(outcome for outcome in naming if outcome.rid in won)
-        ours = [outcome for outcome in more if outcome.rid in won]
-        stats.add(ours)
-        spent = budgets.spend(ours)
-        budgets.note_traps(ours)
-        _close(ours)
-    return won, spent
 
 
 def _close(outcomes: Iterable[Outcome]) -> None:

@@ -1,7 +1,7 @@
 """The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
-the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins,
-recipes, the quality of runs, errors over tasks, what is decided about spiders, our identity, and
-proxies."""
+the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, kept
+pages, recipes, the quality of runs, errors over tasks, what is decided about spiders, our identity,
+and proxies."""
 
 from crawlservice.models.alert import (
     OPEN,
@@ -24,6 +24,8 @@ from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
 from crawlservice.models.ledger import MODEL, VERSION, Item, Page, RowChange, StartPart, Stat
 from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
+from crawlservice.models.page import HOST as PAGE_HOST
+from crawlservice.models.page import TAG, KeptPage, PageBody, PageDictionary, PageSegment
 from crawlservice.models.people import Action, SetupLink, Submission, Token
 from crawlservice.models.proxy import Proxy, ProxySource
 from crawlservice.models.quality import Finding, Profile
@@ -34,13 +36,15 @@ from crawlservice.models.task import SPIDER, Run, Schedule, Task
 from crawlservice.models.view import QUERY, VIEW_NAME, SavedView
 
 __all__ = (
-    "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MEDIA_TYPE", "MODEL",
-    "NOTE", "OPEN", "ORDERED", "QUERY", "SPIDER", "UNSENT", "VERSION", "VIEW_NAME", "WHY", "Action",
-    "Alert", "AlertMessage", "AlertNotice", "AlertReport", "AlertRule", "AlertTarget", "BotKey",
-    "BulkRetry", "Delivery", "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile",
-    "Finding", "Generation", "Host", "HostCredential", "Installation", "Item", "Label", "LogLine",
-    "Page", "PageFile", "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "RobotsFile",
-    "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
-    "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLog", "Token", "Trap",
-    "Webhook",
+    "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MEDIA_TYPE",
+    "MODEL", "NOTE", "OPEN", "ORDERED", "PAGE_HOST", "QUERY", "SPIDER", "TAG", "UNSENT",
+    "VERSION", "VIEW_NAME", "WHY", "Action", "Alert", "AlertMessage", "AlertNotice",
+    "AlertReport", "AlertRule", "AlertTarget", "BotKey", "BulkRetry", "Delivery",
+    "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
+    "Generation", "Host", "HostCredential", "Installation", "Item", "KeptPage", "Label",
+    "LogLine", "Page", "PageBody", "PageDictionary", "PageFile", "PageSegment", "Profile",
+    "Proxy", "ProxySource", "Recipe", "RecipeVersion", "RobotsFile", "RowChange",
+    "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
+    "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLog", "Token",
+    "Trap", "Webhook",
 )  # fmt: skip

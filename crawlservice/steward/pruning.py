@@ -35,6 +35,7 @@ from crawlservice.models import (
     Token,
 )
 from crawlservice.monitoring import lives
+from crawlservice.pages.retention import PageRetention
 from crawlservice.steward import sampling
 from crawlservice.tasks import bulk_submit
 
@@ -57,6 +58,7 @@ class Pruner:
         self._more = tuple(more)
         self._next = 0.0
         self._left: deque[Batch] = deque()
+        self._pages = PageRetention()
 
     @classmethod
     def of(cls, frontier: Frontier) -> Pruner:
@@ -72,7 +74,7 @@ class Pruner:
             self._next = time.monotonic() + EVERY
             lives.forget_old()
             kinds = (*KINDS, lambda: ended_lives(self._lives()), *self._more)
-            self._left.extend((*map(_batch, kinds), prune_old))
+            self._left.extend((*map(_batch, kinds), prune_old, self._pages.step))
         batch = self._left.popleft()
         if batch():
             self._left.append(batch)

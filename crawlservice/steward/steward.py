@@ -34,6 +34,7 @@ from crawlservice.ledger.recovery import is_whole, renew, uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Task
 from crawlservice.monitoring import lives
+from crawlservice.pages.dictionaries import Trainer
 from crawlservice.proxies.chores import ProxyChores
 from crawlservice.quality.reader import Bounds
 from crawlservice.quality.watch import Watch
@@ -55,8 +56,7 @@ STILL = 30.0  # seconds without progress after which a task with requests to cla
 
 
 class Steward:
-    """Replays dead generations, ends tasks, restores what Redis lost, starts what is due, writes
-    samples, and deletes old rows."""
+    """The chores of a cluster, of which one steward at a time leads most."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
@@ -72,6 +72,7 @@ class Steward:
         self._settings = settings
         self._senders = Senders(settings)
         self._proxies = ProxyChores(settings, frontier)
+        self._page_dictionaries = Trainer()
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
@@ -107,9 +108,7 @@ class Steward:
                 self.tick()
                 self._beat()
                 readable, _, _ = select.select([channel], [], [], TURN)
-                if readable and any(
-                    isinstance(message, messages.Retire) for message in channel.receive()
-                ):
+                if readable and any(isinstance(one, messages.Retire) for one in channel.receive()):
                     break
             except ChannelClosed:
                 return
@@ -160,6 +159,7 @@ class Steward:
             self._pruner.tick,
             self._settler.tick,
             lambda: self._quality.tick(self._counts),
+            self._page_dictionaries.tick,
         ]
 
     def resign(self) -> None:

@@ -16,6 +16,7 @@ from crawlservice.models import (
     Event,
     Finding,
     Item,
+    KeptPage,
     Label,
     LogLine,
     Page,
@@ -103,7 +104,12 @@ def _thin_out(task: int) -> Iterator[Extent]:
     """Deletes the task's pages and items, except fewer than ROWS_PER_DELETE of each."""
     # Rows still to be written are given up, or they would come back.
     Task.objects.filter(pk=task, state__in=ENDED).update(unwritten=None)
-    kinds: tuple[tuple[type[Model], str], ...] = ((Item, "items"), (Page, "pages"), (PageFile, ""))
+    kinds: tuple[tuple[type[Model], str], ...] = (
+        (Item, "items"),
+        (Page, "pages"),
+        (PageFile, ""),
+        (KeptPage, ""),
+    )
     for model, told in kinds:
         number = ROWS_PER_DELETE
         while number == ROWS_PER_DELETE:
@@ -123,6 +129,7 @@ def _remove(group: list[int]) -> Extent:
     for model in (
         Event,
         Finding,
+        KeptPage,
         Label,
         LogLine,
         PageFile,

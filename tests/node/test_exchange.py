@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawlframe.errors import ConnectionLost, FetchError
-from crawlframe.node.worker.exchange import MAX_HEADERS, MAX_VALUE, exchange_of
+from crawlframe.node.worker.exchange import BRIEF, exchange_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.secret import MASK, Secret
@@ -74,13 +74,13 @@ def test_secret_arguments_are_masked_wherever_they_are() -> None:
 
 
 def test_it_is_bounded_and_fit_for_a_database() -> None:
-    many: Headers = [(f"X-{n}", "v") for n in range(2 * MAX_HEADERS)]
-    found = recorded(many, [("X-Long", "x" * 2 * MAX_VALUE), ("X-Odd", "a\0b\udcff")])
-    assert len(found["sent"]) == MAX_HEADERS + 1
+    many: Headers = [(f"X-{n}", "v") for n in range(2 * BRIEF.headers)]
+    found = recorded(many, [("X-Long", "x" * 2 * BRIEF.value), ("X-Odd", "a\0b\udcff")])
+    assert len(found["sent"]) == BRIEF.headers + 1
     assert found["sent"][-1] == ["…", ""]
-    assert len(found["received"][0][1]) == MAX_VALUE
+    assert len(found["received"][0][1]) == BRIEF.value
     assert found["received"][1][1] == "ab?"
-    assert len(recorded([], [(f"X-{n}", "x" * MAX_VALUE) for n in range(50)])["received"]) < 20
+    assert len(recorded([], [(f"X-{n}", "x" * BRIEF.value) for n in range(50)])["received"]) < 20
 
 
 def test_a_fetch_that_brought_no_response_has_what_was_sent() -> None:

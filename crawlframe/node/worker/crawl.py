@@ -115,6 +115,19 @@ class TaskCrawl:
         session = "" if options.session is None else f"{self.spec.task}.{options.session}"
         return route_of(choice, shared=settings.proxy_limits == "all", session=session)
 
+    @property
+    def uses_store(self) -> bool:
+        """Whether pages that were kept spare it fetches or callbacks."""
+        own = self.settings
+        return bool(own.max_age or own.conditional or own.skip_unchanged) or (
+            own.same_content == "skip"
+        )
+
+    @property
+    def keep(self) -> str:
+        """Which pages are kept: "errors", "all" or "none"."""
+        return self.settings.keep
+
     def retries(self, request: Request) -> int:
         """Further attempts after a failed one."""
         own = request.options.retries

@@ -6,16 +6,25 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from crawlframe.errors import FetchError
 from crawlframe.items import clean_text
 from crawlframe.response import Response
 from crawlframe.secret import MASK, SHORTEST, secret_texts
 
-MAX_HEADERS = 60  # in each direction
-MAX_VALUE = 500  # characters
-MAX_ALL = 8_000  # characters in each direction
+
+class Limits(NamedTuple):
+    """What is recorded of the headers in each direction. ``value`` and ``all``: characters."""
+
+    headers: int
+    value: int
+    all: int
+
+
+BRIEF = Limits(60, 500, 8_000)  # to be looked at
+FULL = Limits(500, 16_000, 128_000)  # to make the response again
 
 COOKIES = ("cookie", "set-cookie", "set-cookie2")
 LOGINS = ("authorization", "proxy-authorization")
@@ -45,17 +54,50 @@ def exchange_of(got: Response | FetchError, arguments: Any) -> dict[str, Any] | 
     return recorded
 
 
-def _listed(headers: Headers, known: list[str]) -> list[list[str]]:
+def headers_of(response: Response, arguments: Any) -> dict[str, Any]:
+    """The headers that were sent for a response, and those that were received, without secrets. The
+    rest as in ``exchange_of``."""
+    known = sorted(secret_texts(arguments), key=len, reverse=True) if arguments else []
+    recorded: dict[str, Any] = {}
+    if response.sent is not None:
+        sent = tuple(response.sent[2])
+        hidden, listed = _of_sent(sent)
+        known += hidden
+        recorded["sent"] = _listed(sent, known, FULL) if known else listed
+    recorded["received"] = _listed(response.headers.items(), known, FULL)
+    return recorded
+
+
+@lru_cache(maxsize=256)
+def _of_sent(headers: tuple[tuple[str, str], ...]) -> tuple[list[str], list[list[str]]]:
+    """Most requests to a host send the same headers. What is hidden in them, and how they are
+    listed if nothing is."""
+    return [*_hidden(headers)], _listed(headers, [], FULL)
+
+
+def _listed(headers: Headers, known: list[str], limits: Limits = BRIEF) -> list[list[str]]:
     listed: list[list[str]] = []
-    left = MAX_ALL
+    left = limits.all
     for name, value in headers:
-        if len(listed) == MAX_HEADERS or left <= 0:
+        if len(listed) == limits.headers or left <= 0:
             listed.append(["…", ""])
             break
-        shown = [_clean(name, known), _clean(_masked(name.lower(), value), known)]
-        left -= sum(map(len, shown))
-        listed.append(shown)
+        if _tells(name):
+            value = _masked(name.lower(), value)
+        if known or not (name.isascii() and value.isascii() and value.isprintable()):
+            name, value = _clean(name, known, limits.value), _clean(value, known, limits.value)
+        elif len(value) > limits.value or len(name) > limits.value:
+            name, value = _shortened(name, limits.value), _shortened(value, limits.value)
+        left -= len(name) + len(value)
+        listed.append([name, value])
     return listed
+
+
+@lru_cache(maxsize=1024)
+def _tells(name: str) -> bool:
+    """Whether the value of a header of this name lets somebody in."""
+    name = name.lower()
+    return name in LOGINS or name in COOKIES or TELLING.search(name) is not None
 
 
 def _masked(name: str, value: str) -> str:
@@ -64,9 +106,7 @@ def _masked(name: str, value: str) -> str:
         return f"{scheme} {MASK}" if space else MASK
     if name == "cookie":
         return "; ".join(_cookie(pair.strip()) for pair in value.split(";"))
-    if name in COOKIES:
-        return _cookie(value)
-    return MASK if TELLING.search(name) else value
+    return _cookie(value) if name in COOKIES else MASK
 
 
 def _cookie(text: str) -> str:
@@ -81,7 +121,7 @@ def _hidden(headers: Headers) -> Iterator[str]:
         if name.lower() in LOGINS:
             value = value.rpartition(" ")[2]
             yield from _passwords(value)
-        elif not TELLING.search(name.lower()):
+        elif not _tells(name) or name.lower() in COOKIES:
             continue
         if len(value) >= SHORTEST:
             yield value
@@ -97,8 +137,11 @@ def _passwords(login: str) -> Iterator[str]:
         yield password
 
 
-def _clean(text: str, known: list[str]) -> str:
+def _clean(text: str, known: list[str], limit: int = BRIEF.value) -> str:
     for secret in known:  # first: a cut one would not be found
         text = text.replace(secret, MASK)
-    text = clean_text(text)
-    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
+    return _shortened(clean_text(text), limit)
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -140,12 +140,11 @@ def _is_auto(crawl: TaskCrawl, request: Request) -> bool:
 def _yielded(outcome: Outcome, crawl: TaskCrawl) -> Yielded:
     if crawl.required is None:
         crawl.required = required_of(type(crawl.spider))
-    missing = outcome.attempt is not None and outcome.attempt.unfit
     dropped = outcome.attempt.dropped if outcome.attempt is not None else 0
     return Yielded(
         len(outcome.items) + dropped + len(outcome.proxies or ()),
         len(outcome.follow_ups) + outcome.duplicates,
-        missing or lacks(outcome.items, crawl.required),
+        outcome.unfit or lacks(outcome.items, crawl.required),
         bool(outcome.closing),
     )
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from crawlframe import faults
 from crawlframe.budgets import HOST_BYTE_LIMIT
-from crawlframe.collector import Collector
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     MAX_AFTER,
@@ -30,6 +29,7 @@ from crawlframe.frontier.records import REFUSED, Claimed, Signal, TaskView
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
+from crawlframe.node.worker.collecting import collectors
 from crawlframe.node.worker.crawl import Park, TaskCrawl, call_of, check_fit, method
 from crawlframe.node.worker.crawls import Crawls
 from crawlframe.node.worker.exchange import exchange_of
@@ -44,23 +44,24 @@ from crawlframe.node.worker.failures import (
 )
 from crawlframe.node.worker.fetching import Fetching
 from crawlframe.node.worker.inline import InlineFetch
+from crawlframe.node.worker.keeping import Keeping
 from crawlframe.node.worker.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.opening import OPENED, NotOpened
+from crawlframe.node.worker.page_source import PageSource
 from crawlframe.node.worker.permits import HostPermits
 from crawlframe.node.worker.proxy_source import ProxySource
 from crawlframe.node.worker.rendering import Rendering, RenderSource
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
+from crawlframe.node.worker.sharing import earlier_of
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import DETOURS, REFUSALS, JudgementFailed
 from crawlframe.node.worker.start_run import StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
-from crawlframe.node.worker.terms import denies
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.record import errand_of, hops_of
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
-from crawlframe.robots.usage import FOLLOW, INDEX
 from crawlframe.stats import RUNNING
 from crawlframe.task_life import Summary
 
@@ -93,11 +94,12 @@ class RequestRunner:
         permits: HostPermits | None = None,
         proxies: ProxySource | None = None,
         renders: RenderSource | None = None,
+        pages: PageSource | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
-        ``moves``, ``sent``, ``replay``, ``permits`` and ``proxies`` those of Fetching; ``renders``
-        that of Rendering. ``failed`` is called with what authors' code raised. Without ``starts``,
-        nothing is recorded before an outcome."""
+        ``moves``, ``sent``, ``replay``, ``permits``, ``proxies`` and ``pages`` those of Fetching;
+        ``renders`` that of Rendering. ``failed`` is called with what authors' code raised. Without
+        ``starts``, nothing is recorded before an outcome."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -111,8 +113,10 @@ class RequestRunner:
             replay=replay,
             permits=permits,
             proxies=proxies,
+            pages=pages,
         )
         self._rendering = Rendering(self.callbacks, renders)
+        self._keeping = Keeping()
         self._failed = failed
         self._starts = starts
         in_place = partial(self._fetching.check_for, in_place=True)
@@ -207,7 +211,8 @@ class RequestRunner:
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
-            return await self._fail(outcome, crawl, request, error, claimed.refusals)
+            await self._fail(outcome, crawl, request, error, claimed.refusals)
+            return await self._keeping.take(outcome, crawl, request, error.response)
         except MiddlewareFailed as failed:
             self._failed(failed.error)
             return outcome.end(Verdict.ERROR, *describe(failed))
@@ -220,7 +225,7 @@ class RequestRunner:
         await self._rendering.run(attempt, outcome, crawl, response, call)
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
             outcome.trap = crawl.traps.see(response.url, response.body)
-        return outcome
+        return await self._keeping.take(outcome, crawl, request, response)
 
     async def _fail(
         self,
@@ -230,8 +235,7 @@ class RequestRunner:
         error: FetchError,
         refusals: int,
     ) -> Outcome:
-        """The request waits for another attempt, or ends as an error; what its errback yields is
-        kept in either case."""
+        """The request waits for another attempt, or ends as an error; its errback has its say."""
         refused = outcome.signal[0] == REFUSED and isinstance(error, StatusError)
         outcome.detour = outcome.via is not None and outcome.via.of_pool
         outcome.detour &= refusals + 1 < DETOURS.get(outcome.signal[0], 0)
@@ -287,23 +291,9 @@ class RequestRunner:
             run = partial(method(crawl, name), got)
         else:
             name, response = request.callback or "parse", got
-            run = call_of(crawl, name, got, request.cb_kwargs)
-        collect = partial(
-            Collector,
-            outcome,
-            priority=crawl.spec.priority,
-            depth=0 if got is None else request.depth + 1,
-            depth_limit=crawl.settings.depth_limit,
-            allowed=crawl.allows_url if crawl.domains else None,
-            known=self._sieve.of(outcome.task),
-            follow=crawl.follow,
-            pipelines=crawl.pipelines,
-            response=response,
-            ends=isinstance(got, Summary),
-            limits=crawl.links,
-            nofollow=crawl.settings.obey_nofollow and denies(response, FOLLOW),
-            noindex=crawl.settings.obey_noindex and denies(response, INDEX),
-            route=crawl.route,
+            run = earlier_of(outcome) or call_of(crawl, name, got, request.cb_kwargs)
+        collect = collectors(
+            *(outcome, crawl, request, got, response, self._sieve, self._settings.partitions)
         )
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)

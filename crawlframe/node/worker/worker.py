@@ -41,6 +41,7 @@ from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.page_source import StoredPages
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.replay import Replay
@@ -144,12 +145,9 @@ class Worker:
         )
         self._proxies = StoredProxies(self._committer, ledger)
         renders = StoredRenders(self._committer, self._frontier)
-        more = self._sieve, self._settings.start_ahead, replay
-        starts = Starts(StoredStarts(self._committer, self._frontier, ledger, *more))
-        tasks = StoredTasks(
-            *(self._committer, self._frontier, ledger, maker, self._identity),
-            read=self._log.lines.learn,
-        )
+        stores = self._committer, self._frontier, ledger
+        starts = Starts(StoredStarts(*stores, self._sieve, self._settings.start_ahead, replay))
+        tasks = StoredTasks(*stores, maker, self._identity, read=self._log.lines.learn)
         self._runner = RequestRunner(
             self._settings,
             tasks,
@@ -167,6 +165,7 @@ class Worker:
             permits=StoredPermits(self._committer, self._frontier, self._generation),
             proxies=self._proxies,
             renders=renders,
+            pages=StoredPages(*stores),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,

@@ -1,0 +1,114 @@
+"""Keeping: which pages of a worker are kept, and their copies."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from crawlframe.links import host_of
+from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.exchange import headers_of
+from crawlframe.node.worker.sharing import page_key
+from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
+from crawlframe.pages.copy import ITEM, Held, PageCopy
+from crawlframe.record import without_hops
+from crawlframe.rendered import RenderedResponse
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+MAX_HELD = 64 << 20  # bytes of bodies that wait to be stored, unless a single one is larger
+POLL = 0.05  # seconds between two looks whether there is room for another one
+PER_REASON = 20  # pages of a task and reason that a worker keeps one after the other; then
+EVERY = 10.0  # one of them in so many seconds: the newest are kept, and a storm of errors is not
+MAX_REASONS = 10_000  # that are counted
+
+
+class Keeping:
+    """Used by the event loop. ``clock`` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._held = Held()
+        self._kept: OrderedDict[tuple[int, str], tuple[int, float]] = OrderedDict()
+
+    async def take(
+        self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response | None
+    ) -> Outcome:
+        """Gives the outcome of a request a copy of its page, if it is to be kept. Waits while too
+        much waits to be stored."""
+        if response is None or crawl.keep == "none" or not outcome.verdict.final:
+            return outcome
+        reason = _reason(outcome)
+        if crawl.keep == "errors":
+            # What the database may refuse is known only when it is written.
+            if not reason and not outcome.models:
+                return outcome
+            if outcome.reason in NO_ERRORS or (reason and not self._is_due(outcome.task, reason)):
+                return outcome
+        if response.file is not None or request.options.save:
+            return outcome  # it is in the file store
+        while self._held.size > 0 and self._held.size + len(response.body) > MAX_HELD:
+            await asyncio.sleep(POLL)
+        self._held.taken += len(response.body)
+        outcome.page = self._copy(outcome, crawl, request, response, reason)
+        return outcome
+
+    def _copy(
+        self,
+        outcome: Outcome,
+        crawl: TaskCrawl,
+        request: Request,
+        response: Response,
+        reason: str,
+    ) -> PageCopy:
+        headers = headers_of(response, crawl.spec.arguments)
+        if isinstance(response, RenderedResponse):
+            headers["rendered"] = True
+        copy = PageCopy(
+            response.url,
+            host_of(response.url),
+            request.method,
+            response.status,
+            headers,
+            response.body,
+            without_hops(outcome.record),
+            self._held,
+            reason,
+            tentative=not reason and crawl.keep == "errors",
+            size=len(response.body),
+            address=response.address,
+        )
+        done = outcome.verdict is Verdict.DONE
+        # A page that is missing is so for all tasks.
+        if done or (
+            outcome.reason == f"http_{response.status}"
+            and response.status not in crawl.settings.retry_statuses
+        ):
+            copy.key = outcome.key or page_key(crawl, request)
+            if response.stored is not None:
+                copy.fetched_at = response.stored.fetched_at
+        if done:
+            copy.etag = response.headers.get("ETag", "")
+            copy.modified = response.headers.get("Last-Modified", "")
+            if outcome.signature and not (outcome.models or outcome.proxies or outcome.closing):
+                copy.signature, copy.requests = outcome.signature, outcome.requests
+        return copy
+
+    def _is_due(self, task: int, reason: str) -> bool:
+        now, name = self._clock(), (task, reason)
+        count, last = self._kept.get(name, (0, 0.0))
+        if count >= PER_REASON and now - last < EVERY:
+            return False
+        self._kept[name] = count + 1, now
+        self._kept.move_to_end(name)
+        if len(self._kept) > MAX_REASONS:
+            self._kept.popitem(last=False)
+        return True
+
+
+def _reason(outcome: Outcome) -> str:
+    if outcome.verdict is Verdict.ERROR:
+        return outcome.reason
+    return ITEM if outcome.unfit else ""

@@ -1,0 +1,61 @@
+"""PageCopy: a fetched page on its way into the store of pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+ITEM = "item"  # the reason of a page that is done, and had an item that did not fit
+
+
+class Held:
+    """Bytes of bodies that wait to be stored. ``taken`` is counted by the event loop alone,
+    ``given`` by the commit thread alone."""
+
+    __slots__ = ("given", "taken")
+
+    def __init__(self) -> None:
+        self.taken = self.given = 0
+
+    @property
+    def size(self) -> int:
+        return self.taken - self.given
+
+
+@dataclass(slots=True)
+class PageCopy:
+    """``headers``: ``sent`` and ``received``, lists of pairs without secrets, and ``rendered`` for
+    the DOM of a browser. ``body``: after decompression; empty once it is ``packed``. ``key``: what
+    its request is found by again; None if it is not. ``reason``: why it is kept; "" for a page that
+    is done. ``fetched_at``: seconds since the epoch; None: now. ``tentative``: kept only if the
+    database refuses what the request led to."""
+
+    url: str  # after redirects
+    host: str
+    method: str
+    status: int
+    headers: dict[str, Any]
+    body: bytes
+    record: bytes  # of its request
+    held: Held
+    reason: str = ""
+    key: bytes | None = None
+    etag: str = ""
+    modified: str = ""  # the header Last-Modified
+    address: str = ""
+    fetched_at: float | None = None
+    size: int = 0  # bytes of the body
+    digest: bytes = b""  # of the body
+    packed: bytes = b""
+    signature: bytes = b""  # of what ran its callback; b"": its results are not kept
+    requests: list[bytes] | None = None  # records of all that the callback yielded
+    dictionary: int | None = None  # the number of the one that it is packed with
+    tentative: bool = False
+    given: bool = False  # the body is not needed any more
+
+    def give(self) -> None:
+        """Lets go of the body, which is packed, or not needed."""
+        if not self.given:
+            self.given = True
+            self.held.given += len(self.body)
+            self.body = b""

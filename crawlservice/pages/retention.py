@@ -1,0 +1,123 @@
+"""PageRetention: deletes kept pages by age, number and size, and bodies that no page has any more.
+Safe while crawls run: see rows.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Sum
+from django.db.models.functions import Now
+
+from crawlservice.models import KeptPage, PageBody, PageDictionary
+
+BATCH = 2_000  # rows deleted, or looked at, at a time
+UNUSED = timedelta(minutes=10)  # since a page used a body, before it is deleted
+SWEEP_EVERY = 600.0  # seconds from the end of a walk through all bodies to the next one
+SIZE_EVERY = 300.0  # seconds between two sums of what bodies take
+MIB = 1 << 20
+
+
+class PageRetention:
+    """Of the leading steward. ``clock`` returns seconds; ``unused``: as UNUSED."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, unused: timedelta = UNUSED
+    ) -> None:
+        self._clock = clock
+        self._unused = unused
+        self._last = 0  # the number of the body that was looked at last
+        self._sweep_at = 0.0
+        self._size_at = 0.0
+        self._excess = 0  # bytes that are still to go
+
+    def step(self) -> bool:
+        """Deletes a batch. Returns whether there may be more. Raises django.db.Error."""
+        # Each of them, so that none waits for the others.
+        more = [self._old(), self._surplus(), self._too_much(), self._sweep()]
+        return any(more)
+
+    def _old(self) -> bool:
+        if not settings.KEEP_PAGES:
+            return False
+        old = KeptPage.objects.filter(fetched_at__lt=Now() - timedelta(days=settings.KEEP_PAGES))
+        return _delete(old.order_by("fetched_at")) == BATCH
+
+    def _surplus(self) -> bool:
+        """Of each task and reason, those before the newest."""
+        keep = settings.KEEP_ERROR_PAGES
+        failed = KeptPage.objects.exclude(reason="").order_by()
+        many = failed.values_list("task", "reason").annotate(n=Count("pk")).filter(n__gt=keep)
+        gone = 0
+        for task, reason, _ in many[:100]:
+            rows = failed.filter(task=task, reason=reason).order_by("-pk")
+            before = rows.values_list("pk", flat=True)[keep]
+            gone += _delete(rows.filter(pk__lte=before))
+        return gone >= BATCH
+
+    def _too_much(self) -> bool:
+        """The oldest, if all of them take too much."""
+        if not settings.KEEP_PAGES_SIZE:
+            return False
+        if self._excess <= 0:
+            if self._clock() < self._size_at:
+                return False
+            self._size_at = self._clock() + SIZE_EVERY
+            kept = PageBody.objects.filter(segment=None)
+            taken = kept.aggregate(taken=Sum("stored", default=0))["taken"]
+            self._excess = taken - settings.KEEP_PAGES_SIZE * MIB
+            if self._excess <= 0:
+                return False
+        oldest = KeptPage.objects.filter(body__segment=None).order_by("pk")[:BATCH]
+        found = [*oldest.values_list("pk", "body__stored")]
+        last = 0
+        for last, size in found:  # noqa: B007
+            self._excess -= size
+            if self._excess <= 0:
+                break
+        _delete(KeptPage.objects.filter(pk__lte=last, body__segment=None))
+        self._last, self._sweep_at = 0, 0.0  # their bodies
+        return bool(found)
+
+    def _sweep(self) -> bool:
+        """Bodies that no page has, in the order of their numbers."""
+        if self._clock() < self._sweep_at:
+            return False
+        window = PageBody.objects.filter(pk__gt=self._last).order_by("pk")[:BATCH]
+        end = window.aggregate(end=Max("pk"))["end"]
+        if end is None:
+            self._last, self._sweep_at = 0, self._clock() + SWEEP_EVERY
+            delete_unused_dictionaries(self._unused)
+            return False
+        with transaction.atomic():
+            unused = PageBody.objects.filter(
+                ~Exists(KeptPage.objects.filter(body=OuterRef("pk"))),
+                pk__gt=self._last,
+                pk__lte=end,
+                used_at__lt=Now() - self._unused,
+            )
+            unused._raw_delete(unused.db)
+        self._last = end
+        return True
+
+
+def delete_unused_dictionaries(unused: timedelta) -> None:
+    """Deletes those that no body needs. Each host keeps its newest."""
+    newer = PageDictionary.objects.filter(host=OuterRef("host"), pk__gt=OuterRef("pk"))
+    bodies = PageBody.objects.filter(dictionary=OuterRef("pk"))
+    rows = PageDictionary.objects.filter(
+        ~Exists(bodies), Exists(newer), created_at__lt=Now() - unused
+    )
+    rows._raw_delete(rows.db)
+
+
+def _delete(rows: QuerySet[KeptPage]) -> int:
+    with transaction.atomic():
+        locked = rows.select_for_update(of=("self",), skip_locked=True)
+        found = [*locked.values_list("pk", flat=True)[:BATCH]]
+        gone = KeptPage.objects.filter(pk__in=found)
+        gone._raw_delete(gone.db)
+    return len(found)
