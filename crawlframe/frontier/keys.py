@@ -89,6 +89,11 @@ KEYS: dict[str, tuple[str, str]] = {
         "<in a row that needed it>,<since the last plain one>,<1: some had items>,<bare in vain>,"
         "<bare accepted>,<since (ms)>,<used (ms)> <name of the last call>",
     ),
+    "TRIALS": ("trials", "hash order -> JSON of TrialOrder: kept pages that a node is to try"),
+    "TRIAL": (
+        "trial:.",
+        "string of an order: the same, until it is forgotten; of <order>:answer: the result, JSON",
+    ),
     "RESERVED": ("reserved:.", "string of a page's key: rid of the request that fetches it"),
     "USED": (
         "used:.",

@@ -66,9 +66,10 @@ class Retire(Message, tag="retire"):
 
 
 class CheckRecorded(Message, tag="check"):
-    """Master to checker: replay the recorded pages of these spiders."""
+    """Master to checker: replay the recorded pages of these spiders; or carry out a trial."""
 
     spiders: list[str]
+    trial: str = ""  # the id of its order
 
 
 ToChild = Run | SlowCallback | KeepOnly | Retire | CheckRecorded
@@ -168,8 +169,7 @@ class CheckingPage(Message, tag="checking"):
 
 
 class Checked(Message, tag="checked"):
-    """Checker to master: it has replayed all pages. ``problems``: of the spiders whose pages do not
-    lead to what was recorded."""
+    """Checker to master: it has replayed all. ``problems``: of the spiders that fail."""
 
     problems: dict[str, str]
 

@@ -21,10 +21,18 @@ PAGES = 3  # pages of a spider that are named
 LINES = 3  # differences of a page that are named
 
 
-def run_checker(settings: Settings, registry: Registry, channel: FromChildLine) -> None:
-    """Replays what the master asks for, sends the result, and returns."""
+def run_checker(
+    settings: Settings,
+    registry: Registry,
+    channel: FromChildLine,
+    run_trial: Callable[[str], None],
+) -> None:
+    """Replays what the master asks for, sends the result, and returns. ``run_trial`` carries out
+    the order of a trial."""
     for message in _received(channel):
-        if isinstance(message, CheckRecorded):
+        if isinstance(message, CheckRecorded) and message.trial:
+            run_trial(message.trial)
+        elif isinstance(message, CheckRecorded):
             problems = check(
                 *(settings, registry, message.spiders),
                 lambda spider, page: _send(channel, CheckingPage(spider, page)),

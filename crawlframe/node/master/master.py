@@ -22,6 +22,7 @@ from crawlframe.node.master.deferred_calls import DeferredCalls
 from crawlframe.node.master.generation import Life
 from crawlframe.node.master.isolation import Isolation
 from crawlframe.node.master.one_worker import OneWorker
+from crawlframe.node.master.page_trials import PageTrials
 from crawlframe.node.master.stalls import CHECK_EVERY, StallMonitor
 from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.worker_pool import WorkerPool
@@ -59,6 +60,7 @@ class Master:
         self._stall_monitor = StallMonitor(self._pool, self._give_back)
         self._isolation = Isolation(self._pool, self._defer)
         self._code_reload = CodeReload(settings, self._pool, link)
+        self._trials = PageTrials(self._pool)
         self._stopping_since: float | None = None
         self._code = 0  # the exit code
         self._next_beat = self._next_once = 0.0
@@ -87,9 +89,8 @@ class Master:
         return self._code
 
     def _begin(self) -> None:
-        if self._life.alive or self._stopping_since is not None:
-            return
-        if time.monotonic() < self._next_beat:
+        settled = self._life.alive or self._stopping_since is not None
+        if settled or time.monotonic() < self._next_beat:
             return
         self._next_beat = time.monotonic() + BEGIN_AGAIN
         if self._life.begin(self._frontier, self._link.beside if self._link else ()):
@@ -275,6 +276,7 @@ class Master:
         held = self._pool.held | self._isolation.held
         self._give_back(self._claims.strays(self._frontier, self._life.generation, held))
         self._announce_due |= self._pool.health != self._life.me.health
+        self._trials.tick(self._frontier, self._code_reload.live, time.monotonic())
         if self._link is not None:
             self._link.forward_rollout(self._frontier, self._life.me.node)
 

@@ -317,7 +317,7 @@ class _TemplateProcess:
             os._exit(0)
 
     def _check(self, registry: Registry, end: int) -> None:
-        self._services.run_checker(registry, self._begin(end))
+        self._services.run_checker(registry, self._version, self._begin(end))
 
     def _begin(self, end: int) -> FromChildLine:
         """What each process that was forked from here does first. Returns its channel."""
