@@ -116,9 +116,7 @@ class Master:
     # -- signals and the supervisor ---------------------------------------------------------------
 
     def _take_signals(self) -> None:
-        for number in self._signals.take():
-            if number == signal.SIGCHLD:
-                continue
+        for _ in (number for number in self._signals.take() if number != signal.SIGCHLD):
             if self._stopping_since is None:
                 log.info("stopping: finishing what is in flight (%g s)", self._settings.grace)
                 self._stop()
