@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import StringIO
+from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group, User
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from crawlframe.frontier import Frontier
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import Held, PageCopy
 from crawlframe.request import Request, make_rid
+from crawlservice.accounts import tokens
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, KeptPage, Page, Task
 from crawlservice.pages import today
@@ -194,3 +199,46 @@ def test_nobody_takes_an_order(
     order = today.ask(row)
     monkeypatch.setattr(today, "WAITING", -1.0)
     assert "No running node has this spider" in shown(client, row, f"today/{order}/")
+
+
+def test_the_api_lists_and_fetches_them(published: Frontier) -> None:
+    def api(role: str, place: str) -> Any:
+        user, _ = User.objects.get_or_create(username=f"api-{role}", is_staff=True)
+        user.groups.add(Group.objects.get(name=role))
+        _, secret = tokens.make(user, "t", "read")
+        headers = {"Authorization": f"Bearer {secret}"}
+        return Client(SERVER_NAME="localhost").get(f"/api/v1/kept-pages{place}", headers=headers)
+
+    row = keep()
+    keep(url="http://news.example/b", status=404, reason="http_404", spider="news")
+    listed = api("viewer", "?host=shop.example").json()
+    assert [one["url"] for one in listed["pages"]] == ["http://shop.example/a"]
+    assert listed["pages"][0]["reason"] == "callback"
+    assert len(api("viewer", "").json()["pages"]) == 2
+    assert api("viewer", "?spider=news&status=404").json()["pages"][0]["status"] == 404
+    shown = api("viewer", f"/{row.rid}").json()
+    assert shown["headers"]["sent"] == [["Accept", "*/*"]]
+    assert api("viewer", f"/{row.rid}/body").status_code == 403
+    answer = api("operator", f"/{row.rid}/body")
+    assert answer.content == b"<h1>Hello</h1>"
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    assert answer.headers["Content-Security-Policy"] == POLICY
+    assert api("viewer", f"/{row.task_id:032}").status_code == 404
+    assert Action.objects.get(verb="download_page").name == "api-operator"
+
+
+def test_the_command_shows_them(published: Frontier) -> None:
+    row = keep()
+    for name in (str(row.rid), row.url):
+        out, err = StringIO(), StringIO()
+        call_command("page", name, stdout=out, stderr=err)
+        assert out.getvalue().strip() == "<h1>Hello</h1>"
+        assert f"200 {row.url}" in err.getvalue()
+        assert "received: X-A: <b>" in err.getvalue()
+        assert "kept because of callback" in err.getvalue()
+    out = StringIO()
+    call_command("page", row.url, "--headers", stdout=out, stderr=StringIO())
+    assert out.getvalue() == ""
+    with pytest.raises(CommandError, match=r"no page of http://x\.example/ is kept"):
+        call_command("page", "http://x.example/")
+    assert Action.objects.filter(verb="download_page").count() == 2
