@@ -46,7 +46,7 @@ class Trials:
 
     def take(self, fits: Callable[[TrialOrder], bool], most: int) -> dict[str, TrialOrder]:
         """Orders that fit, by their ids, which no other node gets."""
-        found = {}
+        found: dict[str, TrialOrder] = {}
         for order, what in self._rows.read_hash("TRIALS", _order):
             if len(found) == most:
                 break

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
+import orjson
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
@@ -182,7 +183,7 @@ def test_a_node_is_asked_what_the_callback_would_yield(
     found = today.Answer(
         version="1f", node="alpha", end="done", items=[{"a": "<b>"}], differences=["items[0].a: 1"]
     )
-    published.trials.answer(order, today.orjson.dumps(found.as_data()))
+    published.trials.answer(order, orjson.dumps(found.as_data()))
     text = shown(client, row, f"today/{order}/")
     assert "Code 1f on node alpha: done" in text
     assert "items[0].a: 1" in text

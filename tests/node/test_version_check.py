@@ -66,6 +66,8 @@ class Checking(NoForks):
 class CheckedNode(Node):
     """A node whose versions have recorded pages."""
 
+    pool: Checking
+
     def __init__(self, stack: ExitStack) -> None:
         super().__init__(stack)
         self.pool = Checking(stack)

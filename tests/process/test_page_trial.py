@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import Held, PageCopy
@@ -64,7 +65,11 @@ def keep(
     web: OddWeb, callback: str, status: int = 200, items: list[bytes] | None = None
 ) -> KeptPage:
     """A page whose callback has ended in error, or with items."""
-    task = Task.objects.create(spider="tried", arguments={"url": web.url}, seeds=b"")
+    done = items is not None
+    ended = {"state": "finished", "finished_at": timezone.now(), "na": 1, "ne": int(not done)}
+    task = Task.objects.create(
+        spider="tried", arguments={"url": web.url}, seeds=b"", nf=int(done), **ended
+    )
     request = Request(f"{web.url}{callback}", callback, errback="failed")
     outcome = Outcome(
         make_rid(task.pk, b"a"), task.pk, request.host, request.encode(), 1, 1, url=request.url
@@ -98,6 +103,7 @@ def test_a_node_runs_the_callback_of_a_kept_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     node = starter.node(project.env(odd_env))
+    monkeypatch.setattr(today, "frontier", lambda: node.look.frontier)
     version = node.ready().version
     rows = Page.objects.count(), Item.objects.count()
     page = keep(web, "parse", items=[b'{"title": "Hello", "price": 1}'])
