@@ -1,5 +1,5 @@
 """Shown: kept pages as people see them. Their content comes from any site: nothing of it may run,
-reach out, or be taken for a page of ours."""
+reach out, or look like a page of ours."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from playwright.sync_api import expect
@@ -25,7 +26,9 @@ from tests.servers import served
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.process
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 on_sqlite = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 
 # Every way out that a page may try; {there} is a server that must not be connected to.
@@ -171,11 +174,26 @@ def test_nothing_of_a_hostile_page_runs_or_leaves(
 
 @on_sqlite
 def test_what_reaches_into_the_admin_finds_nothing(
-    service: Frontier, manage_env: dict[str, str], open_page: Callable[[str], Page]
+    service: Frontier,
+    manage_env: dict[str, str],
+    open_page: Callable[[str], Page],
+    tmp_path: Path,
 ) -> None:
     with served(manage_env) as (address, _):
-        row = keep(b"<h1 id=seen>Hello</h1>")
-        page = open_page(f"{address}admin/crawlservice/keptpage/{row.pk}/change/")
+        row = keep(b"<h1 id=seen>Hello</h1><p>" + b"A long line of words. " * 40)
+        place = f"{address}admin/crawlservice/keptpage/{row.pk}/change/"
+        page = open_page(place)
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            for width in (1280, 390):
+                page.set_viewport_size({"width": width, "height": 844})
+                page.goto(place)
+                page.locator(".cf-page-frame").scroll_into_view_if_needed()
+                expect(page.frame_locator(".cf-page-frame").locator("#seen")).to_have_text("Hello")
+                wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+                assert not page.evaluate(wide)
+                page.screenshot(path=tmp_path / f"{scheme}-{width}.png", full_page=True)
+        assert page.evaluate("window.violations") == []
         page.locator(".cf-page-frame").scroll_into_view_if_needed()
         expect(page.frame_locator(".cf-page-frame").locator("#seen")).to_have_text("Hello")
         frame = next(one for one in page.frames if one != page.main_frame)
