@@ -73,11 +73,11 @@ NAMES: dict[str, _StrPromise] = {
 }
 TOLD: dict[str, _StrPromise] = {
     "": _("none: cannot log in"),
-    "viewer": _("viewer: sees everything except people"),
+    "viewer": _("viewer: sees everything except people and the contents of kept pages"),
     "submitter": _("submitter: also submits tasks, and controls their own"),
     "operator": _(
         "operator: also controls all tasks and hosts, manages schedules, recipes and rules of "
-        "alerts, reads the journal"
+        "alerts, reads the journal, sees the contents of kept pages"
     ),
     "administrator": _(
         "administrator: also manages users, webhooks, exports, proxies and alert targets, deletes "

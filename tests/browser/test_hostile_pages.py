@@ -120,7 +120,7 @@ def keep(body: bytes, kind: str = "text/html") -> KeptPage:
     )
     outcome.page = copy
     outcome.end(Verdict.ERROR, "callback", "KeyError: 'price'")
-    copy.reason = "callback"
+    copy.reason, copy.size = "callback", len(body)
     DjangoLedger().commit([outcome])
     return KeptPage.objects.get(rid__isnull=False)
 
