@@ -26,7 +26,7 @@ PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
     "transfer_memory", "max_deliveries", "commit_batch", "backlog", "start_ahead", "quiet",
-    "load_timeout", "database_timeout", "browser_memory",
+    "load_timeout", "check_timeout", "database_timeout", "browser_memory",
 )  # fmt: skip
 
 
@@ -59,6 +59,8 @@ class Settings:
     beat: float = 3.0  # seconds between two renewals of the lease
     quiet: float = 0.2  # seconds without a change after which code is reloaded (--reload)
     load_timeout: float = 30.0  # seconds that the import of one module of the spiders may take
+    recorded: Path = Path("tests", "recorded")  # directory of recorded pages, next to the spiders
+    check_timeout: float = 60.0  # seconds that recorded pages may take before a version is refused
     deadline: float = 120.0  # seconds a callback may run before its worker is killed
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
     transfer_memory: int = 256  # MiB that the bodies of a worker's transfers may hold together

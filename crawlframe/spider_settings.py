@@ -46,6 +46,8 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     purpose: Literal["search", "ai-input", "ai-train"] | None = None
     obey_nofollow: bool = False  # do not follow what a page marks as nofollow
     obey_noindex: bool = False  # do not store items of pages that say noindex
+    # "recorded": a new version of its code is refused if its recorded pages fail.
+    check: Literal["recorded"] | None = None
     keep: Literal["errors", "all", "none"] = "errors"  # of the pages that were fetched
     max_age: float = 0.0  # seconds for which a page that any task has fetched is not fetched again
     conditional: bool = False  # ask servers whether a page has changed since it was kept

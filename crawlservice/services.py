@@ -17,6 +17,7 @@ from crawlframe.loading import load_spiders
 from crawlframe.node.code import Code
 from crawlframe.node.messages import FromChildLine
 from crawlframe.node.services import Services
+from crawlframe.recorded.check import run_checker
 from crawlservice.connections import installation
 from crawlservice.connections.frontier import use
 from crawlservice.connections.watch import Watch, watch
@@ -25,6 +26,7 @@ from crawlservice.ledger.reconcile import replay
 from crawlservice.ledger.recovery import uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.monitoring import lives
+from crawlservice.pages import today
 from crawlservice.steward.steward import Steward
 
 
@@ -62,6 +64,12 @@ class DjangoServices(Services):
             )
         finally:
             connections.close_all()  # a spider's module may have used a model
+
+    def run_checker(self, registry: Registry, version: str, channel: FromChildLine) -> None:
+        def run_trial(order: str) -> None:
+            today.run(self.frontier(), self._settings, registry, version, order)
+
+        run_checker(self._settings, registry, channel, run_trial)
 
     def unfit(self) -> str:
         try:

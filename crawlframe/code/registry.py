@@ -58,6 +58,7 @@ class Registry:
         limit: float | None = None,
         loading: Callable[[str], None] = lambda module: None,
         bytecode: Path | None = None,
+        keep: bool = False,
     ) -> Registry:
         """Imports all modules of a package, given by name or by its directory, from source, and
         loads what the ``sources`` find. Never raises for what a module does; only KeyboardInterrupt
@@ -65,19 +66,22 @@ class Registry:
 
         Modules in ``skip`` (name -> reason) are not imported and count as broken for that reason.
         One import may take ``limit`` seconds. ``loading`` is called with the name of each module
-        before its import. The directory ``bytecode`` caches compiled code for faster loads."""
+        before its import. The directory ``bytecode`` caches compiled code for faster loads.
+        ``keep``: modules of the package that were imported before stay as they are."""
         finder = SourceFinder.install()
         finder.bytecode = Bytecode(bytecode) if bytecode else None
         finder.refused, finder.sealed = dict(skip), False
         registry = cls(finder, limit)
         try:
             registry._loading = loading
-            registry._load(package, sources)
+            registry._load(package, sources, keep=keep)
         finally:
             finder.refused = {}
         return registry
 
-    def _load(self, package: Path | str, sources: Iterable[SpiderSource]) -> None:
+    def _load(
+        self, package: Path | str, sources: Iterable[SpiderSource], *, keep: bool = False
+    ) -> None:
         name = package.resolve().name if isinstance(package, Path) else package
         directory = _enter(package) if isinstance(package, Path) else find_package(package)
         if directory is None or not directory.is_dir():
@@ -88,7 +92,8 @@ class Registry:
         finder, self.directory = self._finder, directory
         self.own(directory)
         before = {*finder.loaded}
-        _forget(name, _from_bytecode)
+        if not keep:
+            _forget(name, _from_bytecode)
         for module_name, path in _modules(name, directory):
             module = self._import(module_name, path)
             if module is not None:
@@ -114,6 +119,11 @@ class Registry:
     def seal(self) -> None:
         """Marks the version as complete: a later import of the authors' modules logs a warning."""
         self._finder.sealed = True
+
+    @property
+    def loaded(self) -> Mapping[Path, bytes]:
+        """Every file of the authors that was loaded, with the digest of what was."""
+        return self._finder.loaded
 
     def changed(self) -> list[Path]:
         """Files of modules that differ from what was imported."""

@@ -42,6 +42,7 @@ from crawlframe.frontier.rows import read_number, read_tries
 from crawlframe.frontier.spiders import SpiderCatalogue
 from crawlframe.frontier.starts import Starts
 from crawlframe.frontier.tasks import Tasks, mark_of
+from crawlframe.frontier.trials import Trials
 from crawlframe.request import Admission
 
 KNOWN, BLAMED, REFUSAL = ord("1"), 1, 2  # an answer of ``known``; penalties of ``release``
@@ -69,6 +70,7 @@ class Frontier(Tasks):
         self.proxies = Proxies(store)
         self.renders = Renders(store)
         self.reservations = Reservations(store)
+        self.trials = Trials(store)
         self._last_claim = (0, -1)  # generation and sequence number
 
     @classmethod

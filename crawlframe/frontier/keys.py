@@ -93,6 +93,11 @@ KEYS: dict[str, tuple[str, str]] = {
         "reserved:.",
         "string of a page's key: <since (ms)> <rid of the request that fetches it>",
     ),
+    "TRIALS": ("trials", "hash order -> JSON of TrialOrder: kept pages that a node is to try"),
+    "TRIAL": (
+        "trial:.",
+        "string of an order: the same, until it is forgotten; of <order>:answer: the result, JSON",
+    ),
     "USED": (
         "used:.",
         "hash of a host: id of a proxy -> <when its last fetch was over (ms)> <latency (ms), -1 "

@@ -25,6 +25,7 @@ WORKERS = (
     "cpu",  # for callbacks that compute
     "isolated",  # for requests that must run alone, one at a time
 )
+CHECKER = "checker"  # the role of a process that replays recorded pages
 ADOPTION = 5.0  # seconds a process may take to become the master's child
 HANDED_OVER = 3  # exit code of a master replaced by another; Django's reloader uses it too
 CAN_ADOPT = sys.platform == "linux"

@@ -19,7 +19,6 @@ So on their line, and in ``Inheritance``:
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 
 import msgspec
 from msgspec.msgpack import Decoder
@@ -66,7 +65,14 @@ class Retire(Message, tag="retire"):
     """Master to worker or steward: take nothing new, finish what is in progress, and end."""
 
 
-ToChild = Run | SlowCallback | KeepOnly | Retire
+class CheckRecorded(Message, tag="check"):
+    """Master to checker: replay the recorded pages of these spiders; or carry out a trial."""
+
+    spiders: list[str]
+    trial: str = ""  # the id of its order
+
+
+ToChild = Run | SlowCallback | KeepOnly | Retire | CheckRecorded
 
 
 # -- worker, steward -> master --------------------------------------------------------------------
@@ -144,6 +150,7 @@ class Loaded(Message, tag="loaded"):
     broken: dict[str, str]  # module -> file:line: error, traceback
     files: list[str]  # outside the spiders' tree
     unfit: str = ""  # why no worker can run, whatever the spiders are
+    checks: dict[str, str] = {}  # spider with check = "recorded" -> digest of its code
 
     @property
     def summary(self) -> LoadedCode:
@@ -151,10 +158,27 @@ class Loaded(Message, tag="loaded"):
         return LoadedCode(self.digest, self.revision, self.tree, self.files, [*self.broken])
 
 
+# -- checker -> master ----------------------------------------------------------------------------
+
+
+class CheckingPage(Message, tag="checking"):
+    """Checker to master: it begins to replay this page."""
+
+    spider: str
+    page: str
+
+
+class Checked(Message, tag="checked"):
+    """Checker to master: it has replayed all. ``problems``: of the spiders that fail."""
+
+    problems: dict[str, str]
+
+
 FromTemplate = GitBusy | LoadingVersion | ImportingModule | Unsteady | Loaded
 FromWorker = WorkerReady | WorkerReport | SlowCallback | Beat
 FromService = ServiceReady | Migrations | Beat
-FromChild = FromTemplate | FromWorker | FromService
+FromChecker = CheckingPage | Checked
+FromChild = FromTemplate | FromWorker | FromService | FromChecker
 
 
 # -- supervisor -> master: the other side may be of another version -------------------------------
@@ -291,28 +315,6 @@ class Inheritance(msgspec.Struct, frozen=True):
     pulled: tuple[str, str, int]  # the fields of CheckoutPulled
     rollout: int  # id of the last rollout that was acted on
     master: AdoptedMaster = msgspec.field(name="ward")
-
-
-# -- threads of the supervisor -> its loop, in its mailbox ----------------------------------------
-
-
-class FileChanged(msgspec.Struct, frozen=True):
-    """WatcherThread to supervisor: a path changed."""
-
-    at: float  # time.monotonic()
-    path: Path
-
-
-class PullEnded(msgspec.Struct, frozen=True):
-    """PullThread to supervisor: a pull has ended; as in CheckoutPulled, but ``rollout`` is 0 when
-    no announcement requested this pull."""
-
-    revision: str
-    problem: str
-    rollout: int
-
-
-FromThread = FileChanged | PullEnded
 
 
 # -- lines ----------------------------------------------------------------------------------------

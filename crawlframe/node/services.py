@@ -33,6 +33,10 @@ class Services(Protocol):
         """Imports what workers need besides the spiders. Returns why they cannot run, "" if they
         can. Leaves no connection open."""
 
+    def run_checker(self, registry: Registry, version: str, channel: FromChildLine) -> None:
+        """Replays the recorded pages of spiders of ``registry`` that a message names, and sends
+        what is wrong; or runs the trial of a kept page that it names."""
+
     def check_installation(self, frontier: Frontier) -> None:
         """Raises FrontierError when Redis belongs to another database than the one this node uses,
         and LedgerAway. Leaves no connection open."""

@@ -9,17 +9,32 @@ from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.middlewares import Middlewares, layers_of
+from crawlframe.frontier.records import Claimed
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
 from crawlframe.node.worker.failures import authors_part
+from crawlframe.node.worker.rendering import RenderSource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pipelines import Pipelines
+from crawlframe.record import render_of
+from crawlframe.render.knowledge import UNKNOWN, Knowledge
+from crawlframe.render.template import Template
 from crawlframe.request import Request
 from crawlframe.spider import Spider, build, describe
 from crawlframe.spiders.access_token import AccessToken
 from crawlframe.task_life import Summary
 from crawlframe.testing.one_task import OneTask
 from crawlframe.testing.result import Result
+
+
+class _NothingKnown(RenderSource):
+    """Each page is fetched plainly first."""
+
+    async def find(self, spider: str, template: Template) -> Knowledge:
+        return UNKNOWN
+
+    def begin(self, spider: str, template: Template, *, direct: bool) -> None:
+        pass
 
 
 class Trial:
@@ -37,9 +52,11 @@ class Trial:
         pipelines: bool = True,
         settings: Settings | None = None,
         tokens: bool = True,
+        renders: bool = False,
     ) -> None:
-        """``tokens``: a token is asked for if the spider needs one. Raises SpiderError if a node
-        would refuse the spider."""
+        """``tokens``: a token is asked for if the spider needs one. ``renders``: pages of ``render
+        = "auto"`` are fetched again by the browser if they are incomplete. Raises SpiderError if a
+        node would refuse the spider."""
         self._object = None if isinstance(spider, type) else spider
         self._kind = spider if isinstance(spider, type) else type(spider)
         describe(self._kind)
@@ -48,6 +65,7 @@ class Trial:
         self._with_middlewares = middlewares
         self._with_pipelines = pipelines
         self._with_tokens = tokens
+        self._renders = _NothingKnown() if renders else None
         self._settings = settings or Settings()
         self._failures: list[BaseException] = []
         self._crawl: TaskCrawl | None = None
@@ -60,6 +78,11 @@ class Trial:
         __tracebackhide__ = True  # in pytest
         self._failures.clear()
         outcome = asyncio.run(self._run(got, attempts))
+        return self.result_of(outcome)
+
+    def result_of(self, outcome: Outcome) -> Result:
+        """Returns the result of the last outcome. Raises as ``run`` does."""
+        __tracebackhide__ = True
         if self._failures:
             error = self._failures[0]
             raise error.with_traceback(authors_part(error.__traceback__))
@@ -72,13 +95,38 @@ class Trial:
             self._check(request)
         return result
 
-    async def _run(self, got: Request | Summary | None, attempts: int) -> Outcome:
-        task = OneTask(
-            self._spec, self._make, self._downloader, self._settings, failed=self._failures.append
+    @property
+    def raised(self) -> bool:
+        """Whether the code of the spider has raised."""
+        return bool(self._failures)
+
+    def task(self) -> OneTask:
+        """Returns the task of the spider, in which several requests can be run one after the
+        other."""
+        return OneTask(
+            *(self._spec, self._make, self._downloader, self._settings),
+            failed=self._failures.append,
+            renders=self._renders,
         )
+
+    async def outcome_of(self, task: OneTask, request: Request, attempts: int = 0) -> Outcome:
+        """Returns the outcome of one request of ``task``, for ``result_of``. Raises BadRequest."""
+        self._failures.clear()
+        outcome = await task.run(request, attempts=attempts, refusals=attempts)
+        if outcome.verdict is Verdict.REDIRECT and render_of(outcome.record) is not None:
+            self._failures.clear()  # the plain page was incomplete
+            claimed = Claimed(
+                *(outcome.rid, task.task, request.host, attempts, 0, outcome.record),
+                refusals=attempts,
+            )
+            outcome = await task.take(claimed)
+        return outcome
+
+    async def _run(self, got: Request | Summary | None, attempts: int) -> Outcome:
+        task = self.task()
         try:
             if isinstance(got, Request):
-                return await task.run(got, attempts=attempts, refusals=attempts)
+                return await self.outcome_of(task, got, attempts)
             if got is None:
                 return await task.start()
             task.summary = got

@@ -19,7 +19,7 @@ SUPERUSER = "superuser"  # no group: Django's own
 
 LOOKED_AT = (
     "task", "page", "item", "generation", "era", "event", "schedule", "run", "host", "robotsfile",
-    "recipe", "recipeversion", "alert",
+    "recipe", "recipeversion", "alert", "keptpage",
 )  # fmt: skip
 VIEWER = tuple(f"view_{name}" for name in LOOKED_AT)
 SUBMITTER = (*VIEWER, "submit_task", *(f"{verb}_token" for verb in ("add", "view", "change")))
@@ -41,6 +41,7 @@ OPERATOR = (
     "view_action",
     "view_proxy",
     "view_proxysource",
+    "view_pagebody",  # the contents of kept pages, which may hold data of persons
 )
 ADMINISTRATOR = (
     *OPERATOR,
@@ -72,11 +73,11 @@ NAMES: dict[str, _StrPromise] = {
 }
 TOLD: dict[str, _StrPromise] = {
     "": _("none: cannot log in"),
-    "viewer": _("viewer: sees everything except people"),
+    "viewer": _("viewer: sees everything except people and the contents of kept pages"),
     "submitter": _("submitter: also submits tasks, and controls their own"),
     "operator": _(
         "operator: also controls all tasks and hosts, manages schedules, recipes and rules of "
-        "alerts, reads the journal"
+        "alerts, reads the journal, sees the contents of kept pages"
     ),
     "administrator": _(
         "administrator: also manages users, webhooks, exports, proxies and alert targets, deletes "

@@ -14,6 +14,7 @@ from crawlservice.admin import (
     hosts,
     items,
     journal,
+    keptpages,
     ledger,
     nodes,
     people,
@@ -30,7 +31,6 @@ from crawlservice.admin import (
 
 __all__ = (
     "alertmessages", "alertrules", "alerts", "alerttargets", "credentials", "deliveries", "exports",
-    "hosts", "items", "journal", "ledger", "nodes", "people", "proxies", "recipes", "robots",
-    "rowdeliveries",
-    "runs", "schedules", "tasks", "tokens", "webhooks",
+    "hosts", "items", "journal", "keptpages", "ledger", "nodes", "people", "proxies", "recipes",
+    "robots", "rowdeliveries", "runs", "schedules", "tasks", "tokens", "webhooks",
 )  # fmt: skip

@@ -24,7 +24,7 @@ from crawlservice.accounts.journal import by
 from crawlservice.admin.keyset import row_number
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.moments import moment_of
-from crawlservice.models import SPIDER, BulkRetry
+from crawlservice.models import SPIDER, BulkRetry, KeptPage
 from crawlservice.models.error import REASON
 from crawlservice.tasks import bulk_retry, error_groups
 from crawlservice.tasks.bulk_retry import Wanted
@@ -110,10 +110,16 @@ def group_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
         "is_fullwidth": "1",
         "group": group,
         "versions": error_groups.versions(pk),
+        "kept": _kept(group),
         "retry_query": urlencode(_given(group.row.spider, "", pk, None)),
         "may_retry": may_retry(request),
     }
     return TemplateResponse(request, "admin/crawlservice/error_group.html", context)
+
+
+def _kept(group: error_groups.GroupNow) -> KeptPage | None:
+    """The page of the example, if it is kept."""
+    return KeptPage.objects.filter(rid=group.example.rid).only("pk").first()
 
 
 def retry_page(site: AdminSite, request: HttpRequest) -> HttpResponse:

@@ -79,6 +79,9 @@ VERBS = {
     "silence": _("silence"),
     "stop": _("stop"),
     "submit": _("submit"),
+    "view_page": _("look at a kept page"),
+    "download_page": _("download a kept page"),
+    "try_page": _("try a kept page"),
     "take over redis": _("take over Redis"),
     "test": _("test"),
 }

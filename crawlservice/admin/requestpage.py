@@ -22,7 +22,7 @@ from crawlframe.program import command
 from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.steering import retry_some
 from crawlservice.files import download
-from crawlservice.models import ErrorGroup, Page, PageFile, Task
+from crawlservice.models import ErrorGroup, KeptPage, Page, PageFile, Task
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
@@ -52,6 +52,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "files": [one for one in files if one.kind not in download.SHOWN],
         "pictures": [one for one in files if one.kind in download.SHOWN],
         "group": _group(row),
+        "kept": KeptPage.objects.filter(rid=row.rid).only("pk").first(),
         "shell": shell_command(row.url, row.task.spider),
         "may_retry": failed and steers and row.task.state not in Task.ACTIVE,
         "wait_for_end": failed and steers and row.task.state in Task.ACTIVE,

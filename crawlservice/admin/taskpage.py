@@ -192,7 +192,7 @@ def download(request: HttpRequest, pk: int, suffix: str) -> HttpResponseBase:
 @require_safe
 def download_pages(request: HttpRequest, pk: int, format: str) -> HttpResponseBase:
     """Downloads the kept pages as a WARC or WACZ file."""
-    if not request.user.has_perm("crawlservice.view_page"):
+    if not request.user.has_perm("crawlservice.view_pagebody"):
         raise PermissionDenied
     if format not in NAMES:
         raise Http404

@@ -8,11 +8,13 @@ import re
 from pathlib import Path
 from string import Template
 
+import crawlframe
 from crawlframe.errors import CrawlframeError
-from crawlframe.links import hostname_of, normalise
+from crawlframe.links import hostname_of, join, normalise
+from crawlframe.program import command
 
 PROJECT = "class ProjectSpider(Spider):"  # in project.py: the base class of the project's spiders
-TEMPLATE = Path(__file__).parent.parent / "templates" / "spider.py.txt"
+TEMPLATES = Path(__file__).parent.parent / "templates"
 
 
 class NewSpiderError(CrawlframeError):
@@ -36,9 +38,9 @@ def write_spider(directory: Path, package: str, name: str, url: str) -> Path:
             "from crawlframe import Request, Response",
             f"from {package}.project import {base}",
         ]
-    text = Template(TEMPLATE.read_text("utf-8")).substitute(
+    text = Template((TEMPLATES / "spider.py.txt").read_text("utf-8")).substitute(
         name=json.dumps(name),
-        class_name="".join(part.capitalize() for part in name.split("_")) + "Spider",
+        class_name=_class_name(name),
         base=base,
         imports="\n".join(imports),
         url=json.dumps(url),
@@ -55,3 +57,37 @@ def write_spider(directory: Path, package: str, name: str, url: str) -> Path:
     except OSError as error:
         raise NewSpiderError(f"{path} cannot be written: {error}") from None
     return path
+
+
+def write_test(directory: Path, package: str, name: str, url: str) -> Path | None:
+    """Creates the first test of the spider that ``write_spider`` has made, in the folder ``tests``
+    next to the package. Returns None if there is a file of that name, or none belongs there. Raises
+    NewSpiderError."""
+    url = normalise(url)
+    values = {
+        "name": name,
+        "package": package,
+        "class_name": _class_name(name),
+        "url": json.dumps(url),
+        "next": json.dumps(join(url, "/next")),
+        "record": command(f"record {name}"),
+    }
+    text = Template((TEMPLATES / "spider_test.py.txt").read_text("utf-8")).substitute(values)
+    project = directory.absolute().parents[package.count(".")]
+    if project == Path(crawlframe.__file__).parents[1]:
+        return None  # a checkout of Crawlframe, whose tests are its own
+    folder = project / "tests"
+    path = folder / f"test_{name}.py"
+    try:
+        folder.mkdir(exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        return None
+    except OSError as error:
+        raise NewSpiderError(f"{path} cannot be written: {error}") from None
+    return path
+
+
+def _class_name(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_")) + "Spider"

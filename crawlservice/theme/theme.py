@@ -105,6 +105,7 @@ UNFOLD = {
                     _list("recipe", _("Recipes"), "menu_book"),
                     _list("item", _("Items"), "inventory_2"),
                     {**_list("page", _("Pages"), "description"), "active": _shows_pages},
+                    _list("keptpage", _("Kept pages"), "archive"),
                     {
                         "title": _("Errors"),
                         "icon": "error",

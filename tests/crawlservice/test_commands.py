@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connection
 
@@ -290,6 +294,18 @@ def test_startspider_writes_a_spider_that_passes_checkspiders(
     checked = site("checkspiders")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "my_shop" in checked.stdout
+    test = (tmp_path / "tests" / "test_my_shop.py").read_text()
+    assert "from spiders.my_shop import MyShopSpider\n" in test
+    assert "manage.py record my_shop" in test
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}:{CHECKOUT}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "1 passed" in tested.stdout, tested.stdout
     again = site("startspider", "my_shop")
     assert again.returncode == 1
     assert "exists already" in again.stderr
@@ -304,6 +320,27 @@ def test_startspider_writes_a_spider_of_the_project(tmp_path: Path) -> None:
     text = write_spider(tmp_path, "shop.spiders", "books", "https://shop.example/").read_text()
     assert "from shop.spiders.project import ProjectSpider\n" in text
     assert "class BooksSpider(ProjectSpider):" in text
+
+
+def test_startspider_records_if_it_is_asked_to(
+    tmp_path: Path, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "recorded_first"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_books.py").write_text("kept")
+    monkeypatch.syspath_prepend(tmp_path)
+    own = replace(
+        settings.CRAWLFRAME, spiders=package.name, allow_private=(ip_network("127.0.0.1/32"),)
+    )
+    settings_with(CRAWLFRAME=own)
+    monkeypatch.setattr("crawlservice.cli.record_pages.PageRecorder.pause", 0.0)
+    with DemoServer(listings=3) as server:
+        said = run("startspider", "books", server.url, "--record")
+    assert f"to {tmp_path}/tests/recorded/books" in said
+    assert (tmp_path / "tests/recorded/books/start.page.json").exists()
+    assert (tmp_path / "tests" / "test_books.py").read_text() == "kept"
 
 
 def test_a_new_spider_has_the_settings_of_the_project(

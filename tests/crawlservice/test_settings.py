@@ -24,8 +24,8 @@ from crawlservice.web import server
 
 CHECKOUT = Path(__file__).parent.parent.parent
 SECONDS = (
-    "grace", "lease", "beat", "quiet", "load_timeout", "deadline", "max_age", "database_timeout",
-    "max_crawl_delay",
+    "grace", "lease", "beat", "quiet", "load_timeout", "check_timeout", "deadline", "max_age",
+    "database_timeout", "max_crawl_delay",
 )  # fmt: skip
 VARIABLE = re.compile(r"CRAWLFRAME_[A-Z_]+|(DATABASE|REDIS)_URL")
 SHOW = """

@@ -335,7 +335,7 @@ def test_a_master_that_is_to_follow_takes_what_is_no_worse(node: Node) -> None:
 def test_what_the_supervisor_refuses_and_pulls_is_reported(live: Node) -> None:
     live.code_reload.refuse("2+", "its master died")
     assert (live.state, live.code_reload.state.candidate) == ("refused", "2+")
-    live.code_reload.pulled(CheckoutPulled("cd", "dirty", 8))
+    live.code_reload.reports.pulled(CheckoutPulled("cd", "dirty", 8))
     state = live.code_reload.state
     assert (state.pulled, state.pull_problem, state.rollout) == ("cd", "dirty", 8)
     assert [type(message) for message in live.told()] == [CodeReport, CodeReport]

@@ -23,7 +23,6 @@ from crawlframe.node.messages import (
     CheckoutPulled,
     CodeReport,
     DropPreload,
-    FileChanged,
     FromMaster,
     HandOver,
     Hello,
@@ -33,7 +32,6 @@ from crawlframe.node.messages import (
     LoadedCode,
     Migrations,
     Preload,
-    PullEnded,
     RefuseVersion,
     Reload,
     ReplayDead,
@@ -47,6 +45,7 @@ from crawlframe.node.messages import (
 )
 from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.git import Follower
+from crawlframe.node.supervisor.mailbox import FileChanged, PullEnded
 from crawlframe.node.supervisor.master_processes import (
     RESTART_PAUSES,
     MasterProcess,
@@ -491,7 +490,7 @@ def test_one_that_refused_what_it_loaded_says_why(node: Node) -> None:
 
 def test_one_that_is_silent_for_too_long_is_refused(node: Node) -> None:
     follower = node.follow()
-    patience = HAND_OVER * SETTINGS.load_timeout
+    patience = HAND_OVER * SETTINGS.load_timeout + SETTINGS.check_timeout
     node.turn(patience - 1)
     node.says(follower, StillLoading())
     node.turn(patience)

@@ -339,7 +339,7 @@ def test_what_a_callback_raises_comes_with_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         run(Shop, PAGE, "fails")
     frames = traceback.extract_tb(caught.value.__traceback__)
-    assert [frame.name for frame in frames][-3:] == ["run", "run", "fails"]
+    assert [frame.name for frame in frames][-3:] == ["run", "result_of", "fails"]
     with pytest.raises(SystemExit):
         run(Shop, PAGE, "leaves")
     with pytest.raises(TooDeep):

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import logging
 import signal
-import time
 from collections.abc import Mapping
-from typing import Any
-
-import msgspec
 
 from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier.nodes import CodeState
 from crawlframe.node.child_process import Child, describe_exit
+from crawlframe.node.master.reload_report import ReloadReport
 from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.template import Template
+from crawlframe.node.master.version_check import VersionCheck
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import (
-    CheckoutPulled,
-    CodeReport,
+    FromChecker,
     FromTemplate,
     GitBusy,
     ImportingModule,
@@ -27,7 +24,6 @@ from crawlframe.node.messages import (
     Loaded,
     LoadingVersion,
     Reload,
-    Serving,
     Unsteady,
 )
 
@@ -45,27 +41,34 @@ MAX_PROBLEM = 16384  # characters of tracebacks that are sent to the cluster
 class CodeReload:
     """Starts templates among the processes of the master (``pool``) and judges what they load.
 
-    Each change of ``state`` is sent to the supervisor, if there is one. A version is refused when
-    it breaks a module that works in the live one; when none is live, whatever loads is accepted.
-    ``now`` is time.monotonic()."""
+    ``reports`` has its state for the supervisor and the cluster. A version is refused when it
+    breaks a module that works in the live one, or when recorded pages fail; when none is live,
+    whatever loads is accepted. ``now`` is time.monotonic()."""
 
     def __init__(self, settings: Settings, pool: WorkerPool, link: SupervisorLink | None) -> None:
         self._pool = pool
-        self._link = link
+        self.reports = ReloadReport(link)
         self.live: Template | None = None
-        self.accepted: Loaded | None = None  # what was live last, even after its template has died
         self.strict = False  # none is live here, but the master that this one replaces has one
         self._known: frozenset[str] = frozenset()  # modules that are broken in the live version
         more = min(max(TEMPLATE_SILENCE[0], settings.load_timeout), TEMPLATE_SILENCE[1])
         self._silence = settings.load_timeout + more  # seconds
-        self.state = CodeState(changed_at=time.time())
         self._trial: Template | None = None
+        self._check = VersionCheck(pool, settings.check_timeout, self._on_checked)
         self._deadly: dict[str, str] = {}  # modules that killed the process that imported them
         self._wanted: float | None = None  # when the change to be reloaded was written
         self._not_before = 0.0
         self._kills = 0  # templates that died in a row through no fault of a module
         self._unsteady = 0  # templates in a row under which the code changed
-        self._counting = False  # a reload is being timed, until a worker is ready
+
+    @property
+    def state(self) -> CodeState:
+        return self.reports.state
+
+    @property
+    def accepted(self) -> Loaded | None:
+        """What was live last, even after its template has died."""
+        return self.reports.loaded
 
     @property
     def given_up(self) -> bool:
@@ -95,12 +98,16 @@ class CodeReload:
         """The code on disk changed. One trial at a time: changes during a trial lead to another."""
         self._deadly.clear()
         trial = self._trial
+        if trial is not None and self._check.holds(trial):
+            self._check.end()
+            trial.end()
+            self._trial = trial = None
         if trial is None or not trial.ahead:
             self._wanted = change.changed_at
             return
         trial.ahead, trial.changed_at = False, change.changed_at
         trial.expected = (change.digest, change.revision)
-        self._update(state="checking", candidate=trial.version)
+        self.reports.update(state="checking", candidate=trial.version)
         if trial.loaded is not None:
             self._judge(trial, trial.loaded)
 
@@ -109,25 +116,18 @@ class CodeReload:
         self.strict = initial.broken is not None
         self._known = frozenset(initial.broken or ())
         self._wanted = initial.changed_at
-        self._update(
-            follows=initial.follows,
-            pulled=initial.pulled,
-            pull_problem=initial.pull_problem,
-            rollout=initial.answered,
-        )
-
-    def pulled(self, pulled: CheckoutPulled) -> None:
-        """The checkout was moved to a revision, or could not be."""
-        self._update(pulled=pulled.revision, pull_problem=pulled.problem, rollout=pulled.rollout)
+        self.reports.follow(initial)
 
     # -- trials -----------------------------------------------------------------------------------
 
     def tick(self, workers: int, now: float) -> None:
         """Starts a trial if there is a reason. ``workers``: the number of workers now."""
+        self._check.tick(now)
         trial = self._trial
         if trial is not None:
-            limit = self._silence
-            if now - trial.child.last_beat > limit and trial.child.staying:
+            if self._check.holds(trial):
+                self.reports.send_progress(now)
+            elif now - trial.child.last_beat > self._silence and trial.child.staying:
                 trial.kill()
             return
         if now < self._not_before:
@@ -138,7 +138,7 @@ class CodeReload:
             self.accepted is None or self.state.state != "refused" or not workers
         ):
             if not workers:
-                self.accepted = None  # better a part of the code on disk than none
+                self.reports.loaded = None  # better a part of the code on disk than none
             self._begin(now)
 
     def _begin(self, changed_at: float, *, ahead: bool = False) -> None:
@@ -148,13 +148,16 @@ class CodeReload:
         )
         self._trial.changed_at, self._trial.ahead = changed_at, ahead
         if not ahead:
-            self._update(state="checking" if self.accepted else "loading", candidate="")
+            self.reports.update(state="checking" if self.accepted else "loading", candidate="")
 
     # -- from templates ---------------------------------------------------------------------------
 
-    def on_message(self, child: Child, message: FromTemplate, now: float) -> None:
-        if self._link is not None:
-            self._link.send_progress(now)
+    def on_message(self, child: Child, message: FromTemplate | FromChecker, now: float) -> None:
+        self.reports.send_progress(now)
+        if isinstance(message, FromChecker):
+            if self._check.is_of(child):
+                self._check.on_message(message)
+            return
         trial = self._trial
         if trial is None or trial.child is not child:
             return
@@ -164,7 +167,7 @@ class CodeReload:
             case LoadingVersion(version):
                 trial.version = version
                 if not trial.ahead:
-                    self._update(candidate=version)
+                    self.reports.update(candidate=version)
             case ImportingModule(module):
                 trial.loading = module
             case Unsteady(problem):
@@ -215,9 +218,30 @@ class CodeReload:
             else:
                 trial.end()
             log.info("version %s is already live", loaded.version)
-            self._update(state="live", candidate="", problem=_join_texts(loaded.broken))
+            self.reports.update(state="live", candidate="", problem=_join_texts(loaded.broken))
         else:
-            self._accept(trial, loaded)
+            self._check_or_accept(trial, loaded)
+
+    def _check_or_accept(self, trial: Template, loaded: Loaded) -> None:
+        before, cold = self.accepted, self._cold
+        if not cold and self._check.begin(trial, before, waits=True):
+            self._trial = trial
+            return
+        self._accept(trial, loaded)
+        if cold:
+            self._check.begin(trial, None, waits=False)
+
+    def _on_checked(self, trial: Template | None, problems: dict[str, str]) -> None:
+        """``trial`` is None for the live version."""
+        if trial is None or trial.loaded is None:
+            if problems:
+                self.reports.update(problem=_join_texts({"": self.state.problem} | problems))
+            return
+        self._trial = None
+        if problems:
+            self._refuse(trial, problems)
+        else:
+            self._accept(trial, trial.loaded)
 
     def _wait_until_fit(self, trial: Template, problem: str, now: float) -> None:
         """There is no other version, so the node waits for this one to be corrected."""
@@ -226,7 +250,7 @@ class CodeReload:
         self._not_before = now + UNFIT_PAUSE
         if problem != self.state.problem:
             log.error("no worker can run, so nothing is fetched: %s", problem)
-        self._update(state="refused", candidate=trial.version, problem=problem[:MAX_PROBLEM])
+        self.reports.update(state="refused", candidate=trial.version, problem=problem[:MAX_PROBLEM])
 
     def _accept(self, trial: Template, loaded: Loaded) -> None:
         faults.at("reload.ready")
@@ -234,23 +258,18 @@ class CodeReload:
             log.error("spider module %s is not loaded: %s", module, text)
         if self.live is not None:
             self.live.end()
-        self._counting = True
-        self.live, self.accepted, self.strict = trial, loaded, False
+        self.reports.time_reload()
+        self.live, self.reports.loaded, self.strict = trial, loaded, False
         self._known = frozenset(loaded.broken)
-        self._update(
+        self.reports.update(
             state="live", version=loaded.version, candidate="", problem=_join_texts(loaded.broken)
         )
 
     def worker_ready(self, child: Child, now: float) -> None:
         """Completes the reload when the first worker of a version is ready."""
-        if self._counting and self.live is not None and child.origin is self.live.loaded:
-            self._counting = False
-            seconds = now - self.live.changed_at
-            first = self.state.reloads == 0 and self.state.seconds == 0.0
-            log.info("version %s is live after %.2f s", self.state.version, seconds)
-            self._update(seconds=round(seconds, 3), reloads=self.state.reloads + (not first))
-        if self._link is not None:
-            self._link.send(Serving())
+        live = self.live
+        of_live = live is not None and child.origin is live.loaded
+        self.reports.worker_ready(live.changed_at if live and of_live else None, now)
 
     def _refuse(self, trial: Template, broken: dict[str, str]) -> None:
         trial.end()
@@ -259,13 +278,15 @@ class CodeReload:
     def refuse(self, version: str, problem: str) -> None:
         """Records that a version does not go live, and why."""
         log.error("version %s is refused, %s goes on: %s", version, self.state.version, problem)
-        self._update(state="refused", candidate=version, problem=problem[:MAX_PROBLEM])
+        self.reports.update(state="refused", candidate=version, problem=problem[:MAX_PROBLEM])
 
     # -- deaths -----------------------------------------------------------------------------------
 
     def on_exit(self, child: Child, code: int | None, now: float) -> None:
-        """Handles the end of a template."""
-        if self.live is not None and self.live.child is child:
+        """Handles the end of a template or checker."""
+        if self._check.is_of(child):
+            self._check.on_exit(code)
+        elif self.live is not None and self.live.child is child:
             log.warning("the template of version %s died; it is loaded again", self.live.version)
             self.live = None
             self._not_before = now + RETRY_PAUSE
@@ -277,6 +298,8 @@ class CodeReload:
         if not trial.child.staying:
             how = f"was silent for {self._silence:g} s and was killed"
         trial.orders.close()
+        if self._check.holds(trial):
+            self._check.end()
         if trial.ahead:
             self._trial = None
             return
@@ -308,23 +331,12 @@ class CodeReload:
 
     def end(self) -> None:
         """Ends all templates; no more trials are started."""
+        self._check.end()
         for template in (self.live, self._trial):
             if template is not None:
                 template.end()
         self.live = self._trial = None
 
-    def _update(self, **changes: Any) -> None:
-        if changes.get("state", self.state.state) != self.state.state:
-            changes["changed_at"] = time.time()
-        self.state = msgspec.structs.replace(self.state, **changes)
-        self.report()
-
-    def report(self) -> None:
-        """Sends the live code and the result of the last change to the supervisor."""
-        if self._link is not None:
-            loaded = self.accepted.summary if self.accepted else None
-            self._link.send(CodeReport(self.state, loaded))
-
 
 def _join_texts(broken: Mapping[str, str]) -> str:
-    return "\n\n".join(broken.values())[:MAX_PROBLEM]
+    return "\n\n".join(filter(None, broken.values()))[:MAX_PROBLEM]

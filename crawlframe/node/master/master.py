@@ -15,17 +15,18 @@ from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
 from crawlframe.node import messages
-from crawlframe.node.child_process import HANDED_OVER, Child, adopt_orphans
+from crawlframe.node.child_process import CHECKER, HANDED_OVER, Child, adopt_orphans
 from crawlframe.node.master.claims import Claims
 from crawlframe.node.master.code_reload import CodeReload
 from crawlframe.node.master.deferred_calls import DeferredCalls
 from crawlframe.node.master.generation import Life
 from crawlframe.node.master.isolation import Isolation
 from crawlframe.node.master.one_worker import OneWorker
+from crawlframe.node.master.page_trials import PageTrials
 from crawlframe.node.master.stalls import CHECK_EVERY, StallMonitor
 from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.worker_pool import WorkerPool
-from crawlframe.node.messages import FromTemplate
+from crawlframe.node.messages import FromChecker, FromTemplate
 from crawlframe.node.services import Services
 from crawlframe.node.signals import Signals
 
@@ -59,6 +60,7 @@ class Master:
         self._stall_monitor = StallMonitor(self._pool, self._give_back)
         self._isolation = Isolation(self._pool, self._defer)
         self._code_reload = CodeReload(settings, self._pool, link)
+        self._trials = PageTrials(self._pool)
         self._stopping_since: float | None = None
         self._code = 0  # the exit code
         self._next_beat = self._next_once = 0.0
@@ -87,9 +89,8 @@ class Master:
         return self._code
 
     def _begin(self) -> None:
-        if self._life.alive or self._stopping_since is not None:
-            return
-        if time.monotonic() < self._next_beat:
+        settled = self._life.alive or self._stopping_since is not None
+        if settled or time.monotonic() < self._next_beat:
             return
         self._next_beat = time.monotonic() + BEGIN_AGAIN
         if self._life.begin(self._frontier, self._link.beside if self._link else ()):
@@ -115,9 +116,7 @@ class Master:
     # -- signals and the supervisor ---------------------------------------------------------------
 
     def _take_signals(self) -> None:
-        for number in self._signals.take():
-            if number == signal.SIGCHLD:
-                continue
+        for _ in (number for number in self._signals.take() if number != signal.SIGCHLD):
             if self._stopping_since is None:
                 log.info("stopping: finishing what is in flight (%g s)", self._settings.grace)
                 self._stop()
@@ -148,9 +147,9 @@ class Master:
                 case messages.RefuseVersion(version, problem):
                     self._code_reload.refuse(version, problem)
                 case messages.CheckoutPulled():
-                    self._code_reload.pulled(message)
+                    self._code_reload.reports.pulled(message)
                 case messages.SendCodeReport():
-                    self._code_reload.report()
+                    self._code_reload.reports.send()
                 case messages.ReplayDead():
                     self._deferred.enqueue(lambda: self._life.replay_dead(self._frontier))
                 case messages.HandOver():
@@ -189,7 +188,7 @@ class Master:
                     self._stall_monitor.mark_slow(task, callback, computes, now)
                 case messages.Migrations() if self._link is not None:
                     self._link.send(message)
-                case _ if isinstance(message, FromTemplate):
+                case _ if isinstance(message, FromTemplate | FromChecker):
                     self._code_reload.on_message(child, message, now)
 
     def _on_ready(self, worker: Child, credits: int, now: float) -> None:
@@ -206,7 +205,7 @@ class Master:
         for child, code in self._pool.dead():
             self._on_message(child)  # its last messages
             self._pool.remove(child, code)
-            if child.role == "template":
+            if child.role in ("template", CHECKER):
                 self._code_reload.on_exit(child, code, time.monotonic())
             if child.held:
                 self._give_back(child.requests_to_release(self._pool.blamed(child, code)))
@@ -275,6 +274,7 @@ class Master:
         held = self._pool.held | self._isolation.held
         self._give_back(self._claims.strays(self._frontier, self._life.generation, held))
         self._announce_due |= self._pool.health != self._life.me.health
+        self._trials.tick(self._frontier, self._code_reload.live, time.monotonic())
         if self._link is not None:
             self._link.forward_rollout(self._frontier, self._life.me.node)
 

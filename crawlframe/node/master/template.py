@@ -26,10 +26,11 @@ import selectolax.lexbor  # noqa: F401
 import crawlframe.fetch.browser.client
 import crawlframe.fetch.requests_client  # noqa: F401  # later, the disk may hold another one
 from crawlframe import faults
+from crawlframe.code.imports import marks
 from crawlframe.code.registry import Registry
 from crawlframe.code.version import files
 from crawlframe.conf import Settings
-from crawlframe.node.child_process import Child, adopt_orphans, become_child
+from crawlframe.node.child_process import CHECKER, Child, adopt_orphans, become_child
 from crawlframe.node.master import offspring
 from crawlframe.node.messages import (
     FromChildLine,
@@ -38,6 +39,7 @@ from crawlframe.node.messages import (
     ImportingModule,
     Loaded,
     LoadingVersion,
+    ToChildLine,
     Unsteady,
     child_line,
     from_child,
@@ -49,6 +51,7 @@ from crawlframe.node.worker.worker import run_worker
 log = logging.getLogger(__name__)
 
 ORDER = struct.Struct("!IQ")  # place of the mark, generation
+NO_MARK = (1 << 32) - 1  # in place of a mark: of a checker, which runs no requests
 ANSWER = struct.Struct("!Q")  # pid of the new worker; 0 when the fork failed
 FORK_TIMEOUT = 5.0  # seconds a fork may take
 CLOCK_LAG = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
@@ -99,8 +102,25 @@ class Template:
 
     def fork(self, role: str, marks: RunningMarks, generation: int) -> Child:
         """A worker of this version. Raises OSError when the template cannot fork or has ended."""
-        ours, theirs = child_line()
         place = marks.take()
+        try:
+            pid, channel = self._order(place, generation)
+        except OSError:
+            marks.give_back(place)
+            raise
+        worker = Child(role, pid, channel, marks, place)
+        worker.origin = self.loaded
+        return worker
+
+    def fork_checker(self) -> Child:
+        """A process that replays recorded pages with this version. Raises OSError as ``fork``."""
+        checker = Child(CHECKER, *self._order(NO_MARK, 0))
+        checker.ready = True
+        return checker
+
+    def _order(self, place: int, generation: int) -> tuple[int, ToChildLine]:
+        """Has the template fork a process. Returns its pid, and our end of its channel."""
+        ours, theirs = child_line()
         try:
             socket.send_fds(self.orders, [ORDER.pack(place, generation)], [theirs.fileno()])
             answer = self.orders.recv(ANSWER.size)
@@ -111,13 +131,10 @@ class Template:
                 raise OSError("it cannot fork")
         except OSError:
             ours.close()
-            marks.give_back(place)
             raise
         finally:
             theirs.close()
-        worker = Child(role, pid, ours, marks, place)
-        worker.origin = self.loaded
-        return worker
+        return pid, ours
 
     def kill(self) -> None:
         """Kills it; if it is loading, with all that its modules have started so far."""
@@ -253,6 +270,7 @@ class _TemplateProcess:
             registry.broken,
             [str(path) for path in registry.files],
             unfit,
+            self._check_marks(registry),
         )
         self._version = loaded.version
         registry.seal()
@@ -260,6 +278,10 @@ class _TemplateProcess:
         done()
         self._send(loaded)
         return registry
+
+    def _check_marks(self, registry: Registry) -> dict[str, str]:
+        """They show whether the code of a spider with recorded pages has changed."""
+        return marks(registry, (one.name for one in registry.infos if one.settings.check))
 
     def _send(self, message: FromTemplate) -> None:
         self._channel.send(message)
@@ -275,16 +297,18 @@ class _TemplateProcess:
         except OSError as error:
             log.error("no further worker can be forked: %s", error)
             return 0
+        if between == 0 and place == NO_MARK:
+            self._fork_child(CHECKER, lambda: self._check(registry, end))
         if between == 0:
-            self._fork_worker(lambda: self._work(registry, place, generation, end))
+            self._fork_child("worker", lambda: self._work(registry, place, generation, end))
         os.waitpid(between, 0)
         return between
 
-    def _fork_worker(self, work: Callable[[], None]) -> None:
+    def _fork_child(self, role: str, work: Callable[[], None]) -> None:
         try:
             worker = os.fork()
             if worker == 0:
-                become_child("worker", self._master, work)
+                become_child(role, self._master, work)
             self._orders.send(ANSWER.pack(worker))
         except OSError as error:
             log.error("no further worker can be forked: %s", error)
@@ -292,12 +316,19 @@ class _TemplateProcess:
         finally:
             os._exit(0)
 
-    def _work(self, registry: Registry, place: int, generation: int, end: int) -> None:
+    def _check(self, registry: Registry, end: int) -> None:
+        self._services.run_checker(registry, self._version, self._begin(end))
+
+    def _begin(self, end: int) -> FromChildLine:
+        """What each process that was forked from here does first. Returns its channel."""
         self._channel.close()
         self._orders.close()
         gc.enable()
         os.nice(NICE)
-        channel = from_child(socket.socket(fileno=end))
+        return from_child(socket.socket(fileno=end))
+
+    def _work(self, registry: Registry, place: int, generation: int, end: int) -> None:
+        channel = self._begin(end)
         run_worker(
             self._settings,
             self._services,

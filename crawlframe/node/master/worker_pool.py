@@ -17,7 +17,7 @@ import psutil
 from crawlframe.conf import Settings
 from crawlframe.frontier.nodes import DEATHS_WITHIN, NodeHealth
 from crawlframe.node.channel import ChannelClosed
-from crawlframe.node.child_process import CAN_ADOPT, Child, describe_exit
+from crawlframe.node.child_process import CAN_ADOPT, CHECKER, Child, describe_exit
 from crawlframe.node.master.blame import Shortage, blamed
 from crawlframe.node.master.browser_process import BrowserSocket
 from crawlframe.node.master.template import Template
@@ -119,6 +119,12 @@ class WorkerPool:
         self.add(template.child)
         return template
 
+    def start_checker(self, template: Template) -> Child:
+        """Has a template fork what replays recorded pages. Raises OSError."""
+        checker = template.fork_checker()
+        self.add(checker)
+        return checker
+
     @property
     def may_spawn(self) -> bool:
         """Whether it is not in the pause after failed starts."""
@@ -190,7 +196,7 @@ class WorkerPool:
         try:
             messages = child.channel.receive()
         except ChannelClosed:
-            if not CAN_ADOPT and child.works:
+            if not CAN_ADOPT and (child.works or child.role == CHECKER):
                 self._lost.append(child)
             return  # it is dead or dying, which ``dead`` reports
         for message in messages:
@@ -244,7 +250,7 @@ class WorkerPool:
             if child.retiring_since is not None:
                 if self.hurried or now - child.retiring_since > self._settings.grace + WRITING:
                     child.kill()
-            elif child.role == "template":
+            elif child.role in ("template", CHECKER):
                 continue  # CodeReload handles it
             elif now - child.last_beat > self._settings.deadline:
                 log.warning("%s %d hangs and is killed", child.role, child.pid)

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from crawlframe.code.checkout import SHORT, Checkout, GitError
 from crawlframe.errors import CrawlframeError
-from crawlframe.node.messages import PullEnded
-from crawlframe.node.supervisor.mailbox import Mailbox
+from crawlframe.node.supervisor.mailbox import Mailbox, PullEnded
 from crawlframe.program import command
 
 log = logging.getLogger(__name__)

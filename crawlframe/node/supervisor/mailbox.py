@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from crawlframe.node.messages import FromThread
+import msgspec
+
+
+class FileChanged(msgspec.Struct, frozen=True):
+    """WatcherThread to supervisor: a path changed."""
+
+    at: float  # time.monotonic()
+    path: Path
+
+
+class PullEnded(msgspec.Struct, frozen=True):
+    """PullThread to supervisor: a pull has ended; as in CheckoutPulled, but ``rollout`` is 0 when
+    no announcement requested this pull."""
+
+    revision: str
+    problem: str
+    rollout: int
+
+
+FromThread = FileChanged | PullEnded
 
 
 class Mailbox:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from crawlframe.frontier.rollouts import Rollout
-from crawlframe.node.messages import CheckoutPulled, PullEnded
+from crawlframe.node.messages import CheckoutPulled
 from crawlframe.node.supervisor.git import PullThread
+from crawlframe.node.supervisor.mailbox import PullEnded
 
 
 class Pulls:

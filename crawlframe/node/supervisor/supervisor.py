@@ -23,7 +23,7 @@ from crawlframe.node.signals import Signals
 from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.debounce import Changes
 from crawlframe.node.supervisor.git import Follower, PullThread
-from crawlframe.node.supervisor.mailbox import Mailbox
+from crawlframe.node.supervisor.mailbox import FileChanged, Mailbox, PullEnded
 from crawlframe.node.supervisor.master_processes import MasterProcess, MasterProcesses, Restarts
 from crawlframe.node.supervisor.missing_tables import MissingTables
 from crawlframe.node.supervisor.pulls import Pulls
@@ -55,7 +55,7 @@ class Supervisor:
     ) -> None:
         self._code = code
         self._clock = clock
-        self._takeover_timeout = HAND_OVER * settings.load_timeout  # seconds
+        self._takeover_timeout = HAND_OVER * settings.load_timeout + settings.check_timeout
         self._masters = masters
         self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
         self.mailbox = Mailbox()
@@ -211,9 +211,9 @@ class Supervisor:
         refused = present is not None and present.code.state == "refused"
         for message in self.mailbox.take():
             match message:
-                case messages.FileChanged(at, path):
+                case FileChanged(at, path):
                     self._changes.add(at, path, again=refused)
-                case messages.PullEnded():
+                case PullEnded():
                     self._pulls.end(message)
                     if present is not None and present.greeted:  # else its InitialState has it
                         present.send(self._pulls.last)

@@ -17,8 +17,7 @@ from django.utils.autoreload import BaseReloader, autoreload_started, file_chang
 
 from crawlframe.code.source import INSTALLED
 from crawlframe.code.version import files, is_code
-from crawlframe.node.messages import FileChanged
-from crawlframe.node.supervisor.mailbox import Mailbox
+from crawlframe.node.supervisor.mailbox import FileChanged, Mailbox
 
 log = logging.getLogger(__name__)
 

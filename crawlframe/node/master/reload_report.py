@@ -1,0 +1,72 @@
+"""ReloadReport: what the supervisor and the cluster know about the code of this node."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import msgspec
+
+from crawlframe.frontier.nodes import CodeState
+from crawlframe.node.master.supervisor_link import SupervisorLink
+from crawlframe.node.messages import CheckoutPulled, CodeReport, InitialState, Loaded, Serving
+
+log = logging.getLogger(__name__)
+
+
+class ReloadReport:
+    """Each change of ``state`` is sent to the supervisor, if there is one. ``loaded``: what was
+    live last. ``now`` is time.monotonic()."""
+
+    def __init__(self, link: SupervisorLink | None) -> None:
+        self.state = CodeState(changed_at=time.time())
+        self.loaded: Loaded | None = None
+        self._link = link
+        self._counting = False  # a reload is being timed, until a worker is ready
+
+    def update(self, **changes: Any) -> None:
+        if changes.get("state", self.state.state) != self.state.state:
+            changes["changed_at"] = time.time()
+        self.state = msgspec.structs.replace(self.state, **changes)
+        self.send()
+
+    def send(self) -> None:
+        """Sends the live code and the result of the last change to the supervisor."""
+        if self._link is not None:
+            summary = self.loaded.summary if self.loaded else None
+            self._link.send(CodeReport(self.state, summary))
+
+    def send_progress(self, now: float) -> None:
+        """Tells the supervisor that a version is still being loaded."""
+        if self._link is not None:
+            self._link.send_progress(now)
+
+    def follow(self, initial: InitialState) -> None:
+        """Continues from the state of the master that this one replaces."""
+        self.update(
+            follows=initial.follows,
+            pulled=initial.pulled,
+            pull_problem=initial.pull_problem,
+            rollout=initial.answered,
+        )
+
+    def pulled(self, pulled: CheckoutPulled) -> None:
+        """The checkout was moved to a revision, or could not be."""
+        self.update(pulled=pulled.revision, pull_problem=pulled.problem, rollout=pulled.rollout)
+
+    def time_reload(self) -> None:
+        """A version was accepted; the reload is complete with its first worker."""
+        self._counting = True
+
+    def worker_ready(self, changed_at: float | None, now: float) -> None:
+        """A worker is ready; of the live version, whose files were written at ``changed_at``, if
+        that is not None."""
+        if self._counting and changed_at is not None:
+            self._counting = False
+            seconds = now - changed_at
+            first = self.state.reloads == 0 and self.state.seconds == 0.0
+            log.info("version %s is live after %.2f s", self.state.version, seconds)
+            self.update(seconds=round(seconds, 3), reloads=self.state.reloads + (not first))
+        if self._link is not None:
+            self._link.send(Serving())

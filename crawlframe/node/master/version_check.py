@@ -1,0 +1,113 @@
+"""VersionCheck: the recorded pages of a version, replayed before it goes live."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+
+from crawlframe.node.child_process import Child, describe_exit
+from crawlframe.node.master.template import Template
+from crawlframe.node.master.worker_pool import WorkerPool
+from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, FromChecker, Loaded
+
+log = logging.getLogger(__name__)
+
+
+class VersionCheck:
+    """One check at a time, in a process forked from a template of ``pool``. It has a result within
+    ``limit`` seconds. ``done`` is called with the template that may go live now, and what is wrong
+    with it; with None if it was live already. ``now`` is time.monotonic()."""
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        limit: float,
+        done: Callable[[Template | None, dict[str, str]], None],
+    ) -> None:
+        self._pool = pool
+        self._limit = limit
+        self._done = done
+        self._failing: set[str] = set()  # spiders whose pages fail in the live version
+        self._child: Child | None = None
+        self._waiting: Template | None = None
+        self._spiders: list[str] = []
+        self._until: float | None = None
+        self._place = ("", "")  # spider and page that is replayed now
+
+    def begin(self, template: Template, live: Loaded | None, *, waits: bool) -> bool:
+        """Replays the pages of the spiders whose code differs from that of ``live``. Returns
+        whether the template waits for the result, if it may wait (``waits``)."""
+        self.end()
+        before = live.checks if live is not None else {}
+        now = template.loaded.checks if template.loaded is not None else {}
+        self._spiders = [name for name, mark in now.items() if before.get(name) != mark]
+        self._place, self._until = ("", ""), None
+        if not self._spiders:
+            return False
+        self._waiting = template if waits else None
+        try:
+            self._child = self._pool.start_checker(template)
+            self._pool.send(self._child, CheckRecorded(self._spiders))
+        except OSError as error:
+            log.error("the template %d forks no checker: %s", template.child.pid, error)
+            self.end()
+            template.kill()  # it is loaded again
+        return waits
+
+    def holds(self, template: Template) -> bool:
+        """Whether a template waits for its result."""
+        return self._waiting is template
+
+    def tick(self, now: float) -> None:
+        """Ends a check that takes too long."""
+        if self._child is None:
+            return
+        if self._until is None:
+            self._until = now + self._limit
+        if now >= self._until:
+            self._fail(
+                f"took longer than {self._limit:g} s; if it is not stuck, raise "
+                "CRAWLFRAME_CHECK_TIMEOUT or record fewer pages"
+            )
+
+    def is_of(self, child: Child) -> bool:
+        return self._child is child
+
+    def on_message(self, message: FromChecker) -> None:
+        match message:
+            case CheckingPage(spider, page):
+                self._place = spider, page
+            case Checked(problems):
+                self._take(problems)
+
+    def on_exit(self, code: int | None) -> None:
+        """The process has ended before it had a result."""
+        how = "" if code is None else f" ({describe_exit(code)})"
+        self._child = None
+        self._fail(f"ended the process that replays it{how}")
+
+    def end(self) -> None:
+        """Ends the check without a result."""
+        child, self._child, self._waiting = self._child, None, None
+        if child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+
+    def _fail(self, what: str) -> None:
+        spider, page = self._place
+        spider = spider or self._spiders[0]
+        where = f"recorded page {page}" if page else "its recorded pages:"
+        self._take({spider: f"spider {spider}: {where} {what}"})
+
+    def _take(self, problems: dict[str, str]) -> None:
+        """What fails in the live version as well is no reason to refuse this one."""
+        waiting, checked = self._waiting, {*self._spiders}
+        worse = {name: text for name, text in problems.items() if name not in self._failing}
+        self.end()
+        if waiting is None or not worse:
+            self._failing = (self._failing - checked) | problems.keys()
+            for problem in problems.values():
+                log.error("in the live version, %s", problem)
+            worse = problems if waiting is None else {}
+        self._done(waiting, worse)

@@ -1,0 +1,1 @@
+"""Pages of spiders recorded as files, and replayed without network."""

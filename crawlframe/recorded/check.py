@@ -1,0 +1,108 @@
+"""Check: the recorded pages of spiders replayed with a version of the code before it goes live. It
+runs in a process of its own, forked from what has loaded that version."""
+
+from __future__ import annotations
+
+import select
+import traceback
+from collections.abc import Callable, Iterable
+
+from crawlframe.code.registry import Registry
+from crawlframe.conf import Settings
+from crawlframe.errors import CrawlframeError
+from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, FromChild, FromChildLine
+from crawlframe.node.worker.failures import authors_part
+from crawlframe.recorded.difference import differences
+from crawlframe.recorded.folder import HEAD, Recording
+from crawlframe.recorded.places import recordings_of
+from crawlframe.recorded.replay import NotReplayed, Replay
+
+PAGES = 3  # pages of a spider that are named
+LINES = 3  # differences of a page that are named
+
+
+def run_checker(
+    settings: Settings,
+    registry: Registry,
+    channel: FromChildLine,
+    run_trial: Callable[[str], None],
+) -> None:
+    """Replays what the master asks for, sends the result, and returns. ``run_trial`` carries out
+    the order of a trial."""
+    for message in _received(channel):
+        if isinstance(message, CheckRecorded) and message.trial:
+            run_trial(message.trial)
+        elif isinstance(message, CheckRecorded):
+            problems = check(
+                *(settings, registry, message.spiders),
+                lambda spider, page: _send(channel, CheckingPage(spider, page)),
+            )
+            _send(channel, Checked(problems))
+
+
+def check(
+    settings: Settings,
+    registry: Registry,
+    spiders: Iterable[str],
+    begins: Callable[[str, str], None] = lambda spider, page: None,
+) -> dict[str, str]:
+    """Returns what is wrong with these spiders, by name: pages that do not lead to what was
+    recorded, with the difference. ``begins`` is called with each page before it is replayed."""
+    found = {}
+    for spider in spiders:
+        try:
+            found[spider] = _problem(settings, registry, spider, begins)
+        except CrawlframeError as error:
+            found[spider] = f"spider {spider}: {error}"
+    return {spider: problem for spider, problem in found.items() if problem}
+
+
+def _problem(
+    settings: Settings, registry: Registry, spider: str, begins: Callable[[str, str], None]
+) -> str:
+    directory = recordings_of(settings) / spider
+    if not (directory / HEAD).exists():
+        return (
+            f'spider {spider} has check = "recorded", and {directory} has no recorded pages; '
+            f"record some (record {spider}), or set CRAWLFRAME_RECORDED"
+        )
+    recording = Recording.read(directory)
+    replay = Replay(recording, registry.get(spider), settings)
+    failed = []
+    for name in recording.pages:
+        begins(spider, name)
+        if lines := _differences(recording, replay, name):
+            where = f"spider {spider}: recorded page {name} ({recording.pages[name].url})"
+            shown = lines[:LINES] + [f"and {len(lines) - LINES} more"] * (len(lines) > LINES)
+            failed.append(f"{where}: {'; '.join(shown)}")
+    if len(failed) > PAGES:
+        failed[PAGES:] = [f"spider {spider}: and {len(failed) - PAGES} more pages"]
+    return "\n".join(failed)
+
+
+def _differences(recording: Recording, replay: Replay, name: str) -> list[str]:
+    try:
+        replayed = replay.run(name)
+    except NotReplayed as error:
+        return [str(error)]
+    found = differences(recording.results[name], replayed.snapshot, recording.head.ignore)
+    if found and replayed.error is not None:
+        raised = replayed.error
+        lines = traceback.format_exception(
+            raised.with_traceback(authors_part(raised.__traceback__)), chain=False
+        )
+        return ["".join(lines).rstrip()]
+    return found
+
+
+def _received(channel: FromChildLine) -> Iterable[object]:
+    """The first messages of the master."""
+    select.select([channel], [], [])
+    return channel.receive()
+
+
+def _send(channel: FromChildLine, message: FromChild) -> None:
+    channel.send(message)
+    while channel.pending:
+        select.select([], [channel], [])
+        channel.flush()

@@ -1,0 +1,180 @@
+"""Difference: what differs between a recorded result and that of today, by field, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+LONGEST = 120  # characters of a value that is shown
+MOST = 50  # lines of one page
+PLURAL = {"items": "item", "requests": "request", "proxies": "proxy"}
+
+
+def differences(
+    recorded: dict[str, Any], now: dict[str, Any], ignore: Iterable[str] = ()
+) -> list[str]:
+    """Returns a line for each difference, such as ``items[2].price: '12.00' → None``; none if they
+    are the same. ``ignore``: parts that are not compared, such as ``stats`` or
+    ``items.scraped_at``."""
+    ignored = {*ignore}
+    lines = list(_parts(recorded, now, ignored))
+    if len(lines) > MOST:
+        lines[MOST:] = [f"and {len(lines) - MOST} more"]
+    return lines
+
+
+def volatile(recorded: dict[str, Any], now: dict[str, Any]) -> set[str]:
+    """Returns the parts that have changed though the code and the page are the same, in the form
+    of ``ignore``: fields of items whose values changed, and ``requests``, ``stats`` or
+    ``maxima``. Empty if something else has changed."""
+    found: set[str] = set()
+    for name in recorded.keys() | now.keys():
+        before, after = recorded.get(name), now.get(name)
+        if before == after:
+            continue
+        if name == "items":
+            if not isinstance(before, list) or not isinstance(after, list):
+                return set()
+            if not _same_shape(before, after):
+                return set()
+            found |= {f"items.{field}" for field in _changed(before, after)}
+        elif name in ("requests", "more_requests", "stats", "maxima"):
+            found.add(name.removeprefix("more_"))
+        else:
+            return set()
+    return found
+
+
+def _same_shape(before: list[Any], after: list[Any]) -> bool:
+    if len(before) != len(after):
+        return False
+    pairs = list(zip(before, after, strict=True))
+    return all(isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys()
+               for a, b in pairs)  # fmt: skip
+
+
+def _changed(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Iterator[str]:
+    for one, other in zip(before, after, strict=True):
+        yield from (field for field in one if one[field] != other[field])
+
+
+def _parts(recorded: dict[str, Any], now: dict[str, Any], ignored: set[str]) -> Iterator[str]:
+    names = dict.fromkeys([*recorded, *now])
+    for name in names:
+        if name in ignored or (name == "more_requests" and "requests" in ignored):
+            continue
+        before, after = recorded.get(name), now.get(name)
+        if isinstance(before, list | None) and isinstance(after, list | None):
+            yield from _lists(name, before or [], after or [], ignored)
+        else:
+            yield from _values(name, before, after, name, ignored)
+
+
+def _lists(name: str, before: list[Any], after: list[Any], ignored: set[str]) -> Iterator[str]:
+    """Equal entries are matched first; of the others, those that stand at the same place."""
+    was_keys, is_keys = ([_key(one, name, ignored) for one in some] for some in (before, after))
+    matcher = SequenceMatcher(None, was_keys, is_keys, autojunk=False)
+    one = PLURAL.get(name, name)
+    for tag, first, last, start, stop in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        gone, new = list(range(first, last)), list(range(start, stop))
+        for was, is_ in _pairs(before, after, gone, new):
+            place = f"{name}[{is_}]"
+            if isinstance(before[was], dict) and isinstance(after[is_], dict):
+                yield from _values(place, before[was], after[is_], name, ignored)
+            else:
+                yield f"{place}: {_shown(before[was])} → {_shown(after[is_])}"
+        yield from (f"{name}[{n}]: {one} is gone: {_shown(before[n])}" for n in gone)
+        yield from (f"{name}[{n}]: {one} is new: {_shown(after[n])}" for n in new)
+
+
+def _pairs(
+    before: Sequence[Any], after: Sequence[Any], gone: list[int], new: list[int]
+) -> Iterator[tuple[int, int]]:
+    """Entries that are the same thing with another value. They are taken out of ``gone`` and
+    ``new``."""
+    if len(gone) == len(new):
+        yield from zip(gone, new, strict=True)
+        gone.clear()
+        new.clear()
+        return
+    for was in [*gone]:
+        scored = [(_likeness(before[was], after[n]), -n) for n in new]
+        best = max(scored, default=(0.0, 0))
+        if best[0] >= 0.5:
+            gone.remove(was)
+            new.remove(-best[1])
+            yield was, -best[1]
+
+
+def _likeness(one: Any, other: Any) -> float:
+    """The share of fields with the same value."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return 0.0
+    names = one.keys() | other.keys()
+    return sum(one.get(n) == other.get(n) for n in names) / len(names) if names else 0.0
+
+
+def _values(place: str, before: Any, after: Any, path: str, ignored: set[str]) -> Iterator[str]:
+    if path in ignored or _same(before, after):
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in dict.fromkeys([*before, *after]):
+            inner, way = f"{place}.{name}", f"{path}.{name}"
+            if way in ignored:
+                continue
+            if name not in after:
+                yield f"{inner}: is gone; was {_shown(before[name])}"
+            elif name not in before:
+                yield f"{inner}: is new: {_shown(after[name])}"
+            else:
+                yield from _values(inner, before[name], after[name], way, ignored)
+        return
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for n, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _values(f"{place}[{n}]", one, other, path, ignored)
+        return
+    kinds = ""
+    if type(before) is not type(after) and None not in (before, after):
+        kinds = f" (was {_kind(before)}, is {_kind(after)})"
+    yield f"{place}: {_shown(before)} → {_shown(after)}{kinds}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether both are the same as JSON: 1, 1.0 and True are not."""
+    return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _key(value: Any, path: str, ignored: set[str]) -> str:
+    return json.dumps(_without(value, path, ignored), sort_keys=True)
+
+
+def _without(value: Any, path: str, ignored: set[str]) -> Any:
+    if not ignored:
+        return value
+    if isinstance(value, dict):
+        kept = {name: f"{path}.{name}" for name in value}
+        return {
+            name: _without(value[name], way, ignored)
+            for name, way in kept.items()
+            if way not in ignored
+        }
+    if isinstance(value, list):
+        return [_without(one, path, ignored) for one in value]
+    return value
+
+
+def _kind(value: Any) -> str:
+    return {"str": "text", "dict": "an object", "list": "a list", "bool": "a bool"}.get(
+        type(value).__name__, f"{type(value).__name__}"
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 1]}…"

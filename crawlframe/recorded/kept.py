@@ -1,0 +1,57 @@
+"""Kept: a page of the store, given to the code of today. Nothing is fetched and nothing stored."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from crawlframe.conf import Settings
+from crawlframe.errors import CrawlframeError, FetchError
+from crawlframe.node.worker.failures import authors_part
+from crawlframe.recorded.offline import offline
+from crawlframe.recorded.secrets import Secrets
+from crawlframe.recorded.snapshot import snapshot_of, snapshot_of_error
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.spider import Spider
+from crawlframe.testing.runs import LAST, Given
+from crawlframe.testing.trial import Trial
+
+
+def try_page(
+    kind: type[Spider],
+    arguments: dict[str, Any],
+    request: Request,
+    response: Response,
+    settings: Settings,
+) -> dict[str, Any]:
+    """Returns the snapshot of what the page leads to; of a callback that raises, ``trace`` is the
+    traceback of its code. Raises CrawlframeError if the page cannot be given to this code."""
+    secrets, asked = Secrets(), list[str]()
+    secrets.learn_arguments(arguments)
+
+    def find(wanted: Request) -> Response:
+        asked.append(wanted.url)
+        if len(asked) > 1:
+            raise FetchError(f"{wanted.url}: nothing is fetched when a kept page is tried")
+        return response
+
+    raised: BaseException | None = None
+    with offline() as tried:
+        trial = Trial(kind, Given(find, knows_targets=False), arguments, settings=settings)
+        try:
+            result = trial.run(request, LAST)
+        except CrawlframeError as error:
+            if not trial.raised:
+                raise
+            raised = error
+        except (Exception, SystemExit) as error:  # the author's code may raise anything
+            raised = error
+    if tried:
+        raise CrawlframeError(f"its code went to {tried[0]}, which is not done for a trial")
+    if raised is None:
+        return snapshot_of(result, secrets)
+    lines = traceback.format_exception(
+        raised.with_traceback(authors_part(raised.__traceback__)), chain=False
+    )
+    return {**snapshot_of_error(raised, secrets), "trace": secrets.text("".join(lines).rstrip())}

@@ -1,0 +1,236 @@
+"""Record: makes the folder of a recording from what was fetched, without secrets, and checks that
+it replays."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from crawlframe.conf import Settings
+from crawlframe.files.media_type import HEAD as FIRST
+from crawlframe.files.media_type import essence_of, media_type
+from crawlframe.kinds import kind_of
+from crawlframe.recorded.difference import differences, volatile
+from crawlframe.recorded.folder import (
+    START,
+    Exchange,
+    Failure,
+    Head,
+    RecordedPage,
+    Recording,
+    RecordingError,
+    Rendered,
+)
+from crawlframe.recorded.recorder import Transfer, Visit
+from crawlframe.recorded.replay import NotReplayed, Replay
+from crawlframe.recorded.secrets import Secrets
+from crawlframe.recorded.snapshot import snapshot_of, snapshot_of_error
+from crawlframe.recorded.values import body_to_json, request_to_json
+from crawlframe.rendered import RenderedResponse
+from crawlframe.response import Response
+from crawlframe.spider import Spider
+
+LONGEST = 60  # characters of a page's name
+SUFFIXES = {"html": "html", "xml": "xml", "json": "json", "text": "txt"}
+# Headers that differ with each response, and say nothing about the page.
+NOISE = {
+    "age", "cf-cache-status", "cf-ray", "connection", "content-length", "date", "keep-alive", "nel",
+    "report-to", "server-timing", "transfer-encoding", "via", "x-amz-cf-id", "x-amz-request-id",
+    "x-amzn-trace-id", "x-cache", "x-cache-hits", "x-request-id", "x-runtime", "x-served-by",
+    "x-timer",
+}  # fmt: skip
+
+_UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class Refused(NamedTuple):
+    """A page that is not in the recording, and why."""
+
+    url: str
+    why: str
+
+
+class Made(NamedTuple):
+    """A recording that is not written yet. ``raised``: errors of callbacks by the name of the page;
+    ``stripped``: what was taken out; ``ignored``: parts of results that change from run to run."""
+
+    recording: Recording
+    refused: list[Refused]
+    raised: dict[str, str]
+    stripped: list[str]
+    ignored: list[str]
+
+
+def make(
+    directory: Path,
+    kind: type[Spider],
+    arguments: dict[str, Any],
+    visits: Iterable[Visit],
+    settings: Settings | None = None,
+    ignore: Iterable[str] = (),
+) -> Made:
+    """Returns the recording of the visits that lead to the same when they are replayed.
+    ``ignore``: parts of results that are not compared."""
+    visits, secrets = [*visits], Secrets()
+    head = Head(kind.name, arguments=secrets.learn_arguments(arguments), ignore=sorted({*ignore}))
+    stripped = {*secrets.names}
+    for visit in visits:
+        _learn(secrets, visit)
+    recording, refused, raised = Recording(directory, head), list[Refused](), dict[str, str]()
+    for visit in visits:
+        if visit.refused:
+            refused.append(Refused(secrets.url(visit.url), secrets.text(visit.refused)))
+            continue
+        secrets.names = set()
+        _add(recording, visit, secrets)
+        stripped |= secrets.names
+    replay, found = Replay(recording, kind, settings), set[str]()
+    for name, page in [*recording.pages.items()]:
+        why, changing = _check(recording, replay, name)
+        found |= changing
+        if why:
+            refused.append(Refused(page.url, why))
+            del recording.results[name]
+        elif "raised" in recording.results[name]:
+            raised[name] = recording.results[name]["raised"]
+    for name in recording.pages.keys() - recording.results.keys():
+        del recording.pages[name]  # only now: another page may have needed what it fetched
+    head.ignore = sorted({*head.ignore, *found})
+    return Made(recording, refused, raised, sorted(stripped), sorted(found))
+
+
+def _check(recording: Recording, replay: Replay, name: str) -> tuple[str, set[str]]:
+    """Why a page does not replay, "" if it does, and the parts of its result that change."""
+    before = recording.results[name]
+    try:
+        now = replay.run(name).snapshot
+    except (NotReplayed, RecordingError) as error:
+        return str(error), set()
+    ignore = {*recording.head.ignore}
+    found = differences(before, now, ignore)
+    if not found:
+        return "", set()
+    ignore |= (changing := volatile(before, now))
+    if changing and not differences(before, now, ignore):
+        return "", changing
+    return f"it does not lead to the same when it is replayed alone: {found[0]}", set()
+
+
+def _learn(secrets: Secrets, visit: Visit) -> None:
+    requests = [visit.request] if visit.request is not None else []
+    for transfer in visit.transfers:
+        requests.append(transfer.request)
+        response = transfer.response
+        sent = getattr(response or transfer.error, "sent", None)
+        if sent is not None:
+            secrets.learn_headers(sent[2])
+        if response is not None:
+            secrets.learn_headers(response.headers.items())
+    for request in requests:
+        secrets.learn_sent(request.url, request.body)
+        secrets.learn_request(request_to_json(request))
+
+
+def _add(recording: Recording, visit: Visit, secrets: Secrets) -> None:
+    if visit.raised is not None:
+        result = snapshot_of_error(visit.raised, secrets)
+    else:
+        assert visit.result is not None
+        result = snapshot_of(visit.result, secrets)
+    request = None
+    if visit.request is not None:
+        request = secrets.request(request_to_json(visit.request))
+    name = _name(request, recording.pages)
+    bodies = _Bodies(name, secrets)
+    page = RecordedPage(request, [_exchange(one, secrets, bodies) for one in visit.transfers])
+    page.stripped = sorted(secrets.names)
+    recording.add(name, page, result, bodies.files)
+
+
+def _exchange(transfer: Transfer, secrets: Secrets, bodies: _Bodies) -> Exchange:
+    request, response, error = transfer.request, transfer.response, transfer.error
+    sent = secrets.sent_body(body_to_json(request.body))
+    exchange = Exchange(secrets.url(request.url), request.method, sent)
+    if transfer.rendered:
+        exchange.rendered = Rendered()
+    if transfer.redirect is not None:
+        exchange.status, target = transfer.redirect
+        exchange.redirect = secrets.url(target)
+    elif error is not None:
+        words = secrets.url(str(error))
+        exchange.error = Failure(type(error).__name__, words, str(error.reason))
+    elif response is not None:
+        headers = [
+            (str(n), value) for n, value in response.headers.items() if n.lower() not in NOISE
+        ]
+        exchange.status = response.status
+        exchange.headers = [f"{name}: {value}" for name, value in secrets.headers(headers)]
+        final = secrets.url(response.url)
+        exchange.final = final if final != exchange.url else ""
+        exchange.body = bodies.add(transfer.body, _suffix(response, transfer.body))
+        if isinstance(response, RenderedResponse):
+            exchange.rendered = Rendered(
+                secrets.value(msgspec.to_builtins(response.captured)),
+                secrets.value(response.results),
+                bodies.add(response.screenshot, _suffix_of_type(response.screenshot)),
+                bodies.add(response.pdf, "pdf"),
+            )
+    return exchange
+
+
+class _Bodies:
+    """The files of one page. ``files`` has their contents by name."""
+
+    def __init__(self, page: str, secrets: Secrets) -> None:
+        self._page = page
+        self._secrets = secrets
+        self.files: dict[str, bytes] = {}
+
+    def add(self, body: bytes, suffix: str) -> str:
+        """Returns the name of the file; "" for an empty body."""
+        if not body:
+            return ""
+        number = f".{len(self.files) + 1}" if self.files else ""
+        name = f"{self._page}{number}.{suffix}"
+        self.files[name] = self._secrets.body(body)
+        return name
+
+
+def _suffix(response: Response, body: bytes) -> str:
+    essence = essence_of(response.headers.get("Content-Type", ""))
+    kind = kind_of(essence, body)
+    return SUFFIXES.get(kind) or _suffix_of_type(body, essence)
+
+
+def _suffix_of_type(body: bytes, essence: str = "") -> str:
+    kind = media_type(essence, body[:FIRST])
+    return (mimetypes.guess_extension(kind) or ".bin")[1:]
+
+
+def _name(request: dict[str, Any] | None, taken: Iterable[str]) -> str:
+    """The name of a page: the path of its URL, and a part of a hash where that does not say all."""
+    if request is None:
+        return START
+    url = urlsplit(request["url"])
+    path = unquote(url.path).strip("/")
+    words = _UNFIT.sub("-", path.replace("/", "-")).strip("-.") or "index"
+    whole = not _UNFIT.search(path.replace("/", "-")) and not url.query and len(words) <= LONGEST
+    whole = whole and "body" not in request and words != START
+    name = words[:LONGEST].strip("-.")
+    if whole and name not in taken:
+        return name
+    mark = msgspec.json.encode(
+        [request.get(part) for part in ("method", "url", "body", "callback")]
+    )
+    name = f"{name}-{blake2b(mark, digest_size=3).hexdigest()}"
+    number = 2
+    while name in taken:
+        name, number = f"{name.rpartition('.')[0] or name}.{number}", number + 1
+    return name

@@ -1,0 +1,168 @@
+"""Replay: recorded pages are given to the code of today, in the engine of a worker."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any, NamedTuple
+
+import msgspec
+
+from crawlframe import errors
+from crawlframe.conf import Settings
+from crawlframe.downloaders import BROWSER
+from crawlframe.errors import CrawlframeError, FetchError
+from crawlframe.recorded.folder import Exchange, RecordedPage, Recording, RecordingError
+from crawlframe.recorded.offline import WentOut, offline
+from crawlframe.recorded.secrets import Secrets
+from crawlframe.recorded.snapshot import snapshot_of, snapshot_of_error
+from crawlframe.recorded.values import body_to_json, request_of_json
+from crawlframe.rendered import Captured, Rendered, RenderedResponse
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.spider import Spider
+from crawlframe.testing.result import Result
+from crawlframe.testing.runs import LAST, Given
+from crawlframe.testing.trial import Trial
+
+
+class NotReplayed(CrawlframeError):
+    """A page cannot be replayed with this code: it lacks a callback, asks for what was not
+    recorded, or reaches for the network."""
+
+
+class Replayed(NamedTuple):
+    """``result`` is None if the callback raised ``error``, with the traceback of its author."""
+
+    snapshot: dict[str, Any]
+    result: Result | None
+    error: BaseException | None = None
+
+
+class Replay:
+    """The pages of one recording, with the spider ``kind``. Each is replayed on its own, with a new
+    object of the spider."""
+
+    def __init__(
+        self, recording: Recording, kind: type[Spider], settings: Settings | None = None
+    ) -> None:
+        self._recording = recording
+        self._kind = kind
+        self._settings = settings
+
+    def run(self, name: str, *, pipelines: bool = True) -> Replayed:
+        """Replays a page. Raises NotReplayed, and RecordingError if it is damaged."""
+        page = self._recording.pages.get(name)
+        if page is None:
+            known = ", ".join(self._recording.pages)
+            raise RecordingError(
+                f"{self._recording.directory} has no page {name!r}; it has {known}"
+            )
+        pages = _Pages(self._recording, page)
+        result, raised, trial = None, None, None
+        with offline() as tried:
+            try:
+                request = None if page.request is None else request_of_json(page.request)
+                trial = Trial(
+                    self._kind,
+                    Given(pages.find),
+                    self._recording.head.arguments,
+                    pipelines=pipelines,
+                    settings=self._settings,
+                    renders=True,
+                )
+                result = trial.run(request, LAST)
+            except RecordingError:
+                raise
+            except (Exception, SystemExit) as error:  # the author's code may raise anything
+                raised = error
+        if tried:
+            words = str(raised) if isinstance(raised, WentOut) else f"it reached for {tried[0]}"
+            raise NotReplayed(_placed(name, page, words)) from raised
+        if pages.missing:
+            raise NotReplayed(_placed(name, page, pages.missing[0])) from raised
+        if isinstance(raised, CrawlframeError) and not (trial and trial.raised):
+            raise NotReplayed(_placed(name, page, str(raised))) from raised
+        if raised is not None:
+            return Replayed(snapshot_of_error(raised, pages.secrets), None, raised)
+        assert result is not None
+        return Replayed(snapshot_of(result, pages.secrets), result)
+
+
+class _Pages:
+    """The exchanges of one page, and those of the others where its own lack one: another page may
+    have fetched the token that the spider needs."""
+
+    def __init__(self, recording: Recording, page: RecordedPage) -> None:
+        self._recording = recording
+        self.secrets = Secrets()
+        self.missing: list[str] = []
+        self._used: dict[tuple[Any, ...], int] = {}
+        others = (one for one in recording.pages.values() if one is not page)
+        self._own = page.exchanges
+        self._others = [exchange for one in others for exchange in one.exchanges]
+
+    def find(self, request: Request) -> Response:
+        """Returns the response of a request. Raises FetchError if that was recorded."""
+        self.secrets.learn_sent(request.url, request.body)
+        self.secrets.learn_headers(request.headers.items())
+        asked = Exchange(
+            self.secrets.url(request.url),
+            request.method,
+            self.secrets.sent_body(body_to_json(request.body)),
+        )
+        rendered = request.downloader == BROWSER
+        found = self._find(asked, rendered)
+        if found is None:
+            self.missing.append(
+                f"it asks for {asked.method} {asked.url}, which was not recorded with this page; "
+                "record the spider again"
+            )
+            raise FetchError(self.missing[-1])
+        if found.error is not None:
+            raise _error_of(found)
+        return self._response(found, request)
+
+    def _find(self, asked: Exchange, rendered: bool) -> Exchange | None:
+        key = (asked.method, asked.url, json.dumps(asked.sent))
+        for exchanges in (self._own, self._others):
+            same = [one for one in exchanges if one.key()[:3] == key]
+            same = [one for one in same if (one.rendered is not None) == rendered] or same
+            if same:
+                turn = self._used.get(key, 0)
+                self._used[key] = turn + 1
+                return same[min(turn, len(same) - 1)]
+        return None
+
+    def _response(self, found: Exchange, request: Request) -> Response:
+        if found.redirect:
+            headers = [*found.header_pairs, ("Location", found.redirect)]
+            return Response(request.url, found.status, headers, b"", request)
+        body = self._recording.body(found.body)
+        url = found.final or found.url
+        if found.rendered is None:
+            return Response(url, found.status, found.header_pairs, body, request)
+        response = RenderedResponse(url, found.status, found.header_pairs, body, request)
+        response.rendered = Rendered(
+            msgspec.convert(copy.deepcopy(found.rendered.captured), list[Captured]),
+            copy.deepcopy(found.rendered.results),
+            self._recording.body(found.rendered.screenshot),
+            self._recording.body(found.rendered.pdf),
+        )
+        return response
+
+
+def _error_of(exchange: Exchange) -> FetchError:
+    assert exchange.error is not None
+    kind = getattr(errors, exchange.error.kind, None)
+    error = FetchError(exchange.error.message)
+    if isinstance(kind, type) and issubclass(kind, FetchError):
+        error = kind.__new__(kind)
+        Exception.__init__(error, exchange.error.message)
+    if exchange.error.reason:
+        error.reason = exchange.error.reason
+    return error
+
+
+def _placed(name: str, page: RecordedPage, words: str) -> str:
+    return f"recorded page {name} ({page.url}): {words}"

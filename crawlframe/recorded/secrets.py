@@ -1,0 +1,289 @@
+"""Secrets: what recorded pages must not contain, and what stands in its place. The placeholder is
+the same in the arguments of the spider, in what it sends and in what it receives, so that a replay
+fits together."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote_plus
+
+from crawlframe.node.worker.exchange import COOKIES, LOGINS, TELLING
+from crawlframe.secret import SHORTEST, Secret, is_sealed
+
+STRIPPED = "stripped"
+# Characters from which on a value with letters and digits is replaced in pages as well.
+TOKEN, PASSWORD = 12, 6
+
+# Words in names of fields whose values let somebody in.
+_ALWAYS = {
+    "password", "passwd", "passwort", "pwd", "secret", "token", "credential", "credentials",
+    "authorization", "csrf", "xsrf", "csrftoken", "xsrftoken", "apikey", "otp", "jwt",
+}  # fmt: skip
+_PAIRS = {"api_key", "access_key", "private_key", "session_id"}
+# Words that also name what is no secret: the value decides.
+_PERHAPS = {
+    "auth", "key", "pass", "pin", "session", "sessionid", "sid", "sig", "signature", "hmac",
+    "jsessionid", "phpsessid", "bearer",
+}  # fmt: skip
+_PAGING = {"page", "next", "prev", "previous", "continuation", "cursor", "paging", "offset"}
+
+_PARAMETER = re.compile(r"(?<![^?&;\s])([^?&;=#\s\"'<>]+)=([^&;#\s\"'<>]*)")
+_JSON_FIELD = re.compile(r'"([^"\\]{1,100})"(\s*:\s*)"((?:[^"\\]|\\.)*)"')
+_PART = re.compile(r'(name="([^"]{1,100})"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)')
+_USER = re.compile(r"(?<=://)[^/?#@\s]+@")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
+
+
+class Secrets:
+    """Those of one recording. First ``learn`` of everything that was sent; then strip. ``names``
+    are those of what was stripped."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self._placeholders: dict[str, str] = {}  # secret -> what stands in its place
+        self._forms: list[tuple[str, str]] | None = None
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    def learn(self, secret: str, placeholder: str = STRIPPED) -> None:
+        """Replaces this text from now on, wherever it occurs."""
+        if secret not in self._placeholders and STRIPPED not in secret:
+            self._placeholders[secret], self._forms = placeholder, None
+
+    def learn_arguments(self, arguments: Any, name: str = "") -> Any:
+        """Returns the arguments with a placeholder for each Secret, which is learned."""
+        match arguments:
+            case Secret():
+                placeholder = f"{STRIPPED}-{name}" if name else STRIPPED
+                if len(text := arguments.reveal()) >= SHORTEST:
+                    self.learn(text, placeholder)
+                self.names.add(f"argument {name}")
+                return placeholder
+            case Mapping() if not is_sealed(arguments):
+                return {key: self.learn_arguments(one, str(key)) for key, one in arguments.items()}
+            case list() | tuple():
+                return [self.learn_arguments(one, name) for one in arguments]
+        return arguments
+
+    def learn_headers(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Learns the values of headers that are stripped."""
+        for name, value in headers:
+            name = name.lower()
+            if name in LOGINS:
+                login = value.rpartition(" ")[2]
+                for text in (login, *_password(login)):
+                    if len(text) >= SHORTEST:
+                        self.learn(text)
+            elif name in COOKIES:
+                for pair in value.split(";") if name == "cookie" else [value.partition(";")[0]]:
+                    self._learn_token(pair.partition("=")[2].strip())
+            elif TELLING.search(name):
+                self._learn_token(value)
+
+    def learn_sent(self, url: str, body: bytes | None) -> None:
+        """Learns the tokens in a URL and in a body that was sent."""
+        for text in (url, "" if body is None else body.decode("latin-1")):
+            for name, value in _fields(text):
+                if _is_telling(name, value) and _is_token(value, PASSWORD):
+                    self.learn(value)
+
+    def learn_request(self, given: Mapping[str, Any]) -> None:
+        """Learns those of a request as ``request_to_json`` returns it."""
+        body = given.get("body")
+        self.learn_sent(given["url"], body.encode() if isinstance(body, str) else None)
+        self.learn_headers((given.get("headers") or {}).items())
+        for value in (given.get("cookies") or {}).values():
+            self._learn_token(value)
+
+    def _learn_token(self, value: str) -> None:
+        if _is_token(value):
+            self.learn(value)
+
+    # -- stripping --------------------------------------------------------------------------------
+
+    def text(self, text: str) -> str:
+        """The text with placeholders for what was learned."""
+        for secret, placeholder in self._replaced:
+            if secret in text:
+                text = text.replace(secret, placeholder)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """A value of JSON in which each text is stripped."""
+        match value:
+            case str():
+                return self.text(value)
+            case dict():
+                return {self.text(str(key)): self.value(one) for key, one in value.items()}
+            case list():
+                return [self.value(one) for one in value]
+        return value
+
+    def url(self, url: str) -> str:
+        return self._fields_in(self.text(_USER.sub("", url)), "parameter")
+
+    def sent_body(self, body: Any) -> Any:
+        """A body that is sent, as ``body_to_json`` returns it."""
+        if not isinstance(body, str):
+            return self.value(body)
+        text = self._fields_in(self.text(body), "field")
+        text = _JSON_FIELD.sub(self._json_field, text)
+        return _PART.sub(self._part, text)
+
+    def body(self, body: bytes) -> bytes:
+        """A body that was received."""
+        for secret, placeholder in self._replaced:
+            if (plain := secret.encode("utf-8", "replace")) in body:
+                body = body.replace(plain, placeholder.encode())
+        return body
+
+    def headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(name, self._header(name, value)) for name, value in headers]
+
+    def request(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A request as ``request_to_json`` returns it."""
+        stripped: dict[str, Any] = {}
+        for name, value in given.items():
+            match name:
+                case "url":
+                    stripped[name] = self.url(value)
+                case "body":
+                    stripped[name] = self.sent_body(value)
+                case "headers":
+                    stripped[name] = dict(self.headers(value.items()))
+                case "cookies":
+                    self.names |= {f"cookie {cookie}" for cookie in value}
+                    stripped[name] = dict.fromkeys(value, STRIPPED)
+                case "options":
+                    stripped[name] = self._options(value)
+                case "cb_kwargs" | "meta":
+                    stripped[name] = self._named(value)
+                case _:
+                    stripped[name] = self.value(value)
+        return stripped
+
+    def _named(self, value: Any, name: str = "") -> Any:
+        """Data of a request: text under a telling name is stripped as well."""
+        match value:
+            case dict():
+                return {key: self._named(one, str(key)) for key, one in value.items()}
+            case list():
+                return [self._named(one) for one in value]
+            case str() if _is_telling(name, value):
+                self._note("value", name)
+                return STRIPPED
+        return self.value(value)
+
+    def _options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Those of a request: an action may fill in a password."""
+        found = self.value(options)
+        for action in found.get("actions") or ():
+            if "text" in action and _is_telling(str(action.get("selector")), action["text"]):
+                self._note("action", action["selector"])
+                action["text"] = STRIPPED
+        if "proxy" in found:
+            found["proxy"] = self.url(found["proxy"])
+        return found  # type: ignore[no-any-return]
+
+    def _header(self, header: str, value: str) -> str:
+        name = header.lower()
+        if name in LOGINS or (TELLING.search(name) and name not in COOKIES):
+            self._note("header", header)
+            scheme, space, _ = value.partition(" ")
+            return f"{scheme} {STRIPPED}" if space and name in LOGINS else STRIPPED
+        if name == "cookie":
+            return "; ".join(self._cookie(pair.strip()) for pair in value.split(";"))
+        if name in COOKIES:
+            return self._cookie(value)
+        return self.url(value) if name in ("location", "referer", "link") else self.text(value)
+
+    def _cookie(self, text: str) -> str:
+        pair, mark, attributes = text.partition(";")
+        name = pair.partition("=")[0].strip()
+        self._note("cookie", name)
+        return f"{name}={STRIPPED}{mark}{self.text(attributes)}"
+
+    def _fields_in(self, text: str, what: str) -> str:
+        def field(found: re.Match[str]) -> str:
+            name = unquote_plus(found[1])
+            if not _is_telling(name, unquote_plus(found[2])):
+                return found[0]
+            self._note(what, name)
+            return f"{found[1]}={STRIPPED}"
+
+        return _PARAMETER.sub(field, text)
+
+    def _json_field(self, found: re.Match[str]) -> str:
+        if not _is_telling(found[1], found[3]):
+            return found[0]
+        self._note("field", found[1])
+        return f'"{found[1]}"{found[2]}"{STRIPPED}"'
+
+    def _part(self, found: re.Match[str]) -> str:
+        if not _is_telling(found[2], found[3]):
+            return found[0]
+        self._note("field", found[2])
+        return f"{found[1]}{STRIPPED}"
+
+    def _note(self, what: str, name: str) -> None:
+        self.names.add(f"{what} {self.text(name)[:100]}")
+
+    @property
+    def _replaced(self) -> list[tuple[str, str]]:
+        """Every form in which a secret may occur, the longest first."""
+        if self._forms is None:
+            found: dict[str, str] = {}
+            for secret, placeholder in self._placeholders.items():
+                for form in _forms(secret):
+                    found.setdefault(form, placeholder)
+            self._forms = sorted(found.items(), key=lambda one: (-len(one[0]), one[0]))
+        return self._forms
+
+
+def _forms(secret: str) -> Iterable[str]:
+    as_json = (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    quoted = (quote_plus(secret), quote(secret), quote(secret, safe=""))
+    return dict.fromkeys((secret, *quoted, *as_json, html.escape(secret)))
+
+
+def _fields(text: str) -> Iterable[tuple[str, str]]:
+    """Names and values in a URL, a form or JSON."""
+    for name, value in _PARAMETER.findall(text):
+        yield unquote_plus(name), unquote_plus(value)
+    for name, _, value in _JSON_FIELD.findall(text):
+        yield name, value
+    for _, name, value in _PART.findall(text):
+        yield name, value
+
+
+def _is_telling(name: str, value: str) -> bool:
+    """Whether a field of this name has a secret as its value."""
+    words = [one for one in _SEPARATORS.split(_CAMEL.sub("_", name).lower()) if one]
+    if not value or _PAGING & {*words}:
+        return False
+    pairs = {"_".join(pair) for pair in pairwise(words)}
+    if _ALWAYS & {*words} or _PAIRS & pairs:
+        return True
+    return bool(_PERHAPS & {*words}) and (_is_token(value) or value == STRIPPED)
+
+
+def _is_token(value: str, least: int = TOKEN) -> bool:
+    """Whether it looks made by a machine, so that it is no word of a page by chance."""
+    if len(value) < least or " " in value:
+        return False
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+
+
+def _password(login: str) -> Iterable[str]:
+    """The password of a Basic login."""
+    try:
+        return [b64decode(login, validate=True).decode().partition(":")[2]]
+    except ValueError:
+        return []

@@ -1,0 +1,123 @@
+"""Values: a request as JSON that people can read, and back. JSON lacks some types of msgpack; they
+are objects with one key that begins with ``$``."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+
+from crawlframe import payload
+from crawlframe.errors import BadRequest, MissingCode
+from crawlframe.record import OPTIONS, PLAIN, UNREADABLE
+from crawlframe.request import Request
+
+_BYTES, _DICT = "$bytes", "$dict"
+_NAMES = {
+    payload.TUPLE: "$tuple",
+    payload.SET: "$set",
+    payload.FROZENSET: "$frozenset",
+    payload.DATETIME: "$datetime",
+    payload.DATE: "$date",
+    payload.TIME: "$time",
+    payload.TIMEDELTA: "$timedelta",
+    payload.DECIMAL: "$decimal",
+    payload.UUID_: "$uuid",
+    payload.INTEGER: "$int",
+    payload.INSTANCE: "$instance",
+    payload.ENUM: "$enum",
+}
+_CODES = {name: code for code, name in _NAMES.items()}
+
+
+def request_to_json(request: Request) -> dict[str, Any]:
+    """Returns the request as an object of JSON. Raises BadRequest if it cannot be stored."""
+    _, url, callback, _, *extra = _unpacked(request.encode())
+    more = {name: _plain(value) for name, value in (extra[0] if extra else {}).items()}
+    if "body" in more:
+        more["body"] = body_to_json(extra[0]["body"])
+    return {"url": url, **({"callback": callback} if callback else {}), **more}
+
+
+def request_of_json(given: Mapping[str, Any]) -> Request:
+    """Returns the request of ``request_to_json``. Raises BadRequest if it is none, and MissingCode
+    if the class of one of its values is missing or has changed."""
+    try:
+        extra = {name: _typed(given[name]) for name in given if name not in ("url", "callback")}
+        if "body" in extra:
+            extra["body"] = body_of_json(given["body"])
+        version = OPTIONS if extra else PLAIN
+        fields = [version, given["url"], given.get("callback") or "", 0]
+        record = msgpack.packb([*fields, extra] if extra else fields)
+        request = Request.decode(record)
+        request.check()
+        return request
+    except MissingCode:
+        raise
+    except (BadRequest, *UNREADABLE, AttributeError) as error:
+        raise BadRequest(f"a recorded request cannot be read: {error}") from None
+
+
+def body_to_json(body: bytes | None) -> Any:
+    """Returns text where the body is text, and base64 where it is not."""
+    try:
+        return None if body is None else body.decode()
+    except UnicodeDecodeError:
+        return _plain(body)
+
+
+def body_of_json(given: Any) -> bytes | None:
+    """Returns the body of ``body_to_json``. Raises BadRequest."""
+    if given is None or isinstance(given, str):
+        return None if given is None else given.encode()
+    body = _typed(given)
+    if not isinstance(body, bytes):
+        raise BadRequest(f"a recorded body must be text or {_BYTES}, not {given!r:.80}")
+    return body
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case bytes():
+            return {_BYTES: b64encode(value).decode()}
+        case msgpack.ExtType():
+            return {_NAMES[value.code]: _plain(_unpacked(value.data))}
+        case list():
+            return [_plain(part) for part in value]
+        case dict():
+            if all(isinstance(key, str) for key in value) and not _is_marked(value):
+                return {key: _plain(part) for key, part in value.items()}
+            return {_DICT: [[_plain(key), _plain(part)] for key, part in value.items()]}
+    return value
+
+
+def _typed(value: Any) -> Any:
+    match value:
+        case list():
+            return [_typed(part) for part in value]
+        case dict() if _is_marked(value):
+            [(name, inner)] = value.items()
+            if name == _BYTES:
+                return b64decode(inner, validate=True)
+            if name == _DICT:
+                return {_hashable(_typed(key)): _typed(part) for key, part in inner}
+            if name not in _CODES:
+                raise ValueError(f"{name!r} is no kind of value")
+            return msgpack.ExtType(_CODES[name], msgpack.packb(_typed(inner)))
+        case dict():
+            return {key: _typed(part) for key, part in value.items()}
+    return value
+
+
+def _is_marked(value: dict[Any, Any]) -> bool:
+    return len(value) == 1 and str(next(iter(value))).startswith("$")
+
+
+def _hashable(key: Any) -> Any:
+    return tuple(key) if isinstance(key, list) else key
+
+
+def _unpacked(data: bytes) -> Any:
+    return msgpack.unpackb(data, strict_map_key=False)

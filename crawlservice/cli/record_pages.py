@@ -1,0 +1,141 @@
+"""What `record` does: crawls some pages of a spider, writes their folder, and says what changed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from crawlframe.conf import Settings
+from crawlframe.errors import CrawlframeError
+from crawlframe.identity.identity import Identity
+from crawlframe.proxies.proxy import Proxy
+from crawlframe.recorded.difference import differences
+from crawlframe.recorded.folder import HEAD, Recording
+from crawlframe.recorded.places import recordings_of
+from crawlframe.recorded.record import Made, make
+from crawlframe.recorded.recorder import PAUSE, Recorder, Visit
+from crawlframe.recorded.secrets import STRIPPED
+from crawlframe.spider import read_settings
+from crawlservice.cli.named_spider import NamedSpider
+from crawlservice.cli.robots_check import PageRobots
+from crawlservice.cli.secret_input import read_secret, with_secrets
+from crawlservice.tasks import arguments as spider_arguments
+
+SHOWN = 5  # differences of one page
+
+
+class NotRecorded(CrawlframeError):
+    """Nothing was recorded; what was there before is unchanged."""
+
+
+@dataclass
+class PageRecorder:
+    """``arguments`` are text, as typed; without any, those of an earlier recording are used.
+    ``pause``: seconds between two requests to one host, for a spider with the delay "auto"."""
+
+    settings: Settings
+    named: NamedSpider
+    arguments: dict[str, str] = field(default_factory=dict)
+    directory: Path | None = None
+    identity: Identity | None = None
+    pick: Callable[[str], Proxy | None] = lambda choice: None
+    say: Callable[[str], None] = print
+    pause: float = PAUSE
+
+    def record(self, pages: int) -> Made:
+        """Returns the recording, which is written. Raises NotRecorded, ArgumentError,
+        RecordingError if an earlier one is damaged, and OSError."""
+        kind = self.named.kind
+        directory = self.directory or recordings_of(self.settings) / kind.name
+        before = Recording.read(directory) if (directory / HEAD).exists() else None
+        arguments = self._checked(before)
+        visits = self._visits(arguments, pages)
+        ignore = before.head.ignore if before is not None else ()
+        made = make(directory, kind, arguments, visits, self.settings, ignore)
+        pages_seen = [one for one in visits if one.request is not None]
+        if not any(one.result is not None and one.result.end == "done" for one in pages_seen):
+            raise NotRecorded(
+                "no page was fetched well, so nothing is recorded: "
+                + "; ".join(_outcome(one) for one in visits[:SHOWN])
+            )
+        made.recording.write()
+        self._report(made, before)
+        return made
+
+    def _visits(self, arguments: dict[str, Any], pages: int) -> list[Visit]:
+        kind = self.named.kind
+        agent = read_settings(kind).user_agent or ""
+        with tempfile.TemporaryDirectory(prefix="crawlframe-record-") as files:
+            recorder = Recorder(
+                kind,
+                arguments,
+                replace(self.settings, files=files, cache=""),
+                identity=self.identity,
+                pick=self.pick,
+                check=lambda fetch: PageRobots(self.settings, fetch, agent),
+                seen=lambda visit: self.say(_outcome(visit)),
+                pause=self.pause,
+            )
+            return recorder.run(pages)
+
+    def _checked(self, before: Recording | None) -> dict[str, Any]:
+        """The arguments of the task. Secrets of an earlier recording are asked for."""
+        info = self.named.info
+        typed = with_secrets(info, self.arguments)
+        if not self.arguments and before is not None:
+            known = before.head.arguments
+            secret = [name for name, value in known.items() if _is_stripped(value)]
+            plain = {name: value for name, value in known.items() if name not in secret}
+            asked = {name: read_secret(f"{name}: ") for name in secret}
+            return spider_arguments.check(info, plain | asked, from_text=False)
+        return spider_arguments.check(info, typed, from_text=True)
+
+    def _report(self, made: Made, before: Recording | None) -> None:
+        recording = made.recording
+        for name, words in made.raised.items():
+            self.say(f"raised: {name}: {words}")
+        for one in made.refused:
+            self.say(f"not recorded: {one.url}: {one.why}")
+        for part in made.ignored:
+            self.say(f"not compared, because it changes from run to run: {part}")
+        if made.stripped:
+            self.say(f"stripped: {', '.join(made.stripped)}")
+        if before is not None:
+            for line in changes(before, recording):
+                self.say(line)
+        self.say(f"wrote {len(recording.pages)} pages to {recording.directory}")
+
+
+def changes(before: Recording, now: Recording) -> list[str]:
+    """Returns what differs between two recordings of one spider, page by page."""
+    lines = []
+    for name in dict.fromkeys([*before.pages, *now.pages]):
+        if name not in now.pages:
+            lines.append(f"gone: {name} ({before.pages[name].url})")
+        elif name not in before.pages:
+            lines.append(f"new: {name} ({now.pages[name].url})")
+        else:
+            found = differences(before.results[name], now.results[name], now.head.ignore)
+            lines += [f"changed: {name}: {one}" for one in found[:SHOWN]]
+            if len(found) > SHOWN:
+                lines.append(f"changed: {name}: and {len(found) - SHOWN} more")
+    return lines or ["the results are the same as before"]
+
+
+def _outcome(visit: Visit) -> str:
+    """What a visit led to, in a line."""
+    if visit.refused:
+        return f"{visit.url}: not recorded: {visit.refused}"
+    if visit.raised is not None:
+        return f"{visit.url}: raised {type(visit.raised).__name__}: {visit.raised}"
+    assert visit.result is not None
+    result = visit.result
+    ended = f"{result.reason}, " if result.end != "done" else ""
+    return f"{visit.url}: {ended}items: {len(result.items):,}, requests: {len(result.requests):,}"
+
+
+def _is_stripped(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(STRIPPED)

@@ -1,0 +1,105 @@
+"""Shown: kept pages as people see them. Their content comes from any site: nothing of it may run,
+reach out, or look like a page of ours."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from django.http import HttpResponse
+
+from crawlframe.charsets.encoding import encoding_of
+from crawlframe.kinds import kind_of
+from crawlservice.files.download import name_of
+from crawlservice.models import KeptPage
+from crawlservice.pages.bodies import read
+
+SOURCE = 200_000  # characters of a source that are shown
+
+# No scripts, forms, frames, plug-ins, downloads or navigation, and no request to anywhere: styles
+# and pictures only as they are in the page itself.
+POLICY = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
+    "base-uri 'none'; frame-ancestors 'self'"
+)
+# Elements without content whose effects no policy stops, such as <link rel=preconnect>. Renamed,
+# they mean nothing, wherever a parser finds them.
+_RENAMED = re.compile(r"<(?=(?:link|meta|base)(?:[\s/>\0]|$))", re.I)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A kept page with its body. ``kind``: as that of a Response."""
+
+    page: KeptPage
+    body: bytes
+
+    @classmethod
+    def of(cls, page: KeptPage) -> Shown:
+        """Raises PageDamaged, StoreError and django.db.Error."""
+        return cls(page, read([page.body_id])[page.body_id])
+
+    @property
+    def content_type(self) -> str:
+        pairs = self.page.headers.get("received", ())
+        found = [value for name, value in pairs if name.lower() == "content-type"]
+        return found[0] if found else ""
+
+    @property
+    def media_type(self) -> str:
+        return self.content_type.partition(";")[0].strip().lower()
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.media_type, self.body)
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        encoding = encoding_of(self.body, self.content_type, self.kind, self.page.url)
+        return self.body.decode(encoding, "replace").removeprefix("\ufeff")
+
+    @property
+    def source(self) -> str:
+        """What of the text is shown; "" for what is no text."""
+        return "" if self.kind == "binary" else self.text[:SOURCE].replace("\0", "\ufffd")
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.source) == SOURCE
+
+
+def harmless(text: str) -> str:
+    """HTML without the elements that act beyond the policy."""
+    return _RENAMED.sub("<x-", text)
+
+
+def rendered(shown: Shown) -> HttpResponse:
+    """The page for a frame: see POLICY. Always UTF-8, so that it means to the browser what it means
+    here."""
+    text = harmless(shown.text) if shown.kind == "html" else ""
+    response = HttpResponse(text, content_type="text/html; charset=utf-8")
+    _secure(response)
+    response.headers["X-Frame-Options"] = "SAMEORIGIN"
+    return response
+
+
+def attachment(shown: Shown) -> HttpResponse:
+    """The body as a file to be saved."""
+    response = HttpResponse(shown.body, content_type="application/octet-stream")
+    _secure(response)
+    name = name_of(shown.page.url, shown.media_type or "text/html", shown.page.rid.hex)
+    response.headers["Content-Disposition"] = f'attachment; filename="{_ascii(name)}"'
+    return response
+
+
+def _ascii(name: str) -> str:
+    return name.encode("ascii", "replace").decode().replace('"', "_").replace("?", "_")
+
+
+def _secure(response: HttpResponse) -> None:
+    response.headers["Content-Security-Policy"] = POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["X-DNS-Prefetch-Control"] = "off"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["Cache-Control"] = "private, no-store"

@@ -1,0 +1,140 @@
+"""Today: what the callback of a kept page would yield with the code of today. The service imports
+no spiders, so a node is asked; it runs the code in a process of its own, without any effect."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import orjson
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from crawlframe.code.registry import Registry
+from crawlframe.conf import Settings
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.trials import TrialOrder
+from crawlframe.pages.stored import response_of
+from crawlframe.recipes.stored import spider_of_stored
+from crawlframe.recorded.difference import differences
+from crawlframe.recorded.kept import try_page
+from crawlframe.request import Request
+from crawlframe.stored_page import StoredPage
+from crawlservice.connections.frontier import frontier
+from crawlservice.display import pretty
+from crawlservice.models import Item, KeptPage
+from crawlservice.pages.bodies import read
+from crawlservice.recipes.current import current
+from crawlservice.tasks.secret_arguments import revealed
+
+WAITING = 20.0  # seconds within which a node takes an order
+RUNNING = 45.0  # seconds within which it answers
+MOST = 200  # items and requests that are shown
+
+
+class NotTried(CrawlframeError):
+    """The page could not be tried."""
+
+
+@dataclass
+class Answer:
+    """``problem``: why there is no result. ``differences``: of the items to those of the run that
+    the page was kept of."""
+
+    problem: str = ""
+    version: str = ""
+    node: str = ""
+    end: str = ""
+    raised: str = ""
+    items: list[Any] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def shown_items(self) -> SafeString:
+        return pretty(self.items)
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def ask(page: KeptPage) -> str:
+    """Asks the nodes. Returns the id of the order, for ``answer``. Raises redis.RedisError."""
+    recipe, order = current(page.task.spider), uuid4().hex
+    spider = page.task.spider if recipe is None or _is_code(page.task.spider) else ""
+    frontier().trials.ask(order, TrialOrder(page.rid.hex, spider))
+    return order
+
+
+def answer(order: str) -> Answer | None:
+    """Returns the answer to an order; None while there is none. Raises NotTried."""
+    state = frontier().trials.state(order)
+    if state is None:
+        raise NotTried(_("Nothing is known of this order any more; run it again"))
+    if state.answer:
+        return Answer(**orjson.loads(state.answer))
+    if state.waits and state.waited > WAITING:
+        raise NotTried(_("No running node has this spider"))
+    if state.waited > RUNNING:
+        raise NotTried(_("It ended without a result: it crashed, or took longer than 30 s"))
+    return None
+
+
+def run(frontier: Frontier, settings: Settings, registry: Registry, version: str, id_: str) -> None:
+    """On a node: carries out an order, and answers. Raises redis.RedisError."""
+    order = frontier.trials.read(id_)
+    if order is None:
+        return
+    try:
+        found = _tried(settings, registry, UUID(order.rid))
+    except CrawlframeError as error:
+        found = Answer(problem=str(error))
+    found.version, found.node = version, settings.node
+    frontier.trials.answer(id_, orjson.dumps(found.as_data()))
+
+
+def _tried(settings: Settings, registry: Registry, rid: UUID) -> Answer:
+    rows = KeptPage.objects.select_related("task", "body")
+    page = rows.filter(rid=rid).first()
+    if page is None:
+        raise NotTried(f"the page {rid} is not kept any more")
+    recipe = current(page.task.spider)
+    if recipe is None or page.task.spider in registry.spiders:
+        kind = registry.get(page.task.spider)
+    else:
+        kind = spider_of_stored(recipe.text)
+    request = Request.decode(bytes(page.record))
+    body = read([page.body_id])[page.body_id]
+    response = response_of(_stored(page), request, body)
+    found = try_page(kind, revealed(page.task.arguments), request, response, settings)
+    before = [*Item.objects.filter(rid=rid).order_by("ordinal").values_list("data", flat=True)]
+    items, requests = found.get("items", []), found.get("requests", [])
+    shown = [f"{one.get('callback', 'parse')} {one['url']}" for one in requests]
+    end = found["end"] if found["end"] == "done" else f"{found['end']}, {found['reason']}"
+    lines = differences({"items": before}, {"items": items})
+    trace = found.get("trace", "")
+    return Answer("", "", "", end, trace, items[:MOST], shown[:MOST], lines)
+
+
+def _stored(page: KeptPage) -> StoredPage:
+    return StoredPage(
+        page.pk,
+        page.rid.bytes,
+        page.url,
+        page.status,
+        page.headers,
+        page.address,
+        page.etag,
+        page.modified,
+        page.fetched_at.timestamp(),
+        0.0,
+        page.body_id,
+        bytes(page.body.digest),
+    )
+
+
+def _is_code(spider: str) -> bool:
+    """Whether a node has a spider of the code with this name, which goes before a recipe."""
+    return any(spider in node.spiders for node in frontier().leases.nodes() if node.lease_left > 0)

@@ -1,0 +1,131 @@
+"""What the callback of a kept page would yield today: a node runs it, without any effect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.pages.copy import Held, PageCopy
+from crawlframe.request import Request, make_rid
+from crawlservice.ledger.store import DjangoLedger
+from crawlservice.models import Item, KeptPage, Page, Task
+from crawlservice.pages import today
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
+from tests.process.reload_project import NodeStarter, Project
+
+pytestmark = pytest.mark.process
+
+SPIDER = """
+import os, urllib.request
+from crawlframe import Request, Spider
+
+class Tried(Spider):
+    name = "tried"
+    settings = {"robots": False, "retries": 0}
+    def start(self, url: str): ...
+    def parse(self, response):
+        yield {"title": response.css("h1::text").get(), "price": 2}
+        yield response.follow("/next", self.parse)
+    def raises(self, response):
+        return {}["price"]
+    def dies(self, response):
+        os.kill(os.getpid(), 9)
+    def fetches(self, response):
+        urllib.request.urlopen("http://127.0.0.1:1/")
+    def failed(self, error):
+        yield {"failed": error.reason}
+"""
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    return new_database("sqlite")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project.make(tmp_path / "project")
+    project.write("shops/tried.py", SPIDER)
+    return project
+
+
+@pytest.fixture
+def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
+    starter = NodeStarter(look, tmp_path)
+    yield starter
+    starter.end()
+
+
+def keep(
+    web: OddWeb, callback: str, status: int = 200, items: list[bytes] | None = None
+) -> KeptPage:
+    """A page whose callback has ended in error, or with items."""
+    done = items is not None
+    ended = {"state": "finished", "finished_at": timezone.now(), "na": 1, "ne": int(not done)}
+    task = Task.objects.create(
+        spider="tried", arguments={"url": web.url}, seeds=b"", nf=int(done), **ended
+    )
+    request = Request(f"{web.url}{callback}", callback, errback="failed")
+    outcome = Outcome(
+        make_rid(task.pk, b"a"), task.pk, request.host, request.encode(), 1, 1, url=request.url
+    )
+    headers = {"received": [["Content-Type", "text/html"]]}
+    body = b"<h1>Hello</h1>"
+    copy = PageCopy(request.url, "h", "GET", status, headers, body, request.encode(), Held())
+    outcome.page, copy.size = copy, len(body)
+    if items is None:
+        outcome.end(Verdict.ERROR, "callback", "KeyError")
+        copy.reason = "callback"
+    else:
+        outcome.items = items
+    DjangoLedger().commit([outcome])
+    return KeptPage.objects.order_by("-pk")[0]
+
+
+def answered(page: KeptPage) -> today.Answer:
+    order, deadline = today.ask(page), time.monotonic() + LONGEST_WAIT
+    while (found := today.answer(order)) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
+
+
+def test_a_node_runs_the_callback_of_a_kept_page(
+    odd_env: dict[str, str],
+    starter: NodeStarter,
+    project: Project,
+    web: OddWeb,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = starter.node(project.env(odd_env))
+    monkeypatch.setattr(today, "frontier", lambda: node.look.frontier)
+    version = node.ready().version
+    rows = Page.objects.count(), Item.objects.count()
+    page = keep(web, "parse", items=[b'{"title": "Hello", "price": 1}'])
+    found = answered(page)
+    assert (found.problem, found.end, found.version) == ("", "done", version)
+    assert found.node == "one"
+    assert found.items == [{"title": "Hello", "price": 2}]
+    assert found.differences == ["items[0].price: 1 → 2"]
+    assert found.requests == [f"parse {web.url}next"]
+
+    found = answered(keep(web, "raises"))
+    assert found.end == "error, callback"
+    assert "KeyError: 'price'" in found.raised
+    assert "in raises" in found.raised
+    assert answered(keep(web, "parse", status=404)).items == [{"failed": "http_404"}]
+    assert "which is not done for a trial" in answered(keep(web, "fetches")).problem
+    assert "no method 'gone'" in answered(keep(web, "gone")).problem
+
+    monkeypatch.setattr(today, "RUNNING", 8.0)
+    with pytest.raises(today.NotTried, match="ended without a result"):
+        answered(keep(web, "dies"))
+    assert answered(page).items  # the node goes on
+    assert not web.hits  # nothing was fetched
+    assert (Page.objects.count(), Item.objects.count()) == (rows[0] + 6, rows[1] + 1)
+    assert node.node.generation == 1

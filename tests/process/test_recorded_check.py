@@ -1,0 +1,114 @@
+"""Recorded pages before a version goes live: what fails is refused with the difference, what hangs
+or crashes harms nothing, and the code of other spiders goes live as usual."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from crawlframe.code.registry import Registry
+from crawlframe.recorded.record import make
+from crawlframe.recorded.recorder import Recorder
+from tests.process.conftest import Look, OddWeb
+from tests.process.reload_project import NodeStarter, Project, shop
+from tests.recorded.site import SETTINGS
+
+pytestmark = pytest.mark.process
+
+CHECKED = """\
+import os
+from crawlframe import Request, Spider
+from shops.words import code
+
+
+class Checked(Spider):
+    name = "checked"
+    settings = {{"concurrency": 32, "delay": 0, "robots": False, "check": "recorded"}}
+
+    def start(self, url: str):
+        yield Request(url)
+
+    def parse(self, response):
+        {line}
+        yield {{"url": response.url, "code": code()}}
+"""
+WORDS = "def code():\n    return 'right'\n"
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    return new_database("sqlite")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project.make(tmp_path / "project")
+    project.write("shops/checked.py", CHECKED.format(line="pass"))
+    project.write("shops/words.py", WORDS)
+    return project
+
+
+@pytest.fixture
+def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
+    starter = NodeStarter(look, tmp_path)
+    yield starter
+    starter.end()
+
+
+def test_a_version_goes_live_only_if_its_recorded_pages_pass(
+    odd_env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
+) -> None:
+    before = [*sys.path]
+    kind = Registry.load(project.package).get("checked")
+    sys.path[:] = before
+    visits = Recorder(kind, {"url": web.url}, SETTINGS, pause=0).run(2)
+    folder = project.root / "tests" / "recorded" / "checked"
+    recording = make(folder, kind, {"url": web.url}, visits, SETTINGS).recording
+    recording.write()
+    assert list(recording.pages) == ["start", "index"]
+    project.commit()
+    env = project.env(odd_env, CRAWLFRAME_CHECK_TIMEOUT="4")
+    node = starter.node(env)
+    node.ready()
+    web.hits.clear()
+
+    # What it imports makes another item.
+    project.write("shops/words.py", WORDS.replace("right", "wrong"))
+    problem = node.refused("spider checked: recorded page index").problem
+    assert f"({web.url}): items[0].code: 'right' → 'wrong'" in problem
+    assert "items[0].code: 'right' → 'wrong'" in node.running.output
+    assert node.crawl(f"{web.url}one", "checked") == "right"
+
+    # So does another spider, which is not checked; it goes live with what passes.
+    project.write("shops/shop.py", shop("second"))
+    project.write("shops/words.py", WORDS)
+    node.renewed(1)
+    assert node.crawl(f"{web.url}two") == "second"
+
+    # Its callback hangs, kills the process, exits, or fetches.
+    for line, told in (
+        ("import time; time.sleep(99)", "recorded page index took longer than 4 s"),
+        ("os.kill(os.getpid(), 9)", "page index ended the process that replays it (SIGKILL)"),
+        ("os._exit(3)", "page index ended the process that replays it (exit code 3)"),
+        (
+            "import urllib.request; urllib.request.urlopen(response.url)",
+            "recorded pages are replayed without network",
+        ),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+    ):
+        project.write("shops/checked.py", CHECKED.format(line=line))
+        node.refused(told)
+        assert node.crawl(f"{web.url}{abs(hash(line))}", "checked") == "right"
+    assert sum(web.hits.values()) == 7  # those crawls: nothing was fetched for a check
+
+    # The recorded result is the right one by now.
+    recording.results["index"]["items"][0]["code"] = "wrong"
+    recording.write_result("index")
+    project.write("shops/words.py", WORDS.replace("right", "wrong"))
+    project.write("shops/checked.py", CHECKED.format(line="pass"))
+    node.renewed(2)
+    assert node.crawl(f"{web.url}three", "checked") == "wrong"
+    assert node.look.frontier.audit() == []
