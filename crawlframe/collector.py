@@ -15,7 +15,7 @@ from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.model_items import is_model, model_item
 from crawlframe.outcome import Outcome
 from crawlframe.proxies import listed
-from crawlframe.proxies.place import KEPT_HOST, place_of
+from crawlframe.proxies.place import place_of
 from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import DROPPED
 from crawlframe.upsert import Upsert
@@ -49,17 +49,15 @@ class Collector:
         nofollow: bool = False,
         noindex: bool = False,
         route: Callable[[Request], str] | None = None,
-        apart: bool = False,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
         ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
         ``ends`` is true, the task takes no more requests. ``limits`` are asked about new
         links. ``nofollow``: no request is taken; ``noindex``: no item is; both are counted.
-        ``route`` returns through which proxies a request goes. ``apart``: requests do not wait for
-        their hosts, for their pages may be in the store."""
+        ``route`` returns through which proxies a request goes."""
         self._outcome = outcome
-        self._route, self._apart = route, apart
+        self._route = route
         self._priority = priority
         self._depth = depth
         too_deep = bool(depth_limit) and depth > depth_limit
@@ -179,6 +177,10 @@ class Collector:
 
     def _follow(self, request: Request) -> None:
         outcome = self._outcome
+        if outcome.requests is not None:
+            outcome.requests.append(request.encode())
+            if request.delay:  # a record does not have it
+                outcome.signature = b""
         if self._ends:
             raise SpiderError(
                 f"closed yielded a Request for {request.url}; the task has ended: yield items, or "
@@ -189,8 +191,6 @@ class Collector:
         if self._refused:
             outcome.refuse_link(self._refused)
             return
-        if outcome.requests is not None:
-            outcome.requests.append(request.encode())
         fingerprint = request.fingerprint()
         if request.dont_filter:
             fingerprint += b"\0%s%d" % (outcome.rid, self._before + len(outcome.follow_ups))
@@ -216,12 +216,11 @@ class Collector:
                 f"seconds up to {MAX_DELAY}"
             )
         request.depth = self._depth
-        rid = make_rid(outcome.task, fingerprint)
         outcome.follow_ups.append(
             Admission(
-                rid,
+                make_rid(outcome.task, fingerprint),
                 request.rank(self._priority),
-                f"{KEPT_HOST}{rid.hex()}" if self._apart else self._place(request),
+                self._place(request),
                 max(0, round(request.delay * 1000)),
                 request.encode(),
             )

@@ -172,9 +172,9 @@ class Ledger(Protocol):
     def results(self, page: StoredPage) -> Results | None:
         """What the callback of a page led to; None if that was not recorded, or is gone."""
 
-    def same_content(self, pages: Collection[tuple[int, bytes, bytes]]) -> dict[bytes, str]:
-        """``pages``: task, rid and digest of each. The URL of another page of the task with the
-        same body, by the rids of those that have one."""
+    def same_content(self, pages: Collection[tuple[int, bytes, bytes, str]]) -> dict[bytes, str]:
+        """``pages``: task, rid, digest and callback of each. The URL of another page of the task
+        that has the same body, and was parsed by that callback, by rid."""
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         """How a task ends that has nothing left but its last request; None when there is no such

@@ -25,6 +25,7 @@ from crawlframe.stats import PageStats
 if TYPE_CHECKING:
     from crawlframe.pages.results import Results
     from crawlframe.render.attempt import Attempt
+    from crawlframe.response import Response
 
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
 CHALLENGED = "challenge"  # why a request goes back that is to be sent again with credentials
@@ -81,6 +82,7 @@ class Outcome:
     page: PageCopy | None = None  # to be kept
     key: bytes = b""  # of its page, where that may come from the store
     reserved: bool = False  # others wait for its page
+    received: Response | None = None  # before middlewares changed it, if there are some
     signature: bytes = b""  # of what runs its callback, if that need not run again
     requests: list[bytes] | None = None  # records of all that its callback yields, if asked for
     earlier: Results | None = None  # what its callback yielded, and would yield again

@@ -30,6 +30,10 @@ from crawlframe.stats import Stats
 
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
+STORE_MISFIT = (
+    "max_age, conditional, skip_unchanged and same_content do not fit with middlewares, which may "
+    "change what is sent and received; leave one of the two out"
+)
 BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
 
 
@@ -247,6 +251,8 @@ def describe(spider: type[Spider]) -> SpiderInfo:
             "keeps state on self, or leave it out: nodes decide how many workers they have"
         )
     settings = read_settings(spider)
+    if settings.uses_store and spider.middlewares:
+        raise SpiderError(f"spider {spider.name!r}: {STORE_MISFIT}")
     if settings.render and (problem := required.misuse_of(spider, Spider)):
         raise SpiderError(f"spider {spider.name!r}: {problem}")
     name = schema["$ref"].rsplit("/", 1)[1]

@@ -57,6 +57,12 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def uses_store(self) -> bool:
+        """Whether pages that were kept spare fetches or callbacks."""
+        spared = self.max_age or self.conditional or self.skip_unchanged
+        return bool(spared) or self.same_content == "skip"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in (
@@ -87,7 +93,7 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
                 raise ValueError(
                     f'{name} needs keep = "all", because it uses the pages that are kept'
                 )
-            if self.render and name != "same_content":
+            if self.render:
                 raise ValueError(f'{name} does not fit with render = "auto"; leave one of them out')
         if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
             raise ValueError("failed_share must be from 0 to 1")

@@ -22,4 +22,9 @@ class StoredPage(NamedTuple):
     age: float
     body: int  # the number of its body
     digest: bytes
+    size: int  # bytes of it
     signature: bytes = b""
+
+    @property
+    def sets_cookies(self) -> bool:
+        return any(n.lower() == "set-cookie" for n, _ in self.headers.get("received", ()))

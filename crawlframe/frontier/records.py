@@ -80,6 +80,7 @@ class Claimed(NamedTuple):
 
 # Kinds of signals.
 NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT, QUOTA, PROXY_FAILED = range(8)
+UNSENT = -1.0  # in place of the age of a request that does not leave
 ANSWERS = (ANSWERED, QUOTA)  # of hosts that neither refuse nor block
 SURE, LOGIN = 1, 2  # ms of PROXY_FAILED: whatever the host; and its login is the reason
 

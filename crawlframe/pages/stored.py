@@ -5,6 +5,7 @@ from __future__ import annotations
 from crawlframe.rendered import RenderedResponse
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.secret import MASK
 from crawlframe.stored_page import StoredPage
 
 # Headers of a stored page that do not describe its body any more, or were masked.
@@ -18,7 +19,7 @@ def response_of(page: StoredPage, request: Request, body: bytes) -> Response:
     headers = [
         (name, value)
         for name, value in page.headers.get("received", ())
-        if name.lower() not in LEFT_OUT
+        if name.lower() not in LEFT_OUT and MASK not in value
     ]
     kind = RenderedResponse if page.headers.get("rendered") else Response
     made = kind(page.url, page.status, headers, body, request, address=page.address)

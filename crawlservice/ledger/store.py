@@ -98,7 +98,7 @@ class DjangoLedger(Ledger):
         with _named_errors():
             return results_of(page)
 
-    def same_content(self, pages: Collection[tuple[int, bytes, bytes]]) -> dict[bytes, str]:
+    def same_content(self, pages: Collection[tuple[int, bytes, bytes, str]]) -> dict[bytes, str]:
         with _named_errors():
             return lookup.same_content(pages)
 

@@ -10,11 +10,12 @@ from django.db.models import Count, Exists, OuterRef
 
 from crawlframe.pages.packing import MIN_SAMPLES, train
 from crawlservice.models import KeptPage, PageDictionary
-from crawlservice.pages.bodies import read
+from crawlservice.pages.lookup import bodies
 
 READ_AGAIN = 300.0  # seconds after which a worker looks for a newer one of a host
 MAX_HOSTS = 2_000  # whose dictionaries a worker holds
 SAMPLES = 120  # pages of which one is made and judged
+MAX_SAMPLE = 32 << 10  # bytes of one; larger ones are left out
 EVERY = 60.0  # seconds between two looks for hosts that lack one
 LATEST = 20_000  # kept pages that are looked at
 
@@ -71,7 +72,8 @@ class Trainer:
 
     def _train(self, host: str) -> None:
         rows = KeptPage.objects.filter(host=host, body__segment=None).order_by("-pk")
-        bodies = read({*rows.values_list("body", flat=True)[:SAMPLES]})
-        if content := train([*bodies.values()]):
+        small = rows.filter(body__size__lte=MAX_SAMPLE)
+        found = bodies({*small.values_list("body", flat=True)[:SAMPLES]})
+        if content := train([*found.values()]):
             PageDictionary.objects.create(host=host, content=content)
             self._next = 0.0

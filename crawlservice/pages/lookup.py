@@ -6,32 +6,40 @@ import logging
 from collections.abc import Collection
 from uuid import UUID
 
-from django.db.models import Max
+from django.db import connection as default_connection
 
 from crawlframe.errors import PageDamaged, StoreError
 from crawlframe.stored_page import StoredPage
 from crawlservice.connections import clock
-from crawlservice.models import KeptPage, PageBody
+from crawlservice.models import KeptPage, Page, PageBody
 from crawlservice.pages.bodies import read
 
 log = logging.getLogger(__name__)
 
+# One row of the index per key, however many pages have it.
+NEWEST = f"""
+SELECT newest.id FROM unnest(%s::bytea[]) AS asked(key), LATERAL (
+    SELECT id FROM {KeptPage._meta.db_table} AS page WHERE page.key = asked.key
+    ORDER BY fetched_at DESC, id DESC LIMIT 1
+) AS newest
+"""
+CANDIDATES = 20  # pages with the same body that are looked at
+
 
 def latest(keys: Collection[bytes]) -> dict[bytes, StoredPage]:
     """As Ledger.kept_pages. Raises django.db.Error."""
-    rows = KeptPage.objects.filter(key__in=[*keys]).order_by()
-    numbers = [n for _, n in rows.values_list("key").annotate(last=Max("pk"))]
+    numbers = _newest([*keys])
     if not numbers:
         return {}
     now = clock.now()
     columns = (
         "key", "pk", "rid", "url", "status", "headers", "address", "etag", "modified", "fetched_at",
-        "body", "body__digest", "signature",
+        "body", "body__digest", "body__size", "signature",
     )  # fmt: skip
     found = {}
     for row in KeptPage.objects.filter(pk__in=numbers).values_list(*columns):
         key, number, rid, url, status, headers, address, etag, modified, fetched_at, *rest = row
-        body, digest, signature = rest
+        body, digest, size, signature = rest
         found[bytes(key)] = StoredPage(
             number,
             rid.bytes,
@@ -45,9 +53,21 @@ def latest(keys: Collection[bytes]) -> dict[bytes, StoredPage]:
             max(0.0, (now - fetched_at).total_seconds()),
             body,
             bytes(digest),
+            size,
             bytes(signature or b""),
         )
     return found
+
+
+def _newest(keys: list[bytes]) -> list[int]:
+    """The page that was fetched last of each key."""
+    if default_connection.vendor == "postgresql":
+        with default_connection.cursor() as cursor:
+            cursor.execute(NEWEST, [keys])
+            return [number for (number,) in cursor.fetchall()]
+    rows = KeptPage.objects.order_by("-fetched_at", "-pk").values_list("pk", flat=True)
+    found = (rows.filter(key=key).first() for key in keys)
+    return [number for number in found if number is not None]
 
 
 def bodies(numbers: Collection[int]) -> dict[int, bytes]:
@@ -61,19 +81,22 @@ def bodies(numbers: Collection[int]) -> dict[int, bytes]:
         return {n: body for one in numbers for n, body in bodies([one]).items()}
 
 
-def same_content(pages: Collection[tuple[int, bytes, bytes]]) -> dict[bytes, str]:
+def same_content(pages: Collection[tuple[int, bytes, bytes, str]]) -> dict[bytes, str]:
     """As Ledger.same_content. Raises django.db.Error."""
-    digests = {digest for _, _, digest in pages}
+    digests = {digest for _, _, digest, _ in pages}
     numbers = {
         bytes(digest): n
         for n, digest in PageBody.objects.filter(digest__in=digests).values_list("pk", "digest")
     }
     found = {}
-    for task, rid, digest in pages:
+    for task, rid, digest, callback in pages:
         if digest not in numbers:
             continue
         rows = KeptPage.objects.filter(task=task, body=numbers[digest], reason="")
         others = rows.exclude(rid=UUID(bytes=rid)).order_by("pk")
-        if url := others.values_list("url", flat=True).first():
-            found[rid] = url
+        urls = dict(others.values_list("rid", "url")[:CANDIDATES])
+        parsed = Page.objects.filter(rid__in=[*urls], callback=callback, status__range=(200, 299))
+        first = parsed.order_by("pk").values_list("rid", flat=True).first()
+        if first is not None:
+            found[rid] = urls[first]
     return found

@@ -67,8 +67,11 @@ class PageRetention:
                 return False
             self._size_at = self._clock() + SIZE_EVERY
             kept = PageBody.objects.filter(segment=None)
-            taken = kept.aggregate(taken=Sum("stored", default=0))["taken"]
-            self._excess = taken - settings.KEEP_PAGES_SIZE * MIB
+            limit = settings.KEEP_PAGES_SIZE * MIB
+            if _size(kept) <= limit:
+                return False
+            # Some of them may be about to go.
+            self._excess = _size(kept.filter(Exists(pages_of_body()))) - limit
             if self._excess <= 0:
                 return False
         oldest = KeptPage.objects.filter(body__segment=None).order_by("pk")[:BATCH]
@@ -79,7 +82,8 @@ class PageRetention:
             if self._excess <= 0:
                 break
         _delete(KeptPage.objects.filter(pk__lte=last, body__segment=None))
-        self._last, self._sweep_at = 0, 0.0  # their bodies
+        if self._excess <= 0:
+            self._last, self._sweep_at = 0, 0.0  # their bodies
         return bool(found)
 
     def _sweep(self) -> bool:
@@ -94,7 +98,7 @@ class PageRetention:
             return False
         with transaction.atomic():
             unused = PageBody.objects.filter(
-                ~Exists(KeptPage.objects.filter(body=OuterRef("pk"))),
+                ~Exists(pages_of_body()),
                 pk__gt=self._last,
                 pk__lte=end,
                 used_at__lt=Now() - self._unused,
@@ -102,6 +106,15 @@ class PageRetention:
             unused._raw_delete(unused.db)
         self._last = end
         return True
+
+
+def pages_of_body() -> QuerySet[KeptPage]:
+    return KeptPage.objects.filter(body=OuterRef("pk"))
+
+
+def _size(bodies: QuerySet[PageBody]) -> int:
+    taken: int = bodies.aggregate(taken=Sum("stored", default=0))["taken"]
+    return taken
 
 
 def delete_unused_dictionaries(unused: timedelta) -> None:

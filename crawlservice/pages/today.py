@@ -132,6 +132,7 @@ def _stored(page: KeptPage) -> StoredPage:
         0.0,
         page.body_id,
         bytes(page.body.digest),
+        page.body.size,
     )
 
 

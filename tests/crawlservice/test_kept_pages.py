@@ -186,6 +186,25 @@ class TestRetention:
         assert 300 - 2 * each <= len(left) * each <= 300
         assert PageBody.objects.count() == len(left)
 
+    def test_no_more_go_than_that_takes(
+        self, task: Task, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("crawlservice.pages.retention.MIB", 100)
+        settings_with(KEEP_PAGES_SIZE=3)
+        now = [0.0]
+        retention = PageRetention(lambda: now[0])  # bodies that were used lately stay
+        ledger = DjangoLedger()
+        for number in range(30):
+            ledger.commit([kept(task, f"{number:02}", b"%d" % number * 40)])
+        self.run(retention)
+        left = len(bodies())
+        assert 0 < left < 30
+        assert PageBody.objects.count() == 30
+        for _ in range(5):
+            now[0] += 310
+            self.run(retention)
+            assert len(bodies()) == left
+
     def test_pages_go_with_their_task(self, task: Task, published: Any) -> None:
         DjangoLedger().commit([kept(task, "a")])
         Task.objects.update(state="finished", finished_at="2020-01-01T00:00Z")
@@ -284,6 +303,15 @@ def test_the_page_that_was_kept_last_is_found(task: Task) -> None:
     )  # fmt: skip
 
 
+def test_the_page_that_was_fetched_last_is_found_though_an_older_one_is_stored_later(
+    task: Task,
+) -> None:
+    ledger = DjangoLedger()
+    ledger.commit([kept(task, "a", b"new", key=KEY)])
+    ledger.commit([kept(task, "b", b"old", key=KEY, fetched_at=time.time() - 900)])
+    assert ledger.kept_pages([KEY])[KEY].digest == digest_of(b"new")
+
+
 def test_the_age_is_by_the_time_of_the_fetch(task: Task) -> None:
     ledger = DjangoLedger()
     hour_ago = time.time() - 3600
@@ -322,14 +350,17 @@ def test_results_are_found_as_long_as_all_of_them_are_there(task: Task) -> None:
 def test_pages_of_a_task_with_the_same_content(task: Task) -> None:
     ledger = DjangoLedger()
     other = Task.objects.create(spider="s", seeds=b"")
-    ledger.commit([kept(task, "a", b"one"), kept(task, "b", b"two", "http_404")])
+    first = kept(task, "a", b"one")
+    first.callback, first.status = "parse", 200
+    ledger.commit([first, kept(task, "b", b"two", "http_404")])
     ledger.commit([kept(other, "c", b"three")])
     asked = [
-        (task.pk, b"x" * 16, digest_of(b"one")),
-        (task.pk, b"y" * 16, digest_of(b"two")),
-        (task.pk, b"z" * 16, digest_of(b"three")),
-        (task.pk, b"a".ljust(16, b"."), digest_of(b"one")),  # itself, before a retry
-        (task.pk, b"w" * 16, digest_of(b"four")),
+        (task.pk, b"x" * 16, digest_of(b"one"), "parse"),
+        (task.pk, b"y" * 16, digest_of(b"two"), "parse"),
+        (task.pk, b"z" * 16, digest_of(b"three"), "parse"),
+        (task.pk, b"a".ljust(16, b"."), digest_of(b"one"), "parse"),  # itself, before a retry
+        (task.pk, b"w" * 16, digest_of(b"four"), "parse"),
+        (task.pk, b"v" * 16, digest_of(b"one"), "parse_other"),
     ]
     assert ledger.same_content(asked) == {b"x" * 16: "http://h/a"}
 
@@ -367,6 +398,13 @@ def test_pages_of_a_host_take_less_once_it_has_a_dictionary(task: Task) -> None:
     found = bodies()
     assert found["b007"] == similar(107)
     assert found["c007"] == similar(207)
+
+
+def test_a_damaged_page_is_no_sample(task: Task) -> None:
+    DjangoLedger().commit([kept(task, f"a{n:03}", similar(n)) for n in range(MIN_SAMPLES + 5)])
+    PageBody.objects.filter(digest=digest_of(similar(3))).update(data=b"damaged")
+    assert Trainer(lambda: 1e9).tick() == "h"
+    assert PageDictionary.objects.count() == 1
 
 
 def test_a_dictionary_that_nobody_needs_goes_if_there_is_a_newer_one(task: Task) -> None:

@@ -9,17 +9,18 @@ from typing import Any, ClassVar
 
 import pytest
 
-from crawlframe import Request, Spider
+from crawlframe import Request, Secret, Spider
+from crawlframe.errors import SpiderError
 from crawlframe.frontier.records import Claimed
 from crawlframe.node.worker.fetching import NEVER
 from crawlframe.node.worker.page_source import Asked, Found, PageSource, Same
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.packing import digest_of
 from crawlframe.pages.results import Results
-from crawlframe.pages.stored import tags_of
-from crawlframe.proxies.place import KEPT_HOST
+from crawlframe.pages.stored import response_of, tags_of
 from crawlframe.request import make_rid
 from crawlframe.response import Response
+from crawlframe.spider import describe
 from crawlframe.stored_page import StoredPage
 from tests.node.runner import URL, Ready, Tasks, items
 
@@ -64,7 +65,7 @@ class Store(PageSource):
 
     async def find(self, asked: Asked) -> Found:
         self.asked.append(asked)
-        fresh = self.page is not None and 0 < asked.max_age >= self.page.age
+        fresh = asked.is_fresh(self.page)
         wanted = fresh or asked.conditional
         body = self._body if wanted and self.page is not None else None
         waits = 700 if not fresh and self.other and asked.lasts else 0
@@ -99,11 +100,14 @@ class Site(Ready):
 
 
 def kept(age: float = 10.0, body: bytes = BODY, **more: Any) -> StoredPage:
-    headers = {"received": [["Content-Type", "text/html"], ["Set-Cookie", "a=********"]]}
+    headers = {
+        "received": [["Content-Type", "text/html"], ["X-Token", "********"]],
+        "manners": {"robots": True, "purpose": None},
+    } | more.pop("headers", {})
     given: dict[str, Any] = {"etag": "", "modified": "", "url": URL, "status": 200} | more
     return StoredPage(
         1, b"r" * 16, given.pop("url"), given.pop("status"), headers, "192.0.2.9",
-        given.pop("etag"), given.pop("modified"), 1e9, age, 7, digest_of(body), **given,
+        given.pop("etag"), given.pop("modified"), 1e9, age, 7, digest_of(body), len(body), **given,
     )  # fmt: skip
 
 
@@ -164,31 +168,21 @@ def test_a_page_that_another_request_fetches_is_waited_for() -> None:
 def test_a_host_is_free_at_once_if_its_request_is_not_sent() -> None:
     told: list[float] = []
 
-    async def one(store: Store, host: str | None = None) -> None:
+    async def one(store: Store) -> None:
         tasks = Tasks(Shop, Site(), pages=store, sent=lambda claimed, ago: told.append(ago))
-        record = Request(URL).encode()
-        at = host or "shop.example"
-        await tasks.take(Claimed(b"r" * 16, 1, at, 9, 0, record, due=time.monotonic()))
+        record, rid = Request(URL).encode(), b"x" * 16
+        await tasks.take(Claimed(rid, 1, "shop.example", 9, 0, record, due=time.monotonic()))
 
     waiting = Store()
     waiting.other = True
     for store in (Store(kept()), waiting):
         asyncio.run(one(store))
     assert told == [NEVER, NEVER]
-    asyncio.run(one(Store(kept()), KEPT_HOST + "aa"))
-    assert len(told) == 2
 
 
 def test_a_page_whose_body_is_gone_is_fetched() -> None:
     site = Site()
     run(Shop, Store(kept(), body=None), site)
-    assert len(site.asked) == 1
-
-
-def test_a_page_beyond_the_domains_of_the_spider_is_not_used() -> None:
-    site = Site()
-    narrow = type("Narrow", (Shop,), {"allowed_domains": ["shop.example"]})
-    run(narrow, Store(kept(url="http://elsewhere.example/")), site)
     assert len(site.asked) == 1
 
 
@@ -198,18 +192,45 @@ def test_a_missing_page_is_missing_for_all_tasks() -> None:
     assert (outcome.verdict, outcome.reason, site.asked) == (Verdict.ERROR, "http_404", [])
 
 
-def test_requests_wait_apart_until_it_is_known_that_they_must_be_fetched() -> None:
-    outcome = run(Shop, Store(kept()))
-    (link,) = outcome.follow_ups
-    assert link.host == KEPT_HOST + link.rid.hex()
-    answered = run(Shop, Store(kept()), host=link.host)
-    assert answered.verdict is Verdict.DONE
-    moved = run(Shop, Store(), host=link.host)
-    assert (moved.verdict, moved.target) == (Verdict.REDIRECT, "shop.example")
-    waits = Store()
-    waits.other = True
-    assert run(Shop, waits, host=link.host).verdict is Verdict.DEFER
-    assert run(Asking, Store(kept())).follow_ups[0].host == "shop.example"
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"headers": {"received": [["Set-Cookie", "sid=********"]]}},
+        {"headers": {"manners": {"robots": False, "purpose": None}}},
+        {"headers": {}, "rid": "own"},
+        {"status": 503},
+        {"url": "http://elsewhere.example/"},
+        {"body": b"x" * 200},
+    ],
+)
+def test_a_page_that_may_not_take_the_place_of_a_fetch(other: dict[str, Any]) -> None:
+    narrow: dict[str, Any] = {
+        "allowed_domains": ["shop.example"], "settings": {"max_body": 150},
+    }  # fmt: skip
+    own = other.pop("rid", "")
+    page = kept(**other)
+    if own:
+        page = page._replace(rid=make_rid(1, Request(URL).fingerprint()))
+    site = Site()
+    run(type("Narrow", (Shop,), narrow), Store(page), site)
+    assert len(site.asked) == 1
+    run(type("Narrow", (Shop,), narrow), Store(kept()), site)
+    assert len(site.asked) == 1
+
+
+def test_pages_for_a_purpose_are_those_that_were_fetched_for_it() -> None:
+    training = type("Training", (Shop,), {"settings": {"purpose": "ai-train"}})
+    site = Site()
+    run(training, Store(kept()), site)
+    assert len(site.asked) == 1
+    manners = {"manners": {"robots": True, "purpose": "ai-train"}}
+    run(training, Store(kept(headers=manners)), site)
+    assert len(site.asked) == 1
+
+
+def test_a_masked_header_is_left_out() -> None:
+    response = response_of(kept(), Request(URL), BODY)
+    assert [*response.headers.items()] == [("Content-Type", "text/html")]
 
 
 def test_a_file_is_not_looked_for() -> None:
@@ -218,43 +239,113 @@ def test_a_file_is_not_looked_for() -> None:
     assert not store.asked
 
 
-def owners(spider: type[Spider], cookies: dict[str, str] | None = None, **given: Any) -> bytes:
-    store = Store(kept())
+class Answering(Site):
+    """Sends these headers, and seems to have been sent those."""
 
-    async def one() -> None:
-        tasks = Tasks(spider, Site(), given, pages=store)
-        crawl = await tasks.runner.crawls.get(1, b"")
-        for name, value in (cookies or {}).items():
-            crawl.cookies.absorb(URL, [f"{name}={value}"])
-        await tasks.run(Request(URL))
+    def __init__(self, received: dict[str, str], sent: dict[str, str]) -> None:
+        super().__init__()
+        self._fields |= received
+        self._sent = sent
 
-    asyncio.run(one())
-    return store.asked[0].key
+    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+        response = await super().fetch(request, *others, **more)
+        response.sent = ("GET", request.url, [*self._sent.items()])
+        return response
+
+
+def key_and_own(
+    spider: type[Spider] = Shop,
+    received: dict[str, str] | None = None,
+    sent: dict[str, str] | None = None,
+    request: Request | None = None,
+) -> tuple[bytes | None, Asked | None]:
+    """The key of what is kept, and what was asked."""
+    store = Store()
+    outcome = run(spider, store, Answering(received or {}, sent or {}), request)
+    assert outcome.page is not None
+    return outcome.page.key, store.asked[0] if store.asked else None
+
+
+class Doubting(Shop):
+    def is_blocked(self, response: Response) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"sent": {"Cookie": "sid=1"}},
+        {"sent": {"Authorization": "Basic x"}},
+        {"received": {"Set-Cookie": "sid=1"}},
+        {"received": {"Cache-Control": "max-age=0, private"}},
+        {"received": {"Cache-Control": "no-store"}},
+        {"request": Request(URL, session="one")},
+        {"spider": Doubting},
+    ],
+)
+def test_a_page_that_may_be_somebodys_is_that_of_its_spider(case: dict[str, Any]) -> None:
+    key, asked = key_and_own(**case)
+    assert asked is not None
+    assert key == asked.own != asked.key
+
+
+def test_other_pages_are_those_of_all() -> None:
+    key, asked = key_and_own()
+    assert asked is not None
+    assert key == asked.key != asked.own
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(URL, method="POST", body=b"name=me"),
+        Request(URL, method="HEAD"),
+        Request(URL, headers={"Range": "bytes=0-9"}),
+        Request(URL, headers={"If-None-Match": '"1"'}),
+    ],
+)
+def test_the_store_is_for_whole_pages(request_: Request) -> None:
+    assert key_and_own(request=request_) == (None, None)
+
+
+def test_arguments_and_their_secrets_tell_owners_apart() -> None:
+    def own(**arguments: Any) -> bytes:
+        store = Store()
+
+        async def one() -> None:
+            await Tasks(Argued, Site(), arguments, pages=store).run(Request(URL))
+
+        asyncio.run(one())
+        return store.asked[0].own
+
+    assert own(user="a") == own(user="a") != own(user="b")
+    assert own(token=Secret("one")) != own(token=Secret("two"))
 
 
 class Argued(Shop):
     name = "argued"
     user: str = ""
+    token: Secret = Secret("")
 
 
 class Layer:
     async def fetch(
         self, request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
-        return await call_next(request)
+        response = await call_next(request)
+        return Response(response.url, 200, response.headers, b"<changed>", request)
 
 
-class Layered(Shop):
-    name = "layered"
-    middlewares = (Layer,)
+def test_middlewares_do_not_fit() -> None:
+    with pytest.raises(SpiderError, match="do not fit with middlewares"):
+        describe(type("Layered", (Shop,), {"middlewares": (Layer,)}))
 
 
-def test_a_page_that_may_be_somebodys_is_not_shared_with_others() -> None:
-    assert owners(Shop) == owners(Argued, user="a")
-    assert owners(Layered) != owners(Shop)
-    with_cookies = [owners(Argued, {"sid": n}, user=user) for n, user in ("1a", "2a", "1b")]
-    assert with_cookies[0] == with_cookies[1] != with_cookies[2]  # the same spider and arguments
-    assert owners(Shop, {"sid": "1"}) not in (*with_cookies, owners(Shop))
+def test_what_is_kept_is_what_was_received() -> None:
+    layered = type("Layered", (Plain,), {"middlewares": (Layer,)})
+    page = run(layered, Store()).page
+    assert page is not None
+    assert page.body == BODY
 
 
 # -- pages that may have changed ------------------------------------------------------------------
@@ -291,26 +382,18 @@ def test_a_server_that_always_says_200_with_the_same_bytes() -> None:
     assert (outcome.status, counted(outcome)) == (200, ["store/same_bytes"])
 
 
+def test_a_page_that_was_reached_by_a_redirect_is_asked_for_as_a_whole() -> None:
+    site = Site()
+    run(Asking, Store(kept(etag='"1"', url="http://shop.example/elsewhere")), site)
+    assert "If-None-Match" not in site.asked[0].headers
+
+
 def test_a_304_that_nobody_asked_for_is_an_error() -> None:
     site = Ready(304)
     for store in (Store(), Store(kept()), Store(kept(etag='"1"'), body=None)):
         outcome = run(Asking, store, site)
         assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "http_304")
     assert all("If-None-Match" not in request.headers for request in site.asked)
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        Request(URL, headers={"If-None-Match": '"mine"'}),
-        Request(URL, headers={"range": "bytes=0-9"}),
-        Request(URL, method="POST", body=b"1"),
-    ],
-)
-def test_requests_that_are_left_as_they_are(request_: Request) -> None:
-    site = Site()
-    run(Asking, Store(kept(etag='"1"')), site, request_)
-    assert site.asked[0].headers == request_.headers
 
 
 def test_tags_of_servers_that_compress() -> None:
@@ -363,6 +446,31 @@ def test_the_signature_depends_on_the_data_of_the_request() -> None:
     assert signature(Request(URL)) != signature(Request(URL, meta={"a": 1}))
 
 
+def test_links_beyond_the_depth_limit_are_remembered() -> None:
+    shallow = type("Shallow", (Skipping,), {"settings": {"depth_limit": 1}})
+    page = run(shallow, Store(), request=Request(URL, depth=1)).page
+    assert page is not None
+    assert len(page.requests or ()) == 1
+
+
+class Busy(Skipping):
+    def parse(self, response: Response) -> Any:
+        self.stats.inc("own")
+        yield {"a": 1}
+
+
+class Late(Skipping):
+    def parse(self, response: Response) -> Any:
+        yield Request("http://shop.example/b", delay=60)
+
+
+@pytest.mark.parametrize("spider", [Busy, Late])
+def test_what_cannot_be_repeated_is_not_taken_over(spider: type[Spider]) -> None:
+    page = run(spider, Store()).page
+    assert page is not None
+    assert page.signature == b""
+
+
 def test_a_page_with_the_content_of_another_one_is_not_parsed() -> None:
     store = Store()
     store.same = "http://shop.example/twin"
@@ -371,6 +479,8 @@ def test_a_page_with_the_content_of_another_one_is_not_parsed() -> None:
     assert outcome.detail == "the same content as http://shop.example/twin"
     assert counted(outcome) == ["store/same_content"]
     assert outcome.page is not None
+    other = run(Once, store, request=Request(URL, cb_kwargs={}, meta={"a": 1}))
+    assert len(other.items) == 1  # what becomes of it may depend on that
 
 
 def test_without_such_settings_the_store_is_not_asked() -> None:

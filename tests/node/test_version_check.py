@@ -133,13 +133,13 @@ def test_a_version_whose_pages_fail_is_refused(live: CheckedNode) -> None:
 
 
 def test_code_of_others_goes_live_at_once(live: CheckedNode) -> None:
-    checkers = len(live.pool.checkers)  # type: ignore[attr-defined]
+    checkers = len(live.pool.checkers)
     live.lives("2")  # which has no recorded pages
     live.loads("3", shop="a", news="a")
     live.checks(Checked({}))
     live.loads("4", shop="a", news="a")
     assert (live.live, live.state) == ("4", "live")
-    assert len(live.pool.checkers) == checkers + 1  # type: ignore[attr-defined]
+    assert len(live.pool.checkers) == checkers + 1
 
 
 def test_of_the_first_version_pages_may_fail_and_may_go_on_failing(node: CheckedNode) -> None:
@@ -224,12 +224,12 @@ def test_an_end_of_the_node_ends_the_check(live: CheckedNode) -> None:
 
 
 def test_a_version_that_cannot_be_checked_is_loaded_again(live: CheckedNode) -> None:
-    live.pool.refuses = True  # type: ignore[attr-defined]
+    live.pool.refuses = True
     live.loads("2", shop="b", news="a")
     assert live.live == "1"
     assert live.trial.ended
     live.dies(-signal.SIGKILL)
-    live.pool.refuses = False  # type: ignore[attr-defined]
+    live.pool.refuses = False
     assert live.tick(1.0) == 1
     live.says(with_checks("2", shop="b", news="a"))
     live.checks(Checked({}))

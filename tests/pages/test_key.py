@@ -23,7 +23,7 @@ def key(owner: str = "", url: str = URL, settings: Any = None, **options: Any) -
     [
         {"url": "http://a.example/?a=1&b=2#part"},
         {"priority": 5, "meta": {"a": 1}, "callback": "parse_it", "dont_filter": True},
-        {"headers": {"Referer": "http://b.example/", "If-None-Match": "1"}},
+        {"headers": {"Referer": "http://b.example/"}},
         {"settings": {"delay": 3.0}},
     ],
 )

@@ -227,13 +227,19 @@ local function is_unsent(d)
   return holder ~= nil and holder ~= 'd' and holder ~= 'p' and hold ~= OVER
 end
 
--- The last request of this host or address was sent so many ms ago: the delay counts from then.
+-- The last request of this host or address was sent so many ms ago: the delay counts from then. Negative:
+-- it is not sent, and spends no time of the host.
 -- rid: the one that was sent; without it, whichever it was. Returns whether that is new.
 local function delay_from(key, ago, rid)
   local state = call('HMGET', key, 'n', 'd')
   local delay, last = string.match(state[2] or '', '^([%d.]+) (.+)$')
   if not last or rid and last ~= rid then return false end
   call('HSET', key, 'd', delay)
+  ago = tonumber(ago)
+  if ago < 0 then
+    call('HSET', key, 'n', exact(exact_now()))
+    return true
+  end
   local next_time = exact_now() - ago + tonumber(delay)
   if next_time > (tonumber(state[1]) or 0) then call('HSET', key, 'n', exact(next_time)) end
   return true

@@ -10,7 +10,7 @@ from itertools import islice
 
 from crawlframe.frontier import Claim, Fetched, Frontier
 from crawlframe.frontier.batches import MAX_ENTRIES
-from crawlframe.frontier.records import SENT, Signal
+from crawlframe.frontier.records import SENT, UNSENT, Signal
 from crawlframe.identity.contact import Introduction
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.deferred_calls import DeferredCalls
@@ -41,7 +41,7 @@ class Claims:
         self._one_worker = one_worker
         self._introduction = Introduction(user_agent)
         self._over: dict[Fetched, None] = {}
-        self._sent: dict[Fetched, float] = {}  # time.monotonic() when it was
+        self._sent: dict[Fetched, float] = {}  # time.monotonic() when it was; inf: it is not to be
         self._next_retake = 0.0
         self.start_over()
 
@@ -137,7 +137,8 @@ class Claims:
             self._next_report = now + REPORT_DELAY
 
     def _age(self, sent: Fetched, now: float) -> Signal:
-        return Signal(SENT, max(0.0, 1000 * (now - self._sent[sent])))
+        then = self._sent[sent]
+        return Signal(SENT, UNSENT if then == math.inf else max(0.0, 1000 * (now - then)))
 
     def _ask_for(
         self,

@@ -24,7 +24,6 @@ def collectors(
     got: Any,
     response: Response | None,
     sieve: Sieve,
-    partitions: int,
 ) -> Callable[[], Collector]:
     """Makes collectors for what is yielded for ``got``, which is None for ``start``. What was
     yielded before, and is taken over, has passed through everything."""
@@ -45,6 +44,4 @@ def collectors(
         nofollow=own.obey_nofollow and denies(response, FOLLOW),
         noindex=own.obey_noindex and denies(response, INDEX),
         route=crawl.route,
-        # A limit of pages per host counts them where they wait.
-        apart=own.max_age > 0 and partitions == 1 and not own.host_page_limit,
     )

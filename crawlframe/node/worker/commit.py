@@ -231,7 +231,6 @@ class Committer(threading.Thread):
             self._close({o.task for o in final if o.rid in recorded and recorded[o.rid].closes})
             self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
             teach(self._frontier, final)
-            self._end_reservations(final)
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
             (Verdict.DEFER, self._frontier.defer),
@@ -249,6 +248,7 @@ class Committer(threading.Thread):
                 for o in redirected
             ]
             self._frontier.redirect(self._generation, moves)
+        self._end_reservations([o for o in batch if o.verdict is not Verdict.REDIRECT])
         parked = [o for o in batch if o.verdict is Verdict.PARK]
         for version in {o.version for o in parked}:
             reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]

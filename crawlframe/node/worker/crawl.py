@@ -25,7 +25,7 @@ from crawlframe.proxies.place import route_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.signatures import misfit
-from crawlframe.spider import Spider, read_settings
+from crawlframe.spider import STORE_MISFIT, Spider, read_settings
 from crawlframe.spider_settings import SpiderSettings
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class TaskCrawl:
         if "middlewares" in vars(spider):
             raise SpiderError("middlewares belong to the class, not to self")
         settings = overridden(read_settings(type(spider)), spec.settings)
+        if settings.uses_store and middlewares is not None:
+            raise SpiderError(STORE_MISFIT)
         limited = settings.byte_limit or settings.host_byte_limit
         budget = ByteBudget(settings.byte_limit, settings.host_byte_limit) if limited else None
         traps = None if settings.traps == "off" else TrapWatch(spec.task)
@@ -118,10 +120,7 @@ class TaskCrawl:
     @property
     def uses_store(self) -> bool:
         """Whether pages that were kept spare it fetches or callbacks."""
-        own = self.settings
-        return bool(own.max_age or own.conditional or own.skip_unchanged) or (
-            own.same_content == "skip"
-        )
+        return self.settings.uses_store
 
     @property
     def keep(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -27,16 +28,16 @@ from crawlframe.node.worker.memory_waits import MemoryWaits
 from crawlframe.node.worker.page_source import PageSource
 from crawlframe.node.worker.permits import HostPermits, LocalPermits
 from crawlframe.node.worker.proxy_source import ProxySource, find_way, retire_session
-from crawlframe.node.worker.replay import NotKept, Replay
+from crawlframe.node.worker.replay import KEPT_HOST, NotKept, Replay
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
 from crawlframe.node.worker.robots_holds import Holds
-from crawlframe.node.worker.sharing import Sharing
+from crawlframe.node.worker.sharing import Shared, Sharing
 from crawlframe.node.worker.signalling import Judge, signal_of_error
 from crawlframe.node.worker.site_files import Elsewhere, Step, Wait
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
-from crawlframe.proxies.place import KEPT_HOST, place_of
+from crawlframe.proxies.place import place_of
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand, with_errand, with_hops, without_errand
 from crawlframe.rendered import is_held
@@ -44,18 +45,17 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 
 Sent = Callable[[Claimed, float], None]  # the request left so many seconds ago
-NEVER = 86_400.0  # seconds, for one that did not leave
+NEVER = -math.inf  # for one that does not leave
 MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
 
 T = TypeVar("T")
 
 
 class Fetching:
-    """The fetches of one worker. ``callbacks`` knows the slow callbacks, and marks the middlewares
-    that run; ``fetched`` is called for each fetch that is over, whether or not it brought a
-    response, with what it says about its host. ``moves`` is called with the host of a request and
-    that of a redirect's target: whether the target waits for a claim of its own; if not, it is
-    fetched at once. ``clock`` returns seconds."""
+    """The fetches of one worker. ``callbacks`` knows the slow callbacks, and marks middlewares that
+    run; ``fetched`` is called for each fetch that is over, with what it says about its host.
+    ``moves`` is called with the hosts of a request and of a redirect's target: whether the target
+    waits for a claim of its own. ``clock`` returns seconds."""
 
     def __init__(
         self,
@@ -77,8 +77,7 @@ class Fetching:
         has a time before which it must not, or is not to leave. ``replay``: the development cache,
         if it is used. ``permits``: of inline fetches; None: there is no frontier. ``proxies``:
         None: requests that go through the pool are not sent. ``pages``: the store of pages."""
-        self._proxies = proxies
-        self._downloader = downloader
+        self._proxies, self._downloader = proxies, downloader
         self._robots = robots
         self._tdm = None if robots is None else TdmGuard(robots)
         self._moves = moves
@@ -114,9 +113,9 @@ class Fetching:
         source = None if apart else self._proxies
         if source is not None and not await find_way(source, outcome, claimed, route):
             return None
-        shared = await self._sharing.find(outcome, crawl, request, apart=apart)
-        if claimed.due is not None and not apart and shared.spares_fetch:
-            self._sent(claimed, NEVER)  # the next request of the host need not wait for its delay
+        shared = Shared() if apart else await self._sharing.find(outcome, crawl, request)
+        if claimed.due is not None and shared.spares_fetch:  # the host's delay does not count
+            self._sent(claimed, NEVER)
         if shared.waits:
             return None
         account.in_advance = outcome.rid in self._memory_waits
@@ -133,7 +132,8 @@ class Fetching:
             if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
                 outcome.budget = None  # nothing is fetched
                 return kept
-            if shared.response is not None and not trail.hops:
+            if shared.response is not None:
+                account.settle(len(shared.response.body))
                 return shared.response
             if apart:
                 raise NotKept
@@ -164,6 +164,8 @@ class Fetching:
                 raise
             if replay is not None and judge.signal.kind in ANSWERS:  # neither refused nor blocked
                 replay.keep(asked, response, crawl)
+            if crawl.middlewares is not None:
+                outcome.received = response
             if check is not None:
                 response.robots = check.rules
                 if isinstance(check, TdmCheck):

@@ -7,10 +7,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from crawlframe.budgets import UNFOLLOWED
 from crawlframe.links import host_of
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.exchange import headers_of
-from crawlframe.node.worker.sharing import page_key
+from crawlframe.node.worker.sharing import kept_key, manners_of, page_key
 from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.pages.copy import ITEM, Held, PageCopy
 from crawlframe.record import without_hops
@@ -22,6 +23,7 @@ MAX_HELD = 64 << 20  # bytes of bodies that wait to be stored, unless a single o
 POLL = 0.05  # seconds between two looks whether there is room for another one
 PER_REASON = 20  # pages of a task and reason that a worker keeps one after the other; then
 EVERY = 10.0  # one of them in so many seconds: the newest are kept, and a storm of errors is not
+MISSING = ("http_404", "http_410")
 MAX_REASONS = 10_000  # that are counted
 
 
@@ -47,6 +49,7 @@ class Keeping:
                 return outcome
             if outcome.reason in NO_ERRORS or (reason and not self._is_due(outcome.task, reason)):
                 return outcome
+        response, outcome.received = outcome.received or response, None
         if response.file is not None or request.options.save:
             return outcome  # it is in the file store
         while self._held.size > 0 and self._held.size + len(response.body) > MAX_HELD:
@@ -82,19 +85,18 @@ class Keeping:
             size=len(response.body),
             address=response.address,
         )
+        headers["manners"] = manners_of(crawl)
         done = outcome.verdict is Verdict.DONE
         # A page that is missing is so for all tasks.
-        if done or (
-            outcome.reason == f"http_{response.status}"
-            and response.status not in crawl.settings.retry_statuses
-        ):
-            copy.key = outcome.key or page_key(crawl, request)
+        if done or outcome.reason in MISSING:
+            copy.key = kept_key(crawl, request, response)
+            headers["personal"] = copy.key != (outcome.key or page_key(crawl, request))
             if response.stored is not None:
                 copy.fetched_at = response.stored.fetched_at
         if done:
             copy.etag = response.headers.get("ETag", "")
             copy.modified = response.headers.get("Last-Modified", "")
-            if outcome.signature and not (outcome.models or outcome.proxies or outcome.closing):
+            if outcome.signature and _is_repeatable(outcome):
                 copy.signature, copy.requests = outcome.signature, outcome.requests
         return copy
 
@@ -108,6 +110,14 @@ class Keeping:
         if len(self._kept) > MAX_REASONS:
             self._kept.popitem(last=False)
         return True
+
+
+def _is_repeatable(outcome: Outcome) -> bool:
+    """Whether items and requests are all that its callback led to."""
+    more = outcome.models or outcome.proxies or outcome.closing or outcome.beside
+    counted = outcome.stats.counters if outcome.stats else {}
+    own = any(not name.startswith(("store/", UNFOLLOWED)) for name in counted)
+    return not (more or own or (outcome.stats and outcome.stats.maxima))
 
 
 def _reason(outcome: Outcome) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, NamedTuple, TypeGuard, TypeVar
 
 from crawlframe.frontier import Frontier
@@ -16,23 +16,33 @@ from crawlframe.pages.results import Results
 from crawlframe.stored_page import StoredPage
 
 GATHER = 0.002  # seconds in which questions are gathered, so that many cost one query
-MOST = 200  # questions at a time
+MOST = 64  # questions at a time
+MAX_BODY = 4 << 20  # bytes of a body that is taken from the store; a larger one is fetched
 
 Q = TypeVar("Q")
 A = TypeVar("A")
 
 
 class Asked(NamedTuple):
-    """``max_age``: seconds for which a page is fresh; 0: none is. ``lasts``: milliseconds for which
-    the page is reserved, if none is fresh; 0: it is not. ``conditional``: the body is wanted of a
-    page whose server can say whether it has changed."""
+    """``key``: of a page that is the same for all; ``own``: of one that is only this spider's.
+    ``max_age``: seconds for which a page is fresh, if it ``fits``; 0: none is. ``lasts``:
+    milliseconds for which the page is reserved, if none is fresh; 0: it is not. ``conditional``:
+    the body is wanted of a page whose server can say whether it has changed."""
 
     key: bytes
+    own: bytes
     host: str
     rid: bytes
+    fits: Callable[[StoredPage], bool]
     max_age: float = 0.0
     lasts: int = 0
     conditional: bool = False
+
+    def best(self, pages: Mapping[bytes, StoredPage]) -> StoredPage | None:
+        return pages.get(self.own) or pages.get(self.key)
+
+    def is_fresh(self, page: StoredPage | None) -> bool:
+        return page is not None and 0 < self.max_age >= page.age and self.fits(page)
 
 
 class Found(NamedTuple):
@@ -52,6 +62,7 @@ class Same(NamedTuple):
     task: int
     rid: bytes
     digest: bytes
+    callback: str
 
 
 class PageSource(ABC):
@@ -102,22 +113,22 @@ class StoredPages(PageSource):
         return [found.get(one.rid, "") for one in asked]
 
     def _find(self, asked: list[Asked]) -> list[Found]:
-        pages = self._ledger.kept_pages({one.key for one in asked})
-        missing = [one for one in asked if one.lasts and not _is_fresh(pages.get(one.key), one)]
+        pages = self._ledger.kept_pages({key for one in asked for key in (one.key, one.own)})
+        missing = [one for one in asked if one.lasts and not one.is_fresh(one.best(pages))]
         held: dict[bytes, int] = {}
         if missing:
             held = self._frontier.reservations.take(
                 [Reservation(one.key, one.host, one.rid, one.lasts) for one in missing]
             )
             # One that was stored after the first look, and before the page was reserved.
-            pages |= self._ledger.kept_pages({one.key for one in missing})
-        wanted = {page.body for one in asked if _is_wanted(page := pages.get(one.key), one)}
+            pages |= self._ledger.kept_pages({k for one in missing for k in (one.key, one.own)})
+        wanted = {page.body for one in asked if _is_wanted(page := one.best(pages), one)}
         bodies = self._ledger.page_bodies(wanted) if wanted else {}
         found, given_back = [], []
         for one in asked:
-            page = pages.get(one.key)
+            page = one.best(pages)
             body = bodies.get(page.body) if page is not None else None
-            fresh, mine = body is not None and _is_fresh(page, one), held.get(one.rid) == 0
+            fresh, mine = body is not None and one.is_fresh(page), held.get(one.rid) == 0
             if fresh and mine:
                 given_back.append(Reservation(one.key, one.host, one.rid))
             waits = 0 if fresh else held.get(one.rid, 0)
@@ -127,14 +138,10 @@ class StoredPages(PageSource):
         return found
 
 
-def _is_fresh(page: StoredPage | None, asked: Asked) -> bool:
-    return page is not None and asked.max_age > 0 and page.age <= asked.max_age
-
-
 def _is_wanted(page: StoredPage | None, asked: Asked) -> TypeGuard[StoredPage]:
-    if page is None:
+    if page is None or page.size > MAX_BODY:
         return False
-    return _is_fresh(page, asked) or (asked.conditional and bool(page.etag or page.modified))
+    return asked.is_fresh(page) or (asked.conditional and bool(page.etag or page.modified))
 
 
 class _Batches(Generic[Q, A]):

@@ -13,7 +13,6 @@ from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadRequest, CacheUnusable, MissingCode
 from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.proxies.place import KEPT_HOST
 from crawlframe.rendered import RenderedResponse
 from crawlframe.request import Admission, Request
 from crawlframe.response import Response
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# The beginning of the host under which a request waits whose page is kept. Each has one of its own,
+# so that nothing holds it up. The ledger has its real host.
+KEPT_HOST = "/kept/"
 
 PAUSE = 60.0  # seconds in which a cache is not tried again that could not be used
 

@@ -292,9 +292,7 @@ class RequestRunner:
         else:
             name, response = request.callback or "parse", got
             run = earlier_of(outcome) or call_of(crawl, name, got, request.cb_kwargs)
-        collect = collectors(
-            *(outcome, crawl, request, got, response, self._sieve, self._settings.partitions)
-        )
+        collect = collectors(outcome, crawl, request, got, response, self._sieve)
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,28 +15,28 @@ from crawlframe.actions import keeps_page
 from crawlframe.downloaders import BROWSER
 from crawlframe.links import host_of, hostname_of
 from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.node.worker.page_source import Asked, Found, PageSource, Same
+from crawlframe.node.worker.page_source import Asked, PageSource, Same
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.pages.key import key_of
+from crawlframe.pages.key import is_whole, key_of
 from crawlframe.pages.packing import digest_of
 from crawlframe.pages.results import Results
 from crawlframe.pages.stored import renewed, response_of, tags_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.secret import Secret
+from crawlframe.spider import Spider
 from crawlframe.stored_page import StoredPage
 
-READING = ("GET", "HEAD")  # methods whose requests may be conditional
-WAITING = 300_000  # milliseconds for which a page is reserved whose request waits for its host
-LONGER = 30_000  # beyond the timeout of the fetch, for which it is reserved meanwhile
-POLL, MAX_POLL = (
-    500,
-    10_000,
-)  # milliseconds until a request looks again that waits for another one's
+LONGER = 30_000  # milliseconds beyond the timeout of a fetch, for which its page is reserved
+# Milliseconds until a request looks again that waits for the page of another one.
+POLL, MAX_POLL = 500, 10_000
 SHARED = "shared"  # why it waits
 # Counters of a task.
 STORED, NOT_MODIFIED = "store/stored", "store/not_modified"
 SAME_BYTES, TAKEN_OVER, SAME_CONTENT = "store/same_bytes", "store/taken_over", "store/same_content"
+# Statuses of pages that are used again, and headers that make them somebody's.
+SHAREABLE = frozenset({200, 203, 404, 410})
+PERSONAL = frozenset({"cookie", "authorization"})
 MAX_DETAIL = 1000  # characters of the URL of a page with the same content
 
 
@@ -58,19 +59,15 @@ class Shared:
     def ask(self, request: Request) -> Request:
         """The request as it is sent: conditional, if the page may have stayed as it was."""
         page = self.previous
-        if not self.conditional or page is None or self.body is None:
-            return request
-        own = {name.lower() for name in request.headers}
-        if own & {"if-none-match", "if-modified-since", "range"}:
-            self.conditional = False
-            return request
         more = {}
-        if page.etag:
-            more["If-None-Match"] = tags_of(page.etag)
-        if page.modified:
-            more["If-Modified-Since"] = page.modified
-        if not more:
-            self.conditional = False
+        # A page that was reached by a redirect says nothing of the URL that redirected.
+        if self.conditional and page is not None and self.body is not None:
+            if page.etag:
+                more["If-None-Match"] = tags_of(page.etag)
+            if page.modified:
+                more["If-Modified-Since"] = page.modified
+        self.conditional = bool(more) and page is not None and page.url == request.url
+        if not self.conditional:
             return request
         return request.replace(headers={**request.headers, **more})
 
@@ -93,13 +90,11 @@ class Sharing:
     def __init__(self, source: PageSource | None) -> None:
         self._source = source
 
-    async def find(
-        self, outcome: Outcome, crawl: TaskCrawl, request: Request, *, apart: bool
-    ) -> Shared:
-        """What the store has for a request. ``apart``: it does not wait for its host. Where no page
-        is fresh, and another request fetches it, the outcome has ended, to look again later."""
+    async def find(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> Shared:
+        """What the store has for a request. Where no page is fresh, and another request fetches
+        it, the outcome has ended, to look again later."""
         settings = crawl.settings
-        if self._source is None or not crawl.uses_store:
+        if self._source is None or not crawl.uses_store or not is_whole(request, settings):
             return Shared()
         if request.options.save or keeps_page(request.options.actions):
             return Shared()
@@ -107,20 +102,17 @@ class Sharing:
         if outcome.redirects:  # it was looked for before the first of them
             outcome.reserved = settings.max_age > 0
             return Shared()
-        reading = request.method in READING
-        reading &= (request.downloader or settings.downloader) != BROWSER
-        conditional = settings.conditional and reading
-        lasts = 0
-        if settings.max_age:
-            lasts = WAITING if apart else round(1000 * settings.timeout) + LONGER
+        browser = (request.downloader or settings.downloader) == BROWSER
         found = await self._source.find(
             Asked(
                 outcome.key,
+                page_key(crawl, request, owner_of(crawl)),
                 host_of(request.url),
                 outcome.rid,
+                partial(_fits, outcome.rid, crawl),
                 settings.max_age,
-                lasts,
-                conditional and not apart,
+                round(1000 * settings.timeout) + LONGER if settings.max_age else 0,
+                settings.conditional and not browser,
             )
         )
         outcome.reserved = found.reserved
@@ -128,21 +120,14 @@ class Sharing:
             delay = max(POLL, min(found.waits, MAX_POLL))  # the longer it lasts, the less often
             outcome.end(Verdict.DEFER, SHARED, "another task fetches this page", delay=delay)
             return Shared(waits=True)
-        return self._shared(found, crawl, request, outcome, conditional)
-
-    def _shared(
-        self, found: Found, crawl: TaskCrawl, request: Request, outcome: Outcome, conditional: bool
-    ) -> Shared:
         page, body = found.page, found.body
-        if page is None or not crawl.allows(hostname_of(page.url)):
-            return Shared()
-        if found.fresh and body is not None:
-            outcome.budget = None  # nothing is fetched
-            outcome.count(STORED)
-            response = response_of(page, request, body)
-            response.unchanged = True
-            return Shared(response, page, body)
-        return Shared(None, page, body, conditional=conditional)
+        if page is None or not found.fresh or body is None:
+            return Shared(None, page, body, conditional=settings.conditional and not browser)
+        outcome.budget = None  # nothing is fetched
+        outcome.count(STORED)
+        response = response_of(page, request, body)
+        response.unchanged = True
+        return Shared(response, page, body)
 
     async def take_over(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, shared: Shared, got: Response
@@ -157,7 +142,7 @@ class Sharing:
             outcome.count(NOT_MODIFIED)
         elif got.unchanged and got.stored is None:
             outcome.count(SAME_BYTES)
-        if settings.skip_unchanged:
+        if settings.skip_unchanged and request.method == "GET":
             outcome.signature = _signature(outcome, crawl, request)
             outcome.requests = []
             page = shared.previous
@@ -166,8 +151,10 @@ class Sharing:
                 if outcome.earlier is not None:
                     outcome.count(TAKEN_OVER)
                     return
-        if settings.same_content == "skip" and got.body:
-            asked = Same(outcome.task, outcome.rid, digest_of(got.body))
+        # What a callback makes of a page may depend on the data of its request.
+        plain = not (request.cb_kwargs or request.meta) and got.ok
+        if settings.same_content == "skip" and got.body and plain:
+            asked = Same(outcome.task, outcome.rid, digest_of(got.body), outcome.callback)
             if url := await self._source.same_content(asked):
                 outcome.earlier = Results([], [])
                 outcome.signature = b""
@@ -188,21 +175,50 @@ def earlier_of(outcome: Outcome) -> Callable[[], Iterator[Any]] | None:
     return again
 
 
-def page_key(crawl: TaskCrawl, request: Request) -> bytes:
-    """What the page of a request is found by."""
+def page_key(crawl: TaskCrawl, request: Request, owner: str = "") -> bytes:
+    """What the page of a request is found by: of one that is the same for all, or of its owner."""
     downloader = request.downloader or crawl.settings.downloader
-    return key_of(request, crawl.settings, _owner(crawl, request), downloader)
+    return key_of(request, crawl.settings, owner, downloader)
 
 
-def _owner(crawl: TaskCrawl, request: Request) -> str:
-    """Whose page it is, if it may be another one for others: that of a login, of cookies, or of
-    what middlewares add."""
+def kept_key(crawl: TaskCrawl, request: Request, response: Response) -> bytes | None:
+    """What a page is kept under; None if it is not to be found. ``owner_of`` its spider has it, if
+    it may be another one for others: by a login, by cookies, or because its server says so."""
+    if not is_whole(request, crawl.settings) or response.status not in SHAREABLE:
+        return None
+    sent = {name.lower() for name, _ in (response.sent[2] if response.sent else ())}
+    control = response.headers.get("Cache-Control", "").lower()
     personal = (
         request.options.session is not None
-        or crawl.middlewares is not None
-        or (crawl.settings.cookies and bool(crawl.cookies.related(request.url)))
+        or bool(sent & PERSONAL)
+        or "Set-Cookie" in response.headers
+        or "private" in control
+        or "no-store" in control
+        or (response.stored is not None and response.stored.headers.get("personal", False))
+        # What it calls a block is none for others.
+        or getattr(crawl.spider.is_blocked, "__func__", None) is not Spider.is_blocked
     )
-    return owner_of(crawl) if personal else ""
+    return page_key(crawl, request, owner_of(crawl) if personal else "")
+
+
+def manners_of(crawl: TaskCrawl) -> dict[str, Any]:
+    """What was obeyed when a page was fetched, as it is kept with it."""
+    return {"robots": crawl.settings.robots, "purpose": crawl.settings.purpose}
+
+
+def _fits(rid: bytes, crawl: TaskCrawl, page: StoredPage) -> bool:
+    """Whether a page may be used in place of a fetch. The page of the same request is that of a run
+    before a retry."""
+    settings, manners = crawl.settings, page.headers.get("manners") or {}
+    return (
+        page.rid != rid
+        and page.size <= settings.max_body
+        and page.status not in settings.retry_statuses
+        and not page.sets_cookies
+        and crawl.allows(hostname_of(page.url))
+        and (not settings.robots or manners.get("robots", False))
+        and (settings.purpose is None or manners.get("purpose") == settings.purpose)
+    )
 
 
 def owner_of(crawl: TaskCrawl) -> str:
@@ -219,5 +235,7 @@ def _signature(outcome: Outcome, crawl: TaskCrawl, request: Request) -> bytes:
     """Equal where the same code gets the same page with the same data."""
     plain = request.replace(depth=0, priority=0, dont_filter=False).encode()
     digest = hashlib.blake2b(plain, digest_size=16)
-    digest.update(f"\0{outcome.version}\0{owner_of(crawl)}".encode())
+    recipe = crawl.spec.recipe.number if crawl.spec.recipe is not None else 0
+    own = msgspec.json.encode(crawl.spec.settings, order="deterministic")
+    digest.update(f"\0{outcome.version}\0{recipe}\0{owner_of(crawl)}\0".encode() + own)
     return digest.digest()
