@@ -29,10 +29,12 @@ from crawlservice.accounts.roles import may_steer, may_submit
 from crawlservice.admin import itemcomparison, itemtable, limits, quality, tasklabels, tasklog
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
+from crawlservice.alerts.wording import no_proxy
 from crawlservice.display import state_label
 from crawlservice.models import KeptPage, Task
 from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES, PagesExport
+from crawlservice.proxies.use import lacks_of
 from crawlservice.tasks import export, summary
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.labels import of_task
@@ -224,6 +226,7 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
         "tone": state_label(task.status)[1],
         "ignores_robots": not obeys_robots(task),
         "starting": None if progress.ended else yielded([task.pk]).get(task.pk),
+        "lacks": [] if progress.ended else [no_proxy(one) for one in lacks_of(task.pk)],
         "rate": rate,
         "eta": known.seconds(rate),
         "buttons": _buttons(progress) if may_steer(request.user, task) else (),

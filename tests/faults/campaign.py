@@ -6,13 +6,16 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.models import Max
+from django.test.utils import override_settings
 from redis import RedisError
 
 from crawlframe.conf import Settings
@@ -21,6 +24,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.keys import KEYS, LASTING
 from crawlservice.ledger.audit import audit, audit_cluster
 from crawlservice.models import Era, Event, Export, Item, KeptPage, Page, RowChange, Task
+from crawlservice.pages.archived import archive
 from crawlservice.pages.bodies import read
 from tests.faults import grove
 from tests.faults.cluster import Cluster
@@ -225,10 +229,16 @@ def run(
     from tests.conftest import django_on
 
     chance = random.Random(seed)
+    # Bodies of pages are in the database, or in segments.
+    kept = {"CRAWLFRAME_PAGES": str(directory / "pages")} if seed % 2 else {}
+    archive.cache_clear()
     with (
         MazeServer(Maze(pages, seed, slowest)) as site,
-        Cluster(directory, nodes, workers, chance, partitions) as cluster,
+        Cluster(directory, nodes, workers, chance, partitions, variables=kept) as cluster,
         django_on(cluster.database),
+        override_settings(
+            CRAWLFRAME=replace(settings.CRAWLFRAME, pages=kept.get("CRAWLFRAME_PAGES", ""))
+        ),
     ):
         campaign = Campaign(cluster, site, faults, tell)
         return campaign, campaign.run()

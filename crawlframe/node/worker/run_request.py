@@ -60,6 +60,7 @@ from crawlframe.node.worker.start_run import StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.record import errand_of, hops_of
+from crawlframe.rendered import is_held, release_page
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
@@ -211,14 +212,13 @@ class RequestRunner:
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
+            if not is_held(error.response):  # else the errback may use the page
+                account.release()
             await self._fail(outcome, crawl, request, error, claimed.refusals)
             return await self._keeping.take(outcome, crawl, request, error.response)
-        except MiddlewareFailed as failed:
+        except (MiddlewareFailed, JudgementFailed) as failed:
             self._failed(failed.error)
             return outcome.end(Verdict.ERROR, *describe(failed))
-        except JudgementFailed as failed:
-            self._failed(failed.error)
-            return outcome.end(Verdict.ERROR, "callback", callback_traceback(failed.error))
         if response is None:
             return outcome
         call = partial(self._call, outcome, crawl, request, response)
@@ -319,6 +319,7 @@ class RequestRunner:
             if isinstance(error, FileGone) and error.sha256 in {f.sha256 for f in outcome.files}:
                 return outcome.end(Verdict.DEFER, FILE_GONE, str(error), delay=REFETCH)
             if isinstance(got, Response) and isinstance(error, FetchError) and error.of_page:
+                release_page(got)  # the errback may fetch another one
                 outcome.end(Verdict.ERROR).verdict = Verdict.DONE  # as if its fetch had failed
                 return await self._fail(outcome, crawl, request, error, 0)
             self._failed(error)
