@@ -19,16 +19,22 @@ def read(numbers: Collection[int]) -> dict[int, bytes]:
     columns = rows.values_list(
         "pk", "digest", "size", "data", "dictionary", "segment__name", "offset", "length"
     )
-    found = {}
+    found: dict[int, bytes] = {}
+    places: dict[int, Place] = {}
+    digests = {}
     for number, digest, size, data, dictionary, segment, offset, length in columns:
+        digests[number] = bytes(digest)
         if segment is not None:
-            place = Place(segment, offset or 0, length or 0)
-            body = opened(segment).read(place).payload
+            places[number] = Place(segment, offset or 0, length or 0)
         else:
-            body = unpack(bytes(data or b""), size, _dictionary(dictionary) if dictionary else b"")
-        if digest_of(body) != bytes(digest):
+            content = _dictionary(dictionary) if dictionary else b""
+            found[number] = unpack(bytes(data or b""), size, content)
+    if places:
+        records = opened(next(iter(places.values())).segment).read_all(places.values())
+        found |= {number: records[place].payload for number, place in places.items()}
+    for number, body in found.items():
+        if digest_of(body) != digests[number]:
             raise PageDamaged(f"the body {number} of a kept page is not what was stored")
-        found[number] = body
     return found
 
 

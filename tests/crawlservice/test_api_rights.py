@@ -34,6 +34,7 @@ READS = (
     "tasks/{task}/items",
     "tasks/{task}/pages",
     "tasks/{task}/export",
+    "tasks/{task}/kept-pages/export",
     "errors",
     "retries",
     "retries/count?spider=shop",

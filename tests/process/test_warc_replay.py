@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -23,7 +24,7 @@ from django.conf import settings
 
 from crawlframe.warc.segment_files import OPEN
 from crawlservice.demosite import DemoServer
-from crawlservice.models import KeptPage, PageBody, PageSegment
+from crawlservice.models import KeptPage, PageBody, PageSegment, Task
 from crawlservice.pages import archived
 from crawlservice.pages.bodies import read
 from crawlservice.tasks.submit import submit as submit_task
@@ -66,7 +67,7 @@ def test_a_crawled_site_is_replayed(
     with DemoServer(listings=LISTINGS, error_rate=0.02) as demo:
         pk = _submit(manage_env, look, demo.url)
         for share in (4, 2):
-            look.wait(pk, lambda task, n=LISTINGS // share: len(look.items(pk)) > n)  # type: ignore[misc]
+            look.wait(pk, partial(_has_items, look, LISTINGS // share))
             os.killpg(node.process.pid, signal.SIGKILL)
             node = start_manage("runcrawler", "--node", "n", "--workers", 2)
         task = look.wait(pk)
@@ -102,6 +103,10 @@ def test_a_crawled_site_is_replayed(
             for link in links & crawled:
                 assert fetch(link)[0] == 200
         assert fetch(next(iter(bodies)) + "/not-crawled")[0] == 404
+
+
+def _has_items(look: Look, number: int, task: Task) -> bool:
+    return len(look.items(task.pk)) > number
 
 
 def _submit(env: dict[str, str], look: Look, site: str) -> int:

@@ -50,6 +50,36 @@ def test_a_segment_is_where_it_is_until_it_is_uploaded(s3: S3Server, tmp_path: P
         assert [*archive.segments()] == [(places[0].segment, size)]
 
 
+def test_close_records_are_fetched_together(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = archive_of(tmp_path, "node-1"), archive_of(tmp_path, "node-2")
+    first = writer(ours.directory, max_bytes=1)
+    places = first.append([page(number) for number in range(20)])
+    places += first.append([page(number) for number in range(20, 25)])
+    first.close()
+    ours.upload()
+    fetches: list[int] = []
+    system = theirs._client.system()
+    fetch = system.cat_file
+
+    def counted(key: str, start: int, end: int) -> bytes:
+        fetches.append(end - start)
+        found: bytes = fetch(key, start=start, end=end)
+        return found
+
+    monkeypatch.setattr(system, "cat_file", counted)
+    wanted = [places[number] for number in (24, 3, 4, 7, 19, 20, 0)]
+    found = theirs.read_all(wanted)
+    for place in wanted:
+        assert found[place].payload == body_of_page(places.index(place))
+    assert len(fetches) == 2  # one of each segment
+    monkeypatch.setattr(of_archive, "GAP", 0)
+    monkeypatch.setattr(of_archive, "RUN", 0)
+    assert theirs.read_all(wanted) == found
+    assert len(fetches) == 2 + len(wanted)
+
+
 def test_what_never_arrived_is_gone(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
