@@ -38,13 +38,13 @@ class AgainSpider(OnceSpider):
     name = "again"
     settings = {"max_age": 0, "conditional": True, "skip_unchanged": True}
 
-    def parse(self, response: Response) -> Iterator[Any]:
-        self.stats.inc("parsed")
-        yield from super().parse(response)
-
 
 class AlwaysSpider(AgainSpider):
     """Parses them all."""
 
     name = "always"
     settings = {"skip_unchanged": False}
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.stats.inc("parsed")
+        yield from super().parse(response)
