@@ -22,9 +22,16 @@ POLICY = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
     "base-uri 'none'; frame-ancestors 'self'"
 )
-# Elements without content whose effects no policy stops, such as <link rel=preconnect>. Renamed,
-# they mean nothing, wherever a parser finds them.
-_RENAMED = re.compile(r"<(?=(?:link|meta|base)(?:[\s/>\0]|$))", re.I)
+# Elements for which a browser connects whatever the policy says, such as <link rel=preconnect>.
+# Renamed, they mean nothing, wherever a parser finds them.
+_RENAMED = re.compile(
+    r"<(?=(?:link|meta|base|iframe|frame|frameset|object|embed|applet|portal|fencedframe)"
+    r"(?:[\s/>\0]|$))",
+    re.I,
+)
+# Attributes by which a click leads elsewhere: a browser connects to a link that is pressed before
+# any policy is asked.
+_LEADING = re.compile(r"(?<![\w-])(?=(?:href|action|formaction|ping)\s*=)", re.I)
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,8 @@ class Shown:
 
 
 def harmless(text: str) -> str:
-    """HTML without the elements that act beyond the policy."""
-    return _RENAMED.sub("<x-", text)
+    """HTML without the elements and attributes that act beyond the policy."""
+    return _LEADING.sub("x-", _RENAMED.sub("<x-", text))
 
 
 def rendered(shown: Shown) -> HttpResponse:

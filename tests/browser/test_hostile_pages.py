@@ -151,6 +151,8 @@ def test_nothing_of_a_hostile_page_runs_or_leaves(
         frame = page.frame_locator(".cf-page-frame")
         expect(frame.locator("#seen")).to_have_text("Hello")
         expect(frame.locator("#seen")).to_have_css("color", "rgb(1, 2, 3)")  # it is rendered
+        page.wait_for_timeout(1500)
+        assert seen == []  # by itself; and when somebody clicks:
         assert frame.locator("#inline").evaluate("one => one.complete")
         for link in ("away", "top", "blank", "load", "data"):
             frame.locator(f"#{link}").click(timeout=5000, no_wait_after=True, force=True)

@@ -117,7 +117,7 @@ def test_the_frame_has_its_policy(client_of: Callable[[str], Client]) -> None:
     assert answer.headers["X-Frame-Options"] == "SAMEORIGIN"
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert answer.content.decode() == (
-        '<x-link rel=preconnect href="//a.example"><script>1</script><p>ä'
+        '<x-link rel=preconnect x-href="//a.example"><script>1</script><p>ä'
     )
     alone = client.get(f"{PLACE}{row.pk}/frame/", headers={"Sec-Fetch-Dest": "document"})
     assert alone.headers["Location"] == f"{PLACE}{row.pk}/change/"
@@ -128,9 +128,13 @@ def test_the_frame_has_its_policy(client_of: Callable[[str], Client]) -> None:
 @pytest.mark.parametrize(
     ("html", "text"),
     [
+        ("<a class='x'HREF =y>", "<a class='x'x-HREF =y>"),
+        ("<a/href=y data-href=z>", "<a/x-href=y data-href=z>"),
+        ("<use xlink:href=y>", "<use xlink:x-href=y>"),
+        ("<form action=x><button formaction=y>", "<form x-action=x><button x-formaction=y>"),
         ("<LINK/rel=x>", "<x-LINK/rel=x>"),
         ("<meta\thttp-equiv=refresh>", "<x-meta\thttp-equiv=refresh>"),
-        ("<noscript><base href=x></noscript>", "<noscript><x-base href=x></noscript>"),
+        ("<noscript><base href=x></noscript>", "<noscript><x-base x-href=x></noscript>"),
         ("<li\0nk><linked><metal><basement>", "<li\0nk><linked><metal><basement>"),
         ("a < link", "a < link"),
         ("<link", "<x-link"),
