@@ -23,6 +23,7 @@ from crawlframe.request import Admission
 from crawlframe.stats import PageStats
 
 if TYPE_CHECKING:
+    from crawlframe.pages.reparse import Replacement
     from crawlframe.render.attempt import Attempt
 
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
@@ -78,6 +79,8 @@ class Outcome:
     files: list[SavedFile] = field(default_factory=list)  # in the file store already
     pictures: list[Picture] = field(default_factory=list)  # of the page in a browser
     page: PageCopy | None = None  # to be kept
+    source: Replacement | None = None  # set if a kept page was parsed
+    parent: int = 0  # a task that knows requests, which this one then does not make
     unfit: bool = False  # an item was left out that lacks a field, or does not fit its class
     models: dict[int, ModelItem] | None = None  # those of the items that are model instances
     proxies: list[listed.Proxy] | None = None  # for the pool

@@ -47,6 +47,9 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     obey_nofollow: bool = False  # do not follow what a page marks as nofollow
     obey_noindex: bool = False  # do not store items of pages that say noindex
     keep: Literal["errors", "all", "none"] = "errors"  # of the pages that were fetched
+    # Callbacks are not run: kept pages are parsed later. "start": the pages that start and sitemaps
+    # name; "links": also what they link to within allowed_domains.
+    fetch_only: Literal["start", "links"] | None = None
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
@@ -70,6 +73,10 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
         for name in ("concurrency", "timeout", "max_body", "max_file", "file_timeout"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0")
+        if self.fetch_only and self.keep != "all":
+            raise ValueError('fetch_only needs keep = "all", because its pages are parsed later')
+        if self.fetch_only and self.render:
+            raise ValueError('render = "auto" needs the items of a page, which fetch_only leaves')
         if self.purpose and not self.robots:
             raise ValueError("purpose needs robots, because robots.txt says what pages are for")
         if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:

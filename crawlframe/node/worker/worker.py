@@ -1,5 +1,4 @@
-"""Worker: a forked process with one event loop, in which many requests run at a time, and one
-commit thread. It takes requests from its master, and reports what it has fetched and settled."""
+"""Worker: a forked process with an event loop, in which many requests run, and a commit thread."""
 
 from __future__ import annotations
 
@@ -41,6 +40,7 @@ from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.page_source import StoredPages
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.replay import Replay
@@ -167,6 +167,7 @@ class Worker:
             permits=StoredPermits(self._committer, self._frontier, self._generation),
             proxies=self._proxies,
             renders=renders,
+            pages=StoredPages(self._committer, ledger),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
