@@ -49,7 +49,7 @@ def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
         rows=Count("*"),
         sum=Sum("items"),
         deepest=Max("depth", filter=done),
-        done=Count("*", filter=done),
+        done=Count("pk", filter=done),
     )
     held = {pk: found for pk, *found in sums}
     ended, changes = set(), []
