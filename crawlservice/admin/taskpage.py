@@ -25,7 +25,15 @@ from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.roles import may_steer, may_submit
-from crawlservice.admin import itemcomparison, itemtable, limits, quality, tasklabels, tasklog
+from crawlservice.admin import (
+    itemcomparison,
+    itemtable,
+    limits,
+    quality,
+    reparsepage,
+    tasklabels,
+    tasklog,
+)
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
 from crawlservice.display import state_label
@@ -35,6 +43,7 @@ from crawlservice.tasks import export, summary
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.progress import Progress, read
+from crawlservice.tasks.reparse import has_pages
 from crawlservice.tasks.starting import yielded
 from crawlservice.tasks.submit import limits_as_written, obeys_robots
 from crawlservice.tasks.versions import pages_by_version
@@ -80,6 +89,11 @@ def urls(site: AdminSite) -> list[URLPattern]:
             "<int:pk>/labels/",
             site.admin_view(lambda request, pk: tasklabels.page(site, request, pk)),
             name=name("labels"),
+        ),
+        path(
+            "<int:pk>/reparse/",
+            site.admin_view(lambda request, pk: reparsepage.page(site, request, pk)),
+            name=name("reparse"),
         ),
         *itemtable.urls(site),
         *itemcomparison.urls(site),
@@ -199,6 +213,7 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
         "eta": known.seconds(rate),
         "buttons": _buttons(progress) if may_steer(request.user, task) else (),
         "may_submit": may_submit(request.user),
+        "may_parse": may_submit(request.user) and has_pages(task),
         "may_delete": progress.ended and request.user.has_perm("crawlservice.delete_task"),
     }
 
@@ -208,6 +223,7 @@ def _summary(task: Task) -> dict[str, Any]:
         "task": task,
         "found": summary.summarize(task),
         "versions": pages_by_version(task),
+        **reparsepage.shown(task),
         "latest": summary.LATEST,
     }
 

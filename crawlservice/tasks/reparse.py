@@ -136,6 +136,11 @@ def pages_of(task: Task) -> int:
     return KeptPage.objects.filter(task=task.pk).count()
 
 
+def has_pages(task: Task) -> bool:
+    """Whether pages of a task can be parsed again. Raises django.db.Error."""
+    return task.reparse is None and KeptPage.objects.filter(task=task.pk).exists()
+
+
 def reparse_of(task: Task) -> Reparse | None:
     """What a task parses; None for one that fetches."""
     return None if task.reparse is None else msgspec.convert(task.reparse, Reparse)
