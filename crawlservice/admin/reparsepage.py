@@ -80,13 +80,14 @@ class ReparseForm(forms.Form):
 
     def wanted(self, task: Task) -> Wanted:
         given = self.cleaned_data
-        more = {name: bool(given.get(name)) for name in ("dry_run", "follow", "wait")}
         return Wanted(
             task.pk,
             reason=given["reason"] or None,
             callback=given["callback"],
             key=given["key"] or None,
-            **more,
+            dry_run=bool(given["dry_run"]),
+            follow=bool(given.get("follow")),
+            wait=bool(given.get("wait")),
         )
 
 

@@ -63,7 +63,7 @@ def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
             continue
         ended.add(pk)
         if task is not None and task.state in Task.ACTIVE:
-            if not strays and not missing:  # Redis does not know which errors were repaired
+            if not strays and not counts.cancelled:  # Redis does not know which were repaired
                 counts = counts._replace(nf=right, ne=counts.na - right)
             change, told = _ended(task, counts, items, depth, missing, lasts.get(pk), until)
             changes.append(change)

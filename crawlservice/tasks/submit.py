@@ -144,7 +144,7 @@ def stored_limits(settings: SpiderSettings) -> dict[str, Any]:
         "robots": settings.robots,
     }
     defaults = SpiderSettings()
-    for name in (*LIMITS, "traps", "fetch_only"):
+    for name in (*LIMITS, "traps", "fetch_only", "keep"):
         if (value := getattr(settings, name)) != getattr(defaults, name):
             kept[name] = value
     if settings.ip_concurrency or settings.ip_delay:

@@ -93,9 +93,9 @@ def items(task: Task) -> list[Any]:
     return sorted(Item.objects.filter(task=task).values_list("data", flat=True), key=str)
 
 
-def rows(task: Task) -> dict[str, tuple[str, str, int, str]]:
+def rows(task: Task) -> dict[str, list[Any]]:
     columns = ("state", "reason", "items", "version")
-    return {url: row for url, *row in Page.objects.filter(task=task).values_list("url", *columns)}  # type: ignore[misc]
+    return {url: row for url, *row in Page.objects.filter(task=task).values_list("url", *columns)}
 
 
 def numbers(task: Task) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ def numbers(task: Task) -> tuple[int, ...]:
 def told(task: Task) -> list[dict[str, Any]]:
     """What a parse found, without what is of that task alone."""
     own = {"id", "rid", "task_id", "created_at", "version", "old_version"}
-    found = ParsedPage.objects.filter(task=task).order_by("url").values()
+    found: Any = ParsedPage.objects.filter(task=task).order_by("url").values()
     return [{name: row[name] for name in row if name not in own} for row in found]
 
 
@@ -269,7 +269,7 @@ def test_wishes_that_do_not_fit(crawling: Crawling) -> None:
         ({"spider": "house"}, "there is no task of spider 'house'"),
     ):
         with pytest.raises(ArgumentError, match=problem):
-            crawling.begin(**given)  # type: ignore[arg-type]
+            crawling.begin(**given)
     KeptPage.objects.all().delete()
     with pytest.raises(ArgumentError, match="no page of task 1 is kept"):
         crawling.begin(first)
@@ -398,6 +398,7 @@ def test_a_callback_that_fetches_is_refused(crawling: Crawling) -> None:
         name = "houses"
 
         async def house(self, response: Response) -> Any:
+            assert self._inline is not None
             await self._inline.fetch(Request("http://shop.example/other"))
             yield {}
 

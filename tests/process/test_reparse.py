@@ -105,7 +105,7 @@ def test_everything_dies_in_between(
     node = starter(look).node(project.env(odd_env), "--workers", 2, "--concurrency", 8)
     node.ready()
     pk = node.start("any")
-    limits = {"delay": 0, "concurrency": 64, "robots": False}
+    limits = {"delay": 0, "concurrency": 64, "robots": False, "keep": "all"}
     Task.objects.filter(pk=pk).update(settings=limits, arguments={"url": "any"})
     first = look.wait(pk)
     lacking = len(range(0, PAGES, BROKEN))
@@ -117,7 +117,7 @@ def test_everything_dies_in_between(
     with redis_at(server.url):
         wait_for(lambda: look.frontier.spiders.find("shop") is not None)
         dry = submit(Wanted(pk, dry_run=True)).pk
-    look.wait(dry)
+    assert look.wait(dry).na == PAGES + 1
     assert {*Item.objects.values_list("pk", "rid", "version")} == before
     with redis_at(server.url):
         real = submit(Wanted(pk)).pk
@@ -174,7 +174,7 @@ def test_a_parse_beside_the_fetch_is_paused_and_cancelled(
     node = starter(look).node(project.env(odd_env), "--workers", 2, "--concurrency", 8)
     node.ready()
     pk = node.start("any")
-    limits = {"delay": 0, "concurrency": 64, "robots": False, "fetch_only": "start"}
+    limits = {"delay": 0, "concurrency": 64, "robots": False, "fetch_only": "start", "keep": "all"}
     Task.objects.filter(pk=pk).update(settings=limits, arguments={"url": "any"})
     wait_for(lambda: parsed(pk) > 20)
     with redis_at(redis_url):
