@@ -117,7 +117,7 @@ def _submit(request: HttpRequest, task: Task, form: ReparseForm) -> HttpResponse
             made = reparse.submit(form.wanted(task), user=request.user)
             parsed = reparse.reparse_of(made)
             assert parsed is not None
-            note(request, "reparse", made, **reparse.as_given(parsed))
+            note(request, "reparse", made, parses=reparse.as_given(parsed))
     except CrawlframeError as error:
         if made is None or not isinstance(error, FrontierError):
             form.add_error(None, str(error))

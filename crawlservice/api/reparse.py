@@ -96,7 +96,7 @@ def _start(request: HttpRequest, body: SpiderReparseIn, **source: Any) -> Status
             task = reparse.submit(wanted, user=caller.user, priority=priority)
             parsed = reparse.reparse_of(task)
             assert parsed is not None
-            caller.record("reparse", task, **reparse.as_given(parsed))
+            caller.record("reparse", task, parses=reparse.as_given(parsed))
     except RedisNotUpdated:
         status = 202
     except ArgumentError as error:

@@ -90,8 +90,6 @@ def _shown(name: tuple[bool, Hashable]) -> Any:
 
 
 def _differing(old: Data, new: Data) -> dict[str, list[Any]]:
-    if old == new:
-        return {}
     names = dict.fromkeys([*old, *new])
     return {
         name: [old.get(name), new.get(name)]

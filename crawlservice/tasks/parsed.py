@@ -38,13 +38,15 @@ def changes(task: Task, most: int = 0, examples: int = EXAMPLES) -> Changes:
     django.db.Error."""
     rows = ParsedPage.objects.filter(task=task.pk).order_by()
     differs = Q(added__gt=0) | Q(removed__gt=0) | Q(changed__gt=0) | Q(repaired=True)
-    sums = {name: Sum(name, default=0) for name in ("added", "removed", "changed", "links")}
-    sums |= {name: Sum(name, default=0, filter=differs) for name in ("before", "after")}
+    names = ("added", "removed", "changed", "links")
+    sums = {f"{name}_": Sum(name, default=0) for name in names}
+    sums |= {f"{name}_": Sum(name, default=0, filter=differs) for name in ("before", "after")}
     counts = {
-        "pages": Count("pk", filter=differs),
-        "repaired": Count("pk", filter=Q(repaired=True)),
+        "pages_": Count("pk", filter=differs),
+        "repaired_": Count("pk", filter=Q(repaired=True)),
     }
-    numbers = rows.aggregate(**sums, **counts)
+    found = rows.aggregate(**sums, **counts)
+    numbers = {name.removesuffix("_"): number for name, number in found.items()}
     fields: Counter[str] = Counter()
     differing = rows.filter(differs).order_by("pk")
     some = differing[: most + 1] if most else differing

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
-from crawlframe import CloseTask, Request, Spider
+from crawlframe import CloseTask, Request, Spider, Upsert
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.pages.reparse import page_admission
@@ -32,6 +33,7 @@ from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.reparsing import Crawling
+from tests.crawlservice.test_model_items import Agent, House, Shed
 
 HOUSES = 6
 
@@ -560,3 +562,105 @@ def test_which_requests_have_a_row(crawling: Crawling) -> None:
     crawling.crawl()
     rids = {outcome.rid for outcome in crawling.outcomes}
     assert crawling.ledger.recorded_requests([*rids, b"0" * 16]) == rids
+
+
+# -- items that are rows --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tables(service: Frontier) -> None:
+    with connection.schema_editor() as editor:
+        for model in (Agent, House, Shed):
+            editor.create_model(model)
+
+
+def prices() -> dict[str, int]:
+    return dict(House._default_manager.values_list("url", "price"))
+
+
+@pytest.mark.usefixtures("tables")
+def test_rows_are_saved_again_by_their_upsert(crawling: Crawling) -> None:
+    class Rows(Houses):
+        name = "houses"
+
+        def house(self, response: Response) -> Any:
+            text = response.css(".price::text").get() or response.css(".cost::text").get()
+            yield Upsert(House(url=response.url[-1], price=int(text or "")), on="url")
+
+    class Cents(Rows):
+        name = "houses"
+
+        def house(self, response: Response) -> Any:
+            for upsert in super().house(response):
+                upsert.item.price *= 100
+                yield upsert
+
+    crawling.spider = Rows
+    first = crawling.crawl()
+    before = {str(n): n for n in range(5)}
+    assert prices() == before
+    House._default_manager.filter(url="0").delete()  # by hand; its page does not differ
+    mended(crawling, Cents)
+    crawling.parse(first, dry_run=True)
+    assert prices() == {url: n for url, n in before.items() if url != "0"}
+    crawling.parse(first)
+    assert prices() == {url: 100 * n for url, n in before.items() if url != "0"}
+    assert {item.model for item in Item.objects.filter(version="second")} == {"estate.House"}
+    assert audit(first) == []
+
+
+@pytest.mark.usefixtures("tables")
+def test_rows_that_would_be_doubled_are_refused(crawling: Crawling) -> None:
+    class Sheds(Houses):
+        name = "houses"
+
+        def house(self, response: Response) -> Any:
+            yield Shed(size=int(response.css(".price::text").get() or ""))
+
+    class More(Mended):
+        name = "houses"
+
+        def house(self, response: Response) -> Any:
+            for item in super().house(response):
+                yield Shed(size=item["price"] + 10)
+
+    crawling.spider = Sheds
+    first = crawling.crawl()
+    before = [*Item.objects.values()]
+    mended(crawling, More)
+    found = []
+    for dry_run in (True, False):
+        task = crawling.parse(first, dry_run=dry_run)
+        found.append({url: row[:3] for url, row in rows(task).items()})
+        refused = Page.objects.filter(task=task, state="error")
+        assert {page.detail for page in refused} == {
+            "estate.Shed: its rows are inserted, so parsing the page again would double them; "
+            "give the model an Upsert"
+        }
+        assert {page.url[-1] for page in refused} == {"0", "2", "3"}
+    assert found[0] == found[1]
+    assert [*Item.objects.filter(version="first").values()] == before
+    # Those whose first run had failed have no rows yet.
+    sizes = sorted(Shed._default_manager.values_list("size", flat=True))
+    assert sizes == [0, 2, 3, 11, 14]
+
+
+class Bad(Mended):
+    name = "houses"
+
+    def house(self, response: Response) -> Any:
+        for item in super().house(response):
+            yield House(url=response.url, price=-1 if item["price"] == 4 else item["price"])
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_dry_run_finds_what_the_database_refuses(crawling: Crawling) -> None:
+    first = crawling.crawl()
+    mended(crawling, Bad)
+    House._default_manager.create(url="http://shop.example/1", price=7)
+    states = []
+    for dry_run in (True, False):
+        task = crawling.parse(first, reason="callback", dry_run=dry_run)
+        states.append({url: row[:2] for url, row in rows(task).items()})
+    assert states[0] == states[1]
+    assert states[0]["http://shop.example/1"] == ["error", "refused"]

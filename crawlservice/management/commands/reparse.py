@@ -77,7 +77,7 @@ class Command(ServiceCommand):
             )
             parsed = reparse_of(task)
             assert parsed is not None
-            record("reparse", task=task, command=True, **as_given(parsed))
+            record("reparse", task=task, command=True, parses=as_given(parsed))
         self.stdout.write(plain(f"task {task.pk} parses {in_words(parsed)}"))
         if options["background"]:
             self.stdout.write(f"Follow it: {command(f'task {task.pk} --follow')}")
