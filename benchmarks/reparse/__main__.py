@@ -51,7 +51,10 @@ def measure(pages: int, work: Path, output: Path | None) -> int:
     with Postgres() as postgres, RedisServer(work / "redis") as redis:
         dsn = postgres.new_database(migrated(postgres, work / "migrate"))
         env = environment(work / "read", dsn, redis.url)
-        env |= {"CRAWLFRAME_SPIDERS": "benchmarks.reparse.spiders"}
+        env |= {
+            "CRAWLFRAME_SPIDERS": "benchmarks.reparse.spiders",
+            "DJANGO_SETTINGS_MODULE": "crawlservice.node_settings",
+        }
         results = [_fetched(pages, work, dsn, redis), _read(env)]
         say(JOB, f"the store alone: {_per_core(results[-1]):,.0f} pages/s and core")
         for kind, more in (("dry run", ["--dry-run"]), ("reparse", [])):

@@ -41,7 +41,7 @@ REPAIRED = ("state", "reason", "detail", "error_group", "exchange", "request", "
 
 @dataclass
 class Parsed:
-    """A kept page that was parsed, beside the row of the request that brought it."""
+    """A kept page that was parsed, and the row of the request that brought it."""
 
     outcome: Outcome
     source: Replacement

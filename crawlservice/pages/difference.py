@@ -1,4 +1,4 @@
-"""Difference: what the items of a page are by the code of today, beside those of its first run."""
+"""Difference: what the items of a page are by the code of today, compared with the stored ones."""
 
 from __future__ import annotations
 

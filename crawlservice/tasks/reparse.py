@@ -11,13 +11,13 @@ from django.contrib.auth.models import User as Account
 from django.db.models import Max
 
 from crawlframe.errors import ArgumentError
+from crawlframe.expect import expectation
 from crawlframe.pages.reparse import Reparse, first_admission
 from crawlframe.program import command
 from crawlframe.request import MAX_TASK_PRIORITY
 from crawlservice.accounts.roles import User
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.sources import chosen
-from crawlservice.quality.reader import expected_of
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks import spider_switch
 from crawlservice.tasks.labels import of_task
@@ -98,8 +98,7 @@ def _checked(wanted: Wanted, source: Task | None) -> Reparse:
         raise ArgumentError("a dry run follows nothing; it counts what is new")
     key = wanted.key
     if key is None:
-        unique = expected_of(source).unique if source is not None else ()
-        key = next(iter(unique), "")
+        key = _declared_key(source)
     reparse = Reparse(
         task=source.pk if source is not None else 0,
         spider="" if source is not None else wanted.spider,
@@ -116,6 +115,15 @@ def _checked(wanted: Wanted, source: Task | None) -> Reparse:
     if last is None:
         raise ArgumentError(_nothing(wanted, source))
     return msgspec.structs.replace(reparse, last=last)
+
+
+def _declared_key(source: Task | None) -> str:
+    """The field that the spider of a task expects to be unique; "" if it declares none."""
+    try:
+        expect = expectation(source.expect) if source is not None else None
+    except (ValueError, TypeError):  # a newer release has written it
+        expect = None
+    return next(iter(expect.unique), "") if expect is not None else ""
 
 
 def _nothing(wanted: Wanted, source: Task | None) -> str:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from crawlframe import CloseTask, Request, Spider, Upsert
 from crawlframe.errors import ArgumentError, SpiderError
+from crawlframe.expect import Expect
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.pages.reparse import page_admission
 from crawlframe.request import unpack_admissions
@@ -664,3 +665,23 @@ def test_a_dry_run_finds_what_the_database_refuses(crawling: Crawling) -> None:
         states.append({url: row[:2] for url, row in rows(task).items()})
     assert states[0] == states[1]
     assert states[0]["http://shop.example/1"] == ["error", "refused"]
+
+
+def test_items_are_compared_by_what_the_spider_expects_to_be_unique(crawling: Crawling) -> None:
+    class Twice(Mended):
+        name = "houses"
+        expect = Expect(unique=("url",))
+
+        def house(self, response: Response) -> Any:
+            for item in super().house(response):
+                yield {"url": f"{response.url}?first", "price": 1}
+                yield item
+
+    crawling.spider = type("Once", (Houses,), {"name": "houses", "expect": Twice.expect})
+    first = crawling.crawl()
+    mended(crawling, Twice)
+    task = crawling.parse(first, reason="")
+    assert (task.reparse or {})["key"] == "url"
+    assert {(row["added"], row["changed"], row["removed"]) for row in told(task)} == {(1, 0, 0)}
+    task = crawling.parse(first, reason="", key="")
+    assert told(task) == []
