@@ -176,8 +176,9 @@ class Ledger(Protocol):
         """The numbers of the next kept pages after this one, at most so many, and whether there
         never will be others behind them."""
 
-    def source_pages(self, numbers: Collection[int]) -> dict[int, SourcePage]:
-        """The kept pages of these numbers that are still there."""
+    def source_pages(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
+        """The kept pages of these numbers that are still there, and the numbers of those that were
+        not read, because the bodies of the others are large."""
 
     def recorded_requests(self, rids: Collection[bytes]) -> set[bytes]:
         """Those of these requests that have a row."""

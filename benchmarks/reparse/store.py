@@ -22,7 +22,7 @@ def main() -> int:
     while numbers := [
         *KeptPage.objects.filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[:BATCH]
     ]:
-        for page in source_pages(numbers).values():
+        for page in source_pages(numbers)[0].values():
             response = page.response(Request.decode(page.record))
             read, size = read + 1, size + len(response.body)
         last = numbers[-1]

@@ -152,7 +152,7 @@ class DjangoLedger(Ledger):
         with _named_errors():
             return self._sources.numbers(reparse, after, most)
 
-    def source_pages(self, numbers: Collection[int]) -> dict[int, SourcePage]:
+    def source_pages(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
         with _named_errors():
             return source_pages(numbers)
 

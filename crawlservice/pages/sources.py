@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -80,32 +80,27 @@ def _callback_of(record: bytes | memoryview) -> str:
         return ""
 
 
-def source_pages(numbers: Collection[int]) -> dict[int, SourcePage]:
-    """The kept pages of these numbers. One that cannot be read says why. Raises
-    django.db.Error."""
-    rows = [*KeptPage.objects.filter(pk__in=numbers).values_list(*COLUMNS)]
-    found = {}
-    for some in _chunks(rows):
-        bodies = _bodies({row[-2] for row in some})
-        for number, rid, task, url, status, reason, headers, address, record, body, _ in some:
-            content, problem, again = bodies[body]
-            found[number] = SourcePage(
-                *(number, rid.bytes, task, url, status, reason, headers, address, bytes(record)),
-                *(content, problem, again),
-            )
-    return found
-
-
-def _chunks(rows: list[Any]) -> Iterator[list[Any]]:
+def source_pages(
+    numbers: Collection[int],
+) -> tuple[dict[int, SourcePage], set[int]]:
+    """As Ledger.source_pages. A page that cannot be read says why. Raises django.db.Error."""
+    rows = [*KeptPage.objects.filter(pk__in=numbers).order_by("pk").values_list(*COLUMNS)]
     some: list[Any] = []
     size = 0
     for row in rows:
         if some and size + row[-1] > MAX_BYTES:
-            yield some
-            some, size = [], 0
+            break
         some.append(row)
         size += row[-1]
-    yield some
+    bodies = _bodies({row[-2] for row in some})
+    found = {}
+    for number, rid, task, url, status, reason, headers, address, record, body, _ in some:
+        content, problem, again = bodies[body]
+        found[number] = SourcePage(
+            *(number, rid.bytes, task, url, status, reason, headers, address, bytes(record)),
+            *(content, problem, again),
+        )
+    return found, {row[0] for row in rows[len(some) :]}
 
 
 def _bodies(numbers: Collection[int]) -> dict[int, tuple[bytes, str, bool]]:

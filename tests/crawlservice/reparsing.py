@@ -77,7 +77,10 @@ class _Pages(PageSource):
         return self._ledger.pages_to_parse(reparse, after, most)
 
     async def page(self, number: int) -> SourcePage | None:
-        return self._ledger.source_pages([number]).get(number)
+        return self._ledger.source_pages([number])[0].get(number)
+
+    def give(self, page: SourcePage) -> None:
+        pass
 
 
 class _Parts(StartParts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from functools import partial
 
 from crawlframe.ledger import Ledger
 from crawlframe.node.worker.commit import Committer
@@ -12,6 +12,8 @@ from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.pages.reparse import Reparse, SourcePage
 
 GATHER = 0.003  # seconds in which requests for pages join a read
+POLL = 0.02  # seconds between two looks whether there is room for more
+MAX_HELD = 64 << 20  # bytes of bodies that are being parsed, beyond which none is read
 
 
 class PageSource(ABC):
@@ -25,16 +27,21 @@ class PageSource(ABC):
     async def page(self, number: int) -> SourcePage | None:
         """Returns the page of this number; None if it is not kept any more."""
 
+    @abstractmethod
+    def give(self, page: SourcePage) -> None:
+        """Its body is not needed any more."""
+
 
 class StoredPages(PageSource):
     """Reads the database on the connection of the commit thread: what is asked for at about the
-    same time, at once."""
+    same time, at once, but not more bodies than MAX_HELD, apart from the last read."""
 
     def __init__(self, committer: Committer, ledger: Ledger) -> None:
         self._committer = committer
         self._ledger = ledger
         self._asked: dict[int, asyncio.Future[SourcePage | None]] = {}
-        self._reads: set[asyncio.Task[None]] = set()
+        self._reader: asyncio.Task[None] | None = None
+        self._held = 0  # bytes
 
     async def numbers(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
         return await on_commit_thread(
@@ -42,32 +49,31 @@ class StoredPages(PageSource):
         )
 
     async def page(self, number: int) -> SourcePage | None:
-        if not self._asked:
-            read = asyncio.ensure_future(self._read_soon())
-            self._reads.add(read)
-            read.add_done_callback(self._reads.discard)
         future = self._asked.get(number)
         if future is None:
             future = self._asked[number] = asyncio.get_running_loop().create_future()
+        if self._reader is None or self._reader.done():
+            self._reader = asyncio.ensure_future(self._read_all())
         return await asyncio.shield(future)
 
-    async def _read_soon(self) -> None:
-        await asyncio.sleep(GATHER)
-        asked, self._asked = self._asked, {}
-        try:
-            found = await on_commit_thread(self._committer, lambda: self._read(asked))
-        except BaseException as error:
-            for future in asked.values():
-                if isinstance(error, asyncio.CancelledError):
-                    future.cancel()
-                elif not future.done():
-                    future.set_exception(error)
-            if isinstance(error, asyncio.CancelledError):
-                raise
-            return
-        for number, future in asked.items():
-            if not future.done():
-                future.set_result(found.get(number))
+    def give(self, page: SourcePage) -> None:
+        self._held -= len(page.body)
 
-    def _read(self, numbers: Collection[int]) -> dict[int, SourcePage]:
-        return self._ledger.source_pages(numbers)
+    async def _read_all(self) -> None:
+        while self._asked:
+            await asyncio.sleep(GATHER)
+            while self._held > MAX_HELD:
+                await asyncio.sleep(POLL)
+            asked = dict(self._asked)
+            try:
+                found, left = await on_commit_thread(
+                    self._committer, partial(self._ledger.source_pages, [*asked])
+                )
+            except Exception as error:
+                for number in asked:
+                    self._asked.pop(number).set_exception(error)
+                return
+            for number in asked.keys() - left:
+                page = found.get(number)
+                self._held += len(page.body) if page is not None else 0
+                self._asked.pop(number).set_result(page)

@@ -136,6 +136,14 @@ class Reparsing:
         page = await self._pages.page(page_in(outcome.url))
         if page is None:
             return outcome.end(Verdict.ERROR, "not_kept", "the page is not kept any more")
+        try:
+            return await self._parse_page(outcome, page, reparse, call)
+        finally:
+            self._pages.give(page)
+
+    async def _parse_page(
+        self, outcome: Outcome, page: SourcePage, reparse: Reparse, call: Call
+    ) -> Outcome:
         outcome.url, outcome.status, outcome.size = page.url, page.status, len(page.body)
         if page.problem:
             if page.again and outcome.attempts < STORE_TRIES:
