@@ -15,6 +15,11 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
 
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlservice.accounts.roles import may_steer, may_submit
@@ -31,17 +36,20 @@ class ReparseForm(forms.Form):
     reason = forms.ChoiceField(
         label=gettext_lazy("Pages"),
         required=False,
+        widget=UnfoldAdminSelectWidget,
         help_text=gettext_lazy("All that are kept, or those that were kept for one reason."),
     )
     callback = forms.CharField(
         label=gettext_lazy("Callback"),
         required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
         max_length=TEXT,
         help_text=gettext_lazy("Only pages of this callback; empty: of all."),
     )
     key = forms.CharField(
         label=gettext_lazy("Key"),
         required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
         max_length=TEXT,
         help_text=gettext_lazy(
             "The field by which items of a page are compared; empty: what the spider expects to be "
@@ -51,17 +59,20 @@ class ReparseForm(forms.Form):
     dry_run = forms.BooleanField(
         label=gettext_lazy("Dry run"),
         required=False,
+        widget=UnfoldBooleanWidget,
         initial=True,
         help_text=gettext_lazy("Shows what would differ, and changes nothing."),
     )
     follow = forms.BooleanField(
         label=gettext_lazy("Follow new links"),
         required=False,
+        widget=UnfoldBooleanWidget,
         help_text=gettext_lazy("Fetches requests that the task did not know."),
     )
     wait = forms.BooleanField(
         label=gettext_lazy("Until it has ended"),
         required=False,
+        widget=UnfoldBooleanWidget,
         help_text=gettext_lazy("Parses also what the task has still to fetch."),
     )
 

@@ -43,7 +43,7 @@ from crawlservice.tasks import export, summary
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.progress import Progress, read
-from crawlservice.tasks.reparse import has_pages
+from crawlservice.tasks.reparse import fetches, has_pages
 from crawlservice.tasks.starting import yielded
 from crawlservice.tasks.submit import limits_as_written, obeys_robots
 from crawlservice.tasks.versions import pages_by_version
@@ -207,7 +207,7 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
         "progress": progress,
         "known": known,
         "tone": state_label(task.status)[1],
-        "ignores_robots": not obeys_robots(task),
+        "ignores_robots": not obeys_robots(task) and fetches(task),
         "starting": None if progress.ended else yielded([task.pk]).get(task.pk),
         "rate": rate,
         "eta": known.seconds(rate),

@@ -144,6 +144,11 @@ def pages_of(task: Task) -> int:
     return KeptPage.objects.filter(task=task.pk).count()
 
 
+def fetches(task: Task) -> bool:
+    """Whether a task fetches anything."""
+    return task.reparse is None or bool(task.reparse.get("follow"))
+
+
 def has_pages(task: Task) -> bool:
     """Whether pages of a task can be parsed again. Raises django.db.Error."""
     return task.reparse is None and KeptPage.objects.filter(task=task.pk).exists()
