@@ -19,7 +19,7 @@ from crawlframe.request import end_rid
 from crawlframe.task_life import Summary
 from crawlservice.ledger import reparsed
 from crawlservice.models import Event, Page, Task
-from crawlservice.quality.judging import SECONDS_AT_END, at_end, begin_again
+from crawlservice.quality.judging import SECONDS_AT_END, at_end, begin_again, read_again
 from crawlservice.quality.norms import Totals
 from crawlservice.tasks.outcomes import KINDS, Decision, Ending, decide, with_last
 from crawlservice.tasks.secret_arguments import revealed
@@ -129,6 +129,8 @@ def judge_again(tasks: Iterable[Task]) -> None:
     """Decides the outcomes of tasks anew that have ended, because some of their pages were parsed
     again. They are locked. Raises django.db.Error."""
     for task in tasks:
+        if task.state in Task.ACTIVE:
+            read_again(task)
         if task.state != Task.State.FINISHED:
             continue
         depth = None

@@ -34,7 +34,7 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
     """Judges a task in the transaction that ends it, if what is unread can be read by ``until``, in
     time.monotonic(). If not, or if judging fails, the leading steward does it later. ``outcome``
     and ``reason`` are those without findings. Raises django.db.Error if the connection is lost."""
-    if not has_quality(task):
+    if not has_quality(task, totals.items):
         return Ended(outcome, reason)
     try:
         with transaction.atomic():
@@ -49,10 +49,16 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
     return Ended(outcome, reason)
 
 
-def has_quality(task: Task) -> bool:
+def has_quality(task: Task, items: int) -> bool:
     """Whether its items can be compared with those of other runs: those of a task that only
     fetches come later, and one that parses kept pages has none of its own."""
-    return task.reparse is None and not (task.settings.get("fetch_only") and not task.items)
+    return task.reparse is None and not (task.settings.get("fetch_only") and not items)
+
+
+def read_again(task: Task) -> None:
+    """Lets the leading steward read a running task from the start, because its items were replaced:
+    a profile cannot forget some. Raises django.db.Error."""
+    Profile.objects.filter(task=task.pk).delete()
 
 
 def begin_again(task: Task) -> None:

@@ -3,23 +3,29 @@ changed."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from crawlframe import CloseTask, Request, Spider, Upsert
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.expect import Expect
 from crawlframe.frontier import Counts, Frontier
+from crawlframe.ledger import LedgerAway
+from crawlframe.outcome import Outcome
 from crawlframe.pages.reparse import page_admission
 from crawlframe.request import unpack_admissions
 from crawlframe.response import Response
 from crawlframe.spider import describe, read_settings
 from crawlframe.stats import RUNNING
 from crawlservice.ledger.audit import audit
+from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import (
     Item,
     KeptPage,
@@ -32,7 +38,7 @@ from crawlservice.models import (
 )
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
-from crawlservice.tasks.submit import submit
+from crawlservice.tasks.submit import WrongState, submit
 from tests.crawlservice.reparsing import Crawling
 from tests.crawlservice.test_model_items import Agent, House, Shed
 
@@ -470,6 +476,74 @@ def test_of_two_parses_the_second_finds_what_the_first_left(crawling: Crawling) 
     assert told(two) == []
     assert numbers(first) == (8, 6, 2, 5)
     assert audit(first) == []
+
+
+def test_parses_and_a_retry_at_once(crawling: Crawling) -> None:
+    """Two parses write the same pages in opposite order while the task is retried: nobody waits
+    for the other for ever, and each page has one result."""
+    first = crawling.crawl()
+    mended(crawling, Richer)
+    tasks = [crawling.begin(first) for _ in range(2)]
+    numbers_ = [*KeptPage.objects.order_by("pk").values_list("pk", flat=True)]
+    outcomes = {
+        task.pk: [crawling.outcome_of(task, page_admission(task.pk, n))[0] for n in numbers_]
+        for task in tasks
+    }
+    outcomes[tasks[1].pk].reverse()
+    failures: list[BaseException] = []
+    begin = threading.Barrier(3)
+
+    def writes(task: int) -> None:
+        ledger = DjangoLedger()
+        begin.wait()
+        for outcome in outcomes[task]:
+            _commit(ledger, outcome)
+        ledger.close()
+
+    def retries() -> None:
+        begin.wait()
+        try:
+            retry(first.pk)
+        finally:
+            connection.close()
+
+    def guarded(what: Callable[[], None]) -> None:
+        try:
+            what()
+        except WrongState:
+            pass  # all of it was repaired, but for SQLite's turn
+        except OperationalError as error:
+            if connection.vendor != "sqlite":  # where one writer has to wait for another
+                failures.append(error)
+        except BaseException as error:
+            failures.append(error)
+
+    jobs: list[Callable[[], None]] = [partial(writes, task.pk) for task in tasks]
+    threads = [threading.Thread(target=guarded, args=(job,)) for job in (*jobs, retries)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    first.refresh_from_db()
+    assert audit(first) == []
+    there = Page.objects.filter(task=first).count()
+    assert Item.objects.filter(task=first).count() == sum(
+        Page.objects.filter(task=first).values_list("items", flat=True)
+    )
+    assert there <= 8
+    # What was replaced was replaced once.
+    assert ReplacedItem.objects.filter(version="first").count() <= 4
+    assert not ReplacedItem.objects.filter(version="second").exists()
+
+
+def _commit(ledger: DjangoLedger, outcome: Outcome) -> None:
+    while True:
+        try:
+            ledger.commit([outcome])
+            return
+        except LedgerAway:  # as SQLite says when another thread writes; the commit thread waits
+            pass
 
 
 def test_a_task_that_still_runs_is_counted_at_its_end(crawling: Crawling) -> None:
