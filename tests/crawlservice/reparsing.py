@@ -14,8 +14,8 @@ from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import LedgerRefused, StartPart, TaskSpec
 from crawlframe.node.worker import source_links
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.opening import CrawlMaker
-from crawlframe.node.worker.page_source import PageSource
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Room, StartParts, Starts
@@ -69,7 +69,7 @@ class _Source(TaskSource):
         return self._make(spec)
 
 
-class _Pages(PageSource):
+class _Pages(KeptPages):
     def __init__(self, ledger: DjangoLedger) -> None:
         self._ledger = ledger
 
@@ -162,7 +162,7 @@ class Crawling:
                 *(HERE, _Source(self.ledger, maker.make), self.version, self.web, Sieve()),
                 lambda slot, rid: None,
                 starts=Starts(parts),
-                pages=_Pages(self.ledger),
+                kept=_Pages(self.ledger),
             )
             one = admission
             claimed = Claimed(one.rid, task.pk, one.host, 9, 1, one.record, 0, 0, 0)

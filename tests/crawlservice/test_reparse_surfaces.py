@@ -12,10 +12,10 @@ from django.test import Client
 
 from crawlframe.frontier import Frontier
 from crawlframe.spider import describe
-from crawlservice.models import Action, Item, KeptPage, Task
+from crawlservice.models import Action, Item, KeptPage, Page, Task
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.reparsing import Crawling
-from tests.crawlservice.test_reparse import Houses, Mended, mended, site
+from tests.crawlservice.test_reparse import Houses, Mended, Richer, mended, site
 from tests.crawlservice.web import login, login_as, rows, texts
 
 URL = "http://shop.example/"
@@ -243,3 +243,14 @@ def test_a_submitter_makes_dry_runs_of_the_tasks_of_others(first: Task) -> None:
     viewer = Client(SERVER_NAME="localhost")
     viewer.force_login(person("viewer", is_staff=True))
     assert viewer.get(f"/admin/crawlservice/task/{first.pk}/reparse/").status_code == 403
+
+
+def test_the_page_of_a_request_shows_what_was_replaced(first: Task, crawling: Crawling) -> None:
+    crawling.spider = Richer
+    task = crawling.parse(first)
+    client = login(is_superuser=True)
+    page = Page.objects.get(task=first, url=f"{URL}2")
+    answer = client.get(f"/admin/crawlservice/page/{page.pk}/change/").content.decode()
+    ((_, by, version, data),) = rows(answer, "#cf-replaced tbody tr")
+    assert (by, version) == (str(task.pk), "first")
+    assert '"price": 2' in data

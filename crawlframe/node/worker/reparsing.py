@@ -16,7 +16,7 @@ from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit
 from crawlframe.node.worker.crawls import Crawls
 from crawlframe.node.worker.failures import StatusError, callback_traceback, reason_of, trim
-from crawlframe.node.worker.page_source import PageSource
+from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.signalling import Judge, JudgementFailed
 from crawlframe.node.worker.start_run import POLL, Room, StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
@@ -49,7 +49,7 @@ class Reparsing:
     def __init__(
         self,
         source: TaskSource,
-        pages: PageSource | None,
+        pages: KeptPages | None,
         starts: Starts | None,
         crawls: Crawls,
         callbacks: Callbacks,

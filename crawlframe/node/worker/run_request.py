@@ -44,9 +44,9 @@ from crawlframe.node.worker.failures import (
 from crawlframe.node.worker.fetching import Fetching
 from crawlframe.node.worker.inline import InlineFetch
 from crawlframe.node.worker.keeping import Keeping
+from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.opening import OPENED, NotOpened
-from crawlframe.node.worker.page_source import PageSource
 from crawlframe.node.worker.permits import HostPermits
 from crawlframe.node.worker.proxy_source import ProxySource
 from crawlframe.node.worker.rendering import Rendering, RenderSource
@@ -96,12 +96,12 @@ class RequestRunner:
         permits: HostPermits | None = None,
         proxies: ProxySource | None = None,
         renders: RenderSource | None = None,
-        pages: PageSource | None = None,
+        kept: KeptPages | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
         ``moves``, ``sent``, ``replay``, ``permits`` and ``proxies`` those of Fetching; ``renders``
         that of Rendering. ``failed`` is called with what authors' code raised. Without ``starts``,
-        nothing is recorded before an outcome; without ``pages``, no kept page is parsed."""
+        nothing is recorded before an outcome; without ``kept``, no kept page is parsed."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -130,7 +130,7 @@ class RequestRunner:
             ),
         )
         self._reparsing = Reparsing(
-            *(source, pages, starts, self.crawls, self.callbacks, mark, failed), settings.user_agent
+            *(source, kept, starts, self.crawls, self.callbacks, mark, failed), settings.user_agent
         )
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:

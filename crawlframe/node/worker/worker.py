@@ -37,10 +37,10 @@ from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback, is_cancelled
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
+from crawlframe.node.worker.kept_pages import StoredKeptPages
 from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import CrawlMaker
-from crawlframe.node.worker.page_source import StoredPages
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.replay import Replay
@@ -167,7 +167,7 @@ class Worker:
             permits=StoredPermits(self._committer, self._frontier, self._generation),
             proxies=self._proxies,
             renders=renders,
-            pages=StoredPages(self._committer, ledger),
+            kept=StoredKeptPages(self._committer, ledger),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from crawlframe.ledger import LedgerAway
-from crawlframe.node.worker import page_source, task_source
-from crawlframe.node.worker.page_source import StoredPages
+from crawlframe.node.worker import kept_pages, task_source
+from crawlframe.node.worker.kept_pages import StoredKeptPages
 from crawlframe.pages.reparse import SourcePage
 
 
@@ -42,9 +42,9 @@ class Store:
         return SourcePage(n, b"r", 1, "u", 200, "", {}, "", b"", bytes(self._size))
 
 
-def run(store: Store, use: Callable[[StoredPages], Any]) -> Any:
+def run(store: Store, use: Callable[[StoredKeptPages], Any]) -> Any:
     async def main() -> Any:
-        return await asyncio.wait_for(use(StoredPages(store, store)), 60)  # type: ignore[arg-type]
+        return await asyncio.wait_for(use(StoredKeptPages(store, store)), 60)  # type: ignore[arg-type]
 
     return asyncio.run(main())
 
@@ -52,7 +52,7 @@ def run(store: Store, use: Callable[[StoredPages], Any]) -> Any:
 def test_what_is_asked_for_together_is_read_at_once() -> None:
     store = Store()
 
-    async def use(pages: StoredPages) -> list[Any]:
+    async def use(pages: StoredKeptPages) -> list[Any]:
         return await asyncio.gather(*map(pages.page, (3, 1, 2, 3, 500)))
 
     found = run(store, use)
@@ -71,7 +71,7 @@ def test_an_error_reaches_those_who_asked_and_nobody_else() -> None:
     store = Store()
     store.broken = True
 
-    async def use(pages: StoredPages) -> Any:
+    async def use(pages: StoredKeptPages) -> Any:
         with pytest.raises(ValueError, match="no"):
             await pages.page(1)
         store.broken = False
@@ -81,11 +81,11 @@ def test_an_error_reaches_those_who_asked_and_nobody_else() -> None:
 
 
 def test_no_more_is_read_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_source, "MAX_HELD", 25)
+    monkeypatch.setattr(kept_pages, "MAX_HELD", 25)
     store = Store(size=10, at_once=2)
     held = most = 0
 
-    async def one(pages: StoredPages, n: int) -> None:
+    async def one(pages: StoredKeptPages, n: int) -> None:
         nonlocal held, most
         page = await pages.page(n)
         assert page is not None
@@ -95,7 +95,7 @@ def test_no_more_is_read_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch)
         held -= len(page.body)
         pages.give(page)
 
-    async def use(pages: StoredPages) -> None:
+    async def use(pages: StoredKeptPages) -> None:
         await asyncio.gather(*(one(pages, n) for n in range(20)))
 
     run(store, use)
@@ -106,7 +106,7 @@ def test_no_more_is_read_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch)
 def test_who_gives_up_leaves_the_page_to_others() -> None:
     store = Store()
 
-    async def use(pages: StoredPages) -> Any:
+    async def use(pages: StoredKeptPages) -> Any:
         first = asyncio.ensure_future(pages.page(5))
         second = asyncio.ensure_future(pages.page(5))
         await asyncio.sleep(0)

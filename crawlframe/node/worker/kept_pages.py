@@ -1,4 +1,4 @@
-"""PageSource: from where a worker gets the kept pages that are parsed again."""
+"""KeptPages: from where a worker gets the kept pages that are parsed again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLL = 0.02  # seconds between two looks whether there is room for more
 MAX_HELD = 64 << 20  # bytes of bodies that are being parsed, beyond which none is read
 
 
-class PageSource(ABC):
+class KeptPages(ABC):
     """Reads kept pages."""
 
     @abstractmethod
@@ -32,7 +32,7 @@ class PageSource(ABC):
         """Its body is not needed any more."""
 
 
-class StoredPages(PageSource):
+class StoredKeptPages(KeptPages):
     """Reads the database on the connection of the commit thread: what is asked for at about the
     same time, at once, but not more bodies than MAX_HELD, apart from the last read."""
 
