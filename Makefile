@@ -35,7 +35,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test quick soak worlds faults morning mutants bench check format messages docs links lock wheel clean
+.PHONY: help crawl up test quick soak worlds faults morning mutants bench check format messages judges docs links lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -56,9 +56,10 @@ soak: .venv/dev ## the long versions of the tests of nodes, on both databases, s
 	RELOADS=50 LISTINGS=2500 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_paper.py
 	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_reload_kills.py
 	KILLS=10 LISTINGS=5000 $(BIN)/python -m pytest -n0 -m process tests/process/test_demo_crawl.py tests/process/test_kills.py
+	WARC_KILLS=200 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_warc_kills.py
 	EXPORT_KILLS=500 $(BIN)/python -m pytest -n0 -m process tests/process/test_exports.py
 	HAND_OVERS=20 KILLS=8 $(BIN)/python -m pytest -n0 -m long tests/process \
-		$(foreach name,paper reload_kills demo_crawl kills exports,--ignore=tests/process/test_$(name).py)
+		$(foreach name,paper reload_kills demo_crawl kills exports warc_kills,--ignore=tests/process/test_$(name).py)
 
 worlds: .venv/dev ## the tests as a background job, in other time zones and locales, on a slow machine; ARGS="slow -x"
 	$(BIN)/python -m tests.worlds $(ARGS)
@@ -88,6 +89,9 @@ format: .venv/dev ## format the code and sort its imports
 messages: .venv/dev ## collect the texts of the admin for translation, and compile the translations; needs gettext
 	cd crawlservice && ../$(MANAGE:manage.py=../manage.py) makemessages -l zh_Hans --no-location --no-wrap --no-obsolete
 	cd crawlservice && ../$(MANAGE:manage.py=../manage.py) compilemessages
+
+judges: ## install pywb and py-wacz, with which tests judge our WARC files
+	$(PYTHON) -m venv build/judges && build/judges/bin/python -m pip install --disable-pip-version-check -q -r tests/warc/judges.txt
 
 docs: build/docs/ready ## build the documentation into build/site; a broken link or reference is an error
 	$(SPHINX) -b html docs build/site && echo "Open build/site/index.html"

@@ -15,7 +15,7 @@ from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.model_items import is_model, model_item
 from crawlframe.outcome import Outcome
 from crawlframe.proxies import listed
-from crawlframe.proxies.place import place_of
+from crawlframe.proxies.place import KEPT_HOST, place_of
 from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import DROPPED
 from crawlframe.upsert import Upsert
@@ -49,15 +49,17 @@ class Collector:
         nofollow: bool = False,
         noindex: bool = False,
         route: Callable[[Request], str] | None = None,
+        apart: bool = False,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
         ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
         ``ends`` is true, the task takes no more requests. ``limits`` are asked about new
         links. ``nofollow``: no request is taken; ``noindex``: no item is; both are counted.
-        ``route`` returns through which proxies a request goes."""
+        ``route`` returns through which proxies a request goes. ``apart``: requests do not wait for
+        their hosts, for their pages may be in the store."""
         self._outcome = outcome
-        self._route = route
+        self._route, self._apart = route, apart
         self._priority = priority
         self._depth = depth
         too_deep = bool(depth_limit) and depth > depth_limit
@@ -86,7 +88,7 @@ class Collector:
                 self._follow(request)
         elif isinstance(thing, listed.Proxy):
             if self._noindex:
-                self._outcome.drop_item(DROPPED_NOINDEX)
+                self._outcome.count(DROPPED_NOINDEX)
             else:  # pipelines are for items that are stored as they are
                 self._outcome.proxies = listed.with_proxy(self._outcome.proxies, thing)
         elif thing is not None:
@@ -96,7 +98,7 @@ class Collector:
             if self._noindex:
                 if not is_item(thing):
                     raise no_item(thing)
-                self._outcome.drop_item(DROPPED_NOINDEX)
+                self._outcome.count(DROPPED_NOINDEX)
             elif self._pipelines:
                 self._process(thing, self._pipelines, upsert)
             else:
@@ -135,7 +137,7 @@ class Collector:
         self._outcome.unfit |= isinstance(drop, UnfitItem)
         if self._outcome.attempt is not None:
             self._outcome.attempt.dropped += 1
-        self._outcome.drop_item(pipelines.counter_of(drop.reason))
+        self._outcome.count(pipelines.counter_of(drop.reason))
 
     def _store(self, thing: Any, upsert: Upsert | None) -> None:
         if upsert is not None or hasattr(thing, "_meta"):
@@ -187,6 +189,8 @@ class Collector:
         if self._refused:
             outcome.refuse_link(self._refused)
             return
+        if outcome.requests is not None:
+            outcome.requests.append(request.encode())
         fingerprint = request.fingerprint()
         if request.dont_filter:
             fingerprint += b"\0%s%d" % (outcome.rid, self._before + len(outcome.follow_ups))
@@ -212,11 +216,12 @@ class Collector:
                 f"seconds up to {MAX_DELAY}"
             )
         request.depth = self._depth
+        rid = make_rid(outcome.task, fingerprint)
         outcome.follow_ups.append(
             Admission(
-                make_rid(outcome.task, fingerprint),
+                rid,
                 request.rank(self._priority),
-                self._place(request),
+                f"{KEPT_HOST}{rid.hex()}" if self._apart else self._place(request),
                 max(0, round(request.delay * 1000)),
                 request.encode(),
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlframe.errors import ConfigError
-from crawlframe.file_place import check_files
+from crawlframe.file_place import check_place
 from crawlframe.identity.contact import check_contact, default_user_agent
 from crawlframe.identity.signing import AGENTS, agent_of, check_origin
 
@@ -81,6 +81,7 @@ class Settings:
     browser_memory: int = 2048  # MiB that the browser's processes may have together
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
     files: str = ""  # directory of saved files, or s3://bucket/path; "" = files in var_dir
+    pages: str = ""  # directory of kept pages, or s3://bucket/path; "" = the database
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: str = "INFO"
 
@@ -118,7 +119,8 @@ class Settings:
             )
         if self.cache not in CACHES:
             raise ConfigError(f"CRAWLFRAME_CACHE={self.cache!r} must be on, refresh or empty")
-        check_files(self.files)
+        check_place("CRAWLFRAME_FILES", self.files)
+        check_place("CRAWLFRAME_PAGES", self.pages)
         for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")

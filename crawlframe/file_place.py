@@ -1,4 +1,4 @@
-"""The place of the file store, as CRAWLFRAME_FILES names it."""
+"""Places of stores, as CRAWLFRAME_FILES and CRAWLFRAME_PAGES name them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def in_s3(place: str) -> bool:
     return place.startswith(S3)
 
 
-def check_files(place: str) -> None:
+def check_place(variable: str, place: str) -> None:
     """Raises ConfigError."""
     if in_s3(place):
         parts = urlsplit(place)
         if not parts.hostname or "@" in parts.netloc:
             raise ConfigError(
-                "CRAWLFRAME_FILES must be s3://bucket/path; credentials come from the environment, "
+                f"{variable} must be s3://bucket/path; credentials come from the environment, "
                 "as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )
         if find_spec("s3fs") is None:
             raise ConfigError(
-                f"CRAWLFRAME_FILES={place!r} needs the extra s3: pip install 'crawlframe[s3]'"
+                f"{variable}={place!r} needs the extra s3: pip install 'crawlframe[s3]'"
             )
     elif "://" in place:
-        raise ConfigError(f"CRAWLFRAME_FILES={place!r} must be a directory or s3://bucket/path")
+        raise ConfigError(f"{variable}={place!r} must be a directory or s3://bucket/path")

@@ -13,9 +13,11 @@ from crawlframe.frontier.records import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.outcome import Outcome
 from crawlframe.pages.reparse import Reparse, SourcePage
+from crawlframe.pages.results import Results
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Admission
 from crawlframe.robots.state import RobotsState
+from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
 
 NO_ANSWER = 0  # in place of the status of a fetch that was not answered
@@ -163,6 +165,19 @@ class Ledger(Protocol):
         """The proxies of the pool that may be used. Raises ConfigError when this node cannot read
         their credentials."""
 
+    def kept_pages(self, keys: Collection[bytes]) -> dict[bytes, StoredPage]:
+        """The page that was kept last for each of these keys, if there is one."""
+
+    def page_bodies(self, numbers: Collection[int]) -> dict[int, bytes]:
+        """The bodies of these numbers; without those that are gone or damaged."""
+
+    def results(self, page: StoredPage) -> Results | None:
+        """What the callback of a page led to; None if that was not recorded, or is gone."""
+
+    def same_content(self, pages: Collection[tuple[int, bytes, bytes]]) -> dict[bytes, str]:
+        """``pages``: task, rid and digest of each. The URL of another page of the task with the
+        same body, by the rids of those that have one."""
+
     def summary(self, task: int, counts: Counts) -> Summary | None:
         """How a task ends that has nothing left but its last request; None when there is no such
         task. ``counts`` are those of the frontier."""
@@ -212,6 +227,13 @@ class Ledger(Protocol):
     def add_log(self, lines: Sequence[LogLine], lost: Mapping[int, int]) -> None:
         """Adds to the logs of tasks, in a transaction of its own. ``lost``: how many lines were
         dropped before, by task. After an error it is unknown whether they were added."""
+
+    def left(self) -> float | None:
+        """Seconds until ``tick`` has something to do; None: nothing."""
+
+    def tick(self) -> None:
+        """Finishes what must not stay open for long, such as a file of kept pages. Raises
+        nothing."""
 
     def close(self) -> None:
         """Releases the connection."""

@@ -24,6 +24,7 @@ from crawlframe.stats import PageStats
 
 if TYPE_CHECKING:
     from crawlframe.pages.reparse import Replacement
+    from crawlframe.pages.results import Results
     from crawlframe.render.attempt import Attempt
 
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
@@ -81,6 +82,11 @@ class Outcome:
     page: PageCopy | None = None  # to be kept
     source: Replacement | None = None  # set if a kept page was parsed
     parent: int = 0  # a task that knows requests, which this one then does not make
+    key: bytes = b""  # of its page, where that may come from the store
+    reserved: bool = False  # others wait for its page
+    signature: bytes = b""  # of what runs its callback, if that need not run again
+    requests: list[bytes] | None = None  # records of all that its callback yields, if asked for
+    earlier: Results | None = None  # what its callback yielded, and would yield again
     unfit: bool = False  # an item was left out that lacks a field, or does not fit its class
     models: dict[int, ModelItem] | None = None  # those of the items that are model instances
     proxies: list[listed.Proxy] | None = None  # for the pool
@@ -116,12 +122,10 @@ class Outcome:
 
     def refuse_link(self, reason: str) -> None:
         """Counts a link that is not followed."""
-        if self.stats is None:
-            self.stats = PageStats()
-        self.stats.inc(UNFOLLOWED + reason, 1)
+        self.count(UNFOLLOWED + reason)
 
-    def drop_item(self, counter: str) -> None:
-        """Counts an item that is not stored."""
+    def count(self, counter: str) -> None:
+        """Adds 1 to a counter of the task."""
         if self.stats is None:
             self.stats = PageStats()
         self.stats.inc(counter, 1)

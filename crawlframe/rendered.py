@@ -66,6 +66,12 @@ class RenderedResponse(Response):
         return self.rendered.pdf
 
 
-def is_held(response: Response) -> bool:
+def is_held(response: Response | None) -> bool:
     """Whether the request keeps the page of the browser for its callback."""
     return isinstance(response, RenderedResponse) and response.held is not None
+
+
+def release_page(response: Response) -> None:
+    """Closes the page, if the response has one."""
+    if isinstance(response, RenderedResponse) and response.held is not None:
+        response.held.release()

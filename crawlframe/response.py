@@ -21,6 +21,7 @@ from crawlframe.links import join, join_all
 from crawlframe.live_page import LivePage, page_of
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
+from crawlframe.origin import Origin
 from crawlframe.request import Request
 from crawlframe.robots.rules import ALLOW_ALL, Rules
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-    from crawlframe.files.saved_file import SavedFile
     from crawlframe.page_data import PageData
     from crawlframe.robots.tdmrep import Reservation
     from crawlframe.robots.usage import Usage
@@ -39,7 +39,7 @@ _LINKS = ("a", "area")
 _BASE_TAG = re.compile(rb"<[bB][aA][sS][eE][\s/]")
 
 
-class Response:
+class Response(Origin):
     """A server's response to ``request``, after redirects and decompression.
 
     ``url`` is the final URL, ``redirects`` are the URLs that redirected to it. Names of
@@ -56,9 +56,6 @@ class Response:
     usage: Usage | None = None
     reservation: Reservation | None = None  # what the tdmrep.json says that was asked
     nofollow: Nofollow | None = None  # set if the spider obeys it
-    file: SavedFile | None = None  # the body, if it went into the file store
-    # Method, URL and headers of the transfer; None: a middleware or the cache made the response.
-    sent: tuple[str, str, list[tuple[str, str]]] | None = None
 
     def __init__(
         self,

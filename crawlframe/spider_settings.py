@@ -50,6 +50,11 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     # Callbacks are not run: kept pages are parsed later. "start": the pages that start and sitemaps
     # name; "links": also what they link to within allowed_domains.
     fetch_only: Literal["start", "links"] | None = None
+    max_age: float = 0.0  # seconds for which a page that any task has fetched is not fetched again
+    conditional: bool = False  # ask servers whether a page has changed since it was kept
+    skip_unchanged: bool = False  # do not run callbacks of pages that have not
+    # A page with the bytes of another one of its task.
+    same_content: Literal["parse", "skip"] = "parse"
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
@@ -62,6 +67,7 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
             "ip_delay",
             "retries",
             "max_redirects",
+            "max_age",
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
@@ -75,9 +81,20 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
                 raise ValueError(f"{name} must be more than 0")
         if self.fetch_only and self.keep != "all":
             raise ValueError('fetch_only needs keep = "all", because its pages are parsed later')
+        if self.fetch_only and self.skip_unchanged:
+            raise ValueError("skip_unchanged takes over what callbacks yield, which fetch_only leaves")
         if self.fetch_only and self.render:
             raise ValueError('render = "auto" needs the items of a page, which fetch_only leaves')
         if self.purpose and not self.robots:
             raise ValueError("purpose needs robots, because robots.txt says what pages are for")
+        for name in ("max_age", "conditional", "skip_unchanged", "same_content"):
+            if getattr(self, name) in (0, False, "parse"):
+                continue
+            if self.keep != "all":
+                raise ValueError(
+                    f'{name} needs keep = "all", because it uses the pages that are kept'
+                )
+            if self.render and name != "same_content":
+                raise ValueError(f'{name} does not fit with render = "auto"; leave one of them out')
         if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
             raise ValueError("failed_share must be from 0 to 1")

@@ -129,10 +129,11 @@ project.load_environment(BASE_DIR)
 
 CRAWLFRAME = Settings.from_env()
 VAR_DIR = BASE_DIR / CRAWLFRAME.var_dir
-FILES = CRAWLFRAME.files
-if FILES and not in_s3(FILES):
-    FILES = str(BASE_DIR / FILES)
-CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR, files=FILES)
+FILES, PAGES = (
+    str(BASE_DIR / place) if place and not in_s3(place) else place
+    for place in (CRAWLFRAME.files, CRAWLFRAME.pages)
+)
+CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR, files=FILES, pages=PAGES)
 REDIS_URL = _text("REDIS_URL")  # "" = the embedded server
 
 private_directory(VAR_DIR)

@@ -34,6 +34,7 @@ from crawlframe.embedded.server import ensure_redis
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.connections.database_url import database_config
 from tests import quick, scheduling, second_try
+from tests.files.s3_server import S3Server
 from tests.servers import PostgresServer, RedisServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -217,6 +218,19 @@ def orm(database: str) -> Iterator[str]:
 def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     """Masters in this process open no socket for a browser host: they do not end as real ones."""
     monkeypatch.setattr("crawlframe.node.master.browser_process.installed", lambda: False)
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    """A server of S3 that is the one of the environment."""
+    server = S3Server()
+    for name, value in {
+        "AWS_ENDPOINT_URL": server.url, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s",
+        "AWS_DEFAULT_REGION": "nowhere-1",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    yield server
+    server.close()
 
 
 @pytest.fixture

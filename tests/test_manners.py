@@ -16,8 +16,9 @@ OTHERS = {
     "browser_block", "browser_failure_pictures", "browser_settle",
     "byte_limit", "cookies", "depth_limit", "downloader", "failed_share", "fetch_only",
     "file_timeout",
-    "keep", "links_per_page", "max_body", "max_file", "max_redirects", "page_limit",
-    "query_permutations", "repeated_segments", "time_limit", "timeout", "url_length",
+    "conditional", "keep", "links_per_page", "max_age", "max_body", "max_file", "max_redirects",
+    "page_limit", "query_permutations", "repeated_segments", "same_content", "skip_unchanged",
+    "time_limit", "timeout", "url_length",
 }  # fmt: skip
 STRICT = SpiderSettings(
     delay=2,

@@ -50,6 +50,7 @@ RULES = (
         "crawlframe.fetch", ("crawlframe.frontier", "crawlframe.node", "crawlframe.code.registry")
     ),
     Rule("crawlframe.render", ("crawlframe.frontier", "crawlframe.fetch", "crawlframe.node")),
+    Rule("crawlframe.warc", ("crawlframe.frontier", "crawlframe.fetch", "crawlframe.node")),
     Rule("crawlframe.proxies", ("crawlframe.frontier", "crawlframe.fetch", "crawlframe.node")),
     # The master imports no user code, so that a fork always loads it afresh.
     Rule("crawlframe.node.master.master", ("crawlframe.code.registry",)),

@@ -1,6 +1,7 @@
 """Every exception of the engine. An exception without a message shows its docstring."""
 
 from crawlframe.errors.crawling import (
+    ArchiveError,
     ArgumentError,
     BadRequest,
     CacheUnusable,
@@ -19,6 +20,8 @@ from crawlframe.errors.crawling import (
     NotJson,
     PageClosed,
     PageDamaged,
+    RecordElsewhere,
+    RecordGone,
     SpiderError,
     StoreError,
     TablesMissing,
@@ -72,6 +75,7 @@ from crawlframe.errors.fetching import (
 __all__ = (
     "MAX_AFTER",
     "ActionFailed",
+    "ArchiveError",
     "ArgumentError",
     "BadEncoding",
     "BadHeader",
@@ -117,6 +121,8 @@ __all__ = (
     "ProxyFailed",
     "ProxyUnfit",
     "ProxyUnreaching",
+    "RecordElsewhere",
+    "RecordGone",
     "Retry",
     "RobotsForbidden",
     "RobotsUnread",

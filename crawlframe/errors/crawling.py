@@ -146,6 +146,18 @@ class PageDamaged(CrawlframeError):
     """A kept page cannot be read."""
 
 
+class ArchiveError(StoreError):
+    """The archive of kept pages cannot be used."""
+
+
+class RecordGone(ArchiveError):
+    """The segment of a kept page is not in the archive any more."""
+
+
+class RecordElsewhere(ArchiveError):
+    """The segment of a kept page is on another node until it is uploaded."""
+
+
 class CacheUnusable(CrawlframeError):
     """The development cache cannot be read or written."""
 

@@ -36,6 +36,7 @@ from crawlframe.frontier.records import (
     whole,
 )
 from crawlframe.frontier.renders import Renders
+from crawlframe.frontier.reservations import Reservations
 from crawlframe.frontier.rollouts import Rollouts
 from crawlframe.frontier.rows import read_number, read_tries
 from crawlframe.frontier.spiders import SpiderCatalogue
@@ -67,6 +68,7 @@ class Frontier(Tasks):
         self.permits = Permits(store)
         self.proxies = Proxies(store)
         self.renders = Renders(store)
+        self.reservations = Reservations(store)
         self._last_claim = (0, -1)  # generation and sequence number
 
     @classmethod

@@ -89,6 +89,10 @@ KEYS: dict[str, tuple[str, str]] = {
         "<in a row that needed it>,<since the last plain one>,<1: some had items>,<bare in vain>,"
         "<bare accepted>,<since (ms)>,<used (ms)> <name of the last call>",
     ),
+    "RESERVED": (
+        "reserved:.",
+        "string of a page's key: <since (ms)> <rid of the request that fetches it>",
+    ),
     "USED": (
         "used:.",
         "hash of a host: id of a proxy -> <when its last fetch was over (ms)> <latency (ms), -1 "

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
+from crawlframe.frontier.keys import Keys
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.proxies.place import pair_of
+
+TASKS = 100  # named of those that wait at one place
+
+Pair = tuple[str, int]  # host, and id of a proxy
 
 
 class PooledProxy(NamedTuple):
@@ -27,6 +33,7 @@ class ProxyUse(NamedTuple):
     in_flight: int = 0
     failures: int = 0  # in a row; in the partition with the most
     out: bool = False  # in some partition
+    login: bool = False  # it refused its login when it was used last, in some partition
 
 
 class PairState(NamedTuple):
@@ -58,10 +65,12 @@ class HostUse(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """A place where requests wait and found no proxy; ``since`` in seconds since the epoch."""
+    """A place where requests of these tasks wait and found no proxy, at most 100 of them; ``since``
+    in seconds since the epoch."""
 
     place: str
     since: float
+    tasks: frozenset[int] = frozenset()
 
 
 class Proxies:
@@ -103,15 +112,16 @@ class Proxies:
         for keys in self._store.keys:
             pipe = self._store.redis.pipeline(transaction=False)
             for one in found:
-                pipe.hmget(keys("PROXY", one), "a", "f")
+                pipe.hmget(keys("PROXY", one), "a", "f", "lo")
                 pipe.sismember(keys("OUT"), one)
             answers = iter(pipe.execute())
-            for one, (active, failures), out in zip(found, answers, answers, strict=True):
+            for one, (active, failures, login), out in zip(found, answers, answers, strict=True):
                 before = found[one]
                 found[one] = ProxyUse(
                     before.in_flight + max(0, int(active or 0)),
                     max(before.failures, int(failures or 0)),
                     before.out or bool(out),
+                    before.login or bool(login),
                 )
         return found
 
@@ -125,47 +135,54 @@ class Proxies:
                 continue
             pipe = self._store.redis.pipeline(transaction=False)
             for place, _ in some:
-                pipe.exists(keys("LANES", place.decode()))
-            for (place, since), waits in zip(some, pipe.execute(), strict=True):
-                if waits:
-                    found.append(Lack(place.decode(), since / 1000))
+                pipe.zrange(keys("LANES", place.decode()), 0, TASKS - 1)
+            for (place, since), lanes in zip(some, pipe.execute(), strict=True):
+                if lanes:
+                    tasks = frozenset(int(lane.partition(b":")[0]) for lane in lanes)
+                    found.append(Lack(place.decode(), since / 1000, tasks))
                 else:  # claims will note it again
                     self._store.redis.zrem(keys("LACKING"), place)
         return sorted(found, key=lambda lack: lack.since)
 
     def at(self, host: str, ids: Collection[int]) -> dict[int, PairState]:
         """Of these proxies, those of which something is known at this host."""
-        keys = self._store.keys[self._store.partition_of(host)]
-        pipe = self._store.redis.pipeline(transaction=False)
-        for one in ids:
-            pipe.hmget(keys("HOST", pair_of(host, one)), "a", "n", "r", "why", "f", "g", "d")
-        found = {}
-        for one, row in zip(ids, pipe.execute(), strict=True):
-            if any(field is not None for field in row):
-                active, next_at, rest, why, failures, gap, delay = row
-                found[one] = PairState(
-                    max(0, int(active or 0)),
-                    float(next_at or 0) / 1000,
-                    float(rest or 0) / 1000,
-                    (why or b"").decode(errors="replace"),
-                    int(failures or 0),
-                    max(float(gap or 0), float((delay or b"0").partition(b" ")[0])) / 1000,
-                )
-        return found
+        return {one: state for (_, one), state in self.states((host, one) for one in ids).items()}
 
-    def used_at(self, hosts: Collection[str]) -> dict[str, HostUse]:
-        """What was done through proxies at each of these hosts."""
-        found = {}
-        keys = self._store.keys
-        pipes = [self._store.redis.pipeline(transaction=False) for _ in keys]
-        names: list[list[str]] = [[] for _ in keys]
-        for host in hosts:
-            partition = self._store.partition_of(host)
-            names[partition].append(host)
-            pipes[partition].hgetall(keys[partition]("USED", host))
-        for some, pipe in zip(names, pipes, strict=True):
-            for host, row in zip(some, pipe.execute() if some else (), strict=True):
-                found[host] = _use_of(row)
+    def states(self, pairs: Iterable[Pair]) -> dict[Pair, PairState]:
+        """Of these pairs, those of which something is known."""
+        rows = self._ask(
+            pairs,
+            lambda pipe, keys, pair: pipe.hmget(
+                keys("HOST", pair_of(*pair)), "a", "n", "r", "why", "f", "g", "d"
+            ),
+        )
+        return {pair: _state_of(row) for pair, row in rows if any(one is not None for one in row)}
+
+    def uses(self, pairs: Iterable[Pair]) -> dict[Pair, PairUse]:
+        """Of these pairs, what those did that were used within a day."""
+        rows = self._ask(
+            pairs, lambda pipe, keys, pair: pipe.hget(keys("USED", pair[0]), str(pair[1]))
+        )
+        return {pair: _pair_use_of(row) for pair, row in rows if row is not None}
+
+    def used_at(self, host: str) -> HostUse:
+        """What was done through proxies at a host, by at most 1000 of them."""
+        keys = self._store.keys[self._store.partition_of(host)]
+        return _use_of(self._store.redis.hgetall(keys("USED", host)))
+
+    def _ask(
+        self, pairs: Iterable[Pair], ask: Callable[[Any, Keys, Pair], object]
+    ) -> list[tuple[Pair, Any]]:
+        """Each pair with the answer for it, by one round trip to each partition."""
+        there: dict[int, list[Pair]] = defaultdict(list)
+        for pair in pairs:
+            there[self._store.partition_of(pair[0])].append(pair)
+        found: list[tuple[Pair, Any]] = []
+        for partition, some in there.items():
+            pipe = self._store.redis.pipeline(transaction=False)
+            for pair in some:
+                ask(pipe, self._store.keys[partition], pair)
+            found += zip(some, pipe.execute(), strict=True)
         return found
 
 
@@ -175,6 +192,22 @@ def _use_of(row: dict[bytes, bytes]) -> HostUse:
         if name.startswith(b"t "):
             found.tiers[name[2:].decode()] = int(value)
         else:
-            at, latency, errors = map(int, value.split())
-            found.pairs[int(name)] = PairUse(at / 1000, None if latency < 0 else latency, errors)
+            found.pairs[int(name)] = _pair_use_of(value)
     return found
+
+
+def _pair_use_of(value: bytes) -> PairUse:
+    at, latency, errors = map(int, value.split())
+    return PairUse(at / 1000, None if latency < 0 else latency, errors)
+
+
+def _state_of(row: list[bytes | None]) -> PairState:
+    active, next_at, rest, why, failures, gap, delay = row
+    return PairState(
+        max(0, int(active or 0)),
+        float(next_at or 0) / 1000,
+        float(rest or 0) / 1000,
+        (why or b"").decode(errors="replace"),
+        int(failures or 0),
+        max(float(gap or 0), float((delay or b"0").partition(b" ")[0])) / 1000,
+    )

@@ -81,7 +81,7 @@ class Claimed(NamedTuple):
 # Kinds of signals.
 NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT, QUOTA, PROXY_FAILED = range(8)
 ANSWERS = (ANSWERED, QUOTA)  # of hosts that neither refuse nor block
-SURE = 1  # ms of PROXY_FAILED: whatever the host
+SURE, LOGIN = 1, 2  # ms of PROXY_FAILED: whatever the host; and its login is the reason
 
 
 class Signal(NamedTuple):
@@ -91,7 +91,7 @@ class Signal(NamedTuple):
     kind: int = NOTHING
     # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: age;
     # QUOTA, for an answer that allows few more requests: time until the next one; PROXY_FAILED:
-    # SURE, or 0 if the host may be the reason
+    # SURE, LOGIN, or 0 if the host may be the reason
     ms: float = 0
     address: str = ""  # the IP address that it went to, if the frontier should know of it
 

@@ -73,6 +73,7 @@ class Scripts:
     redirect: Script
     release: Script
     replay: Script
+    reserve: Script
     resume: Script
     retake: Script
     retry: Script

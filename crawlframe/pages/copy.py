@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 ITEM = "item"  # the reason of a page that is done, and had an item that did not fit
 
@@ -22,15 +22,25 @@ class Held:
         return self.taken - self.given
 
 
+class Stored(NamedTuple):
+    """Where a body is: the number of its segment, and the bytes of its record there."""
+
+    segment: int
+    offset: int
+    length: int
+
+
 @dataclass(slots=True)
 class PageCopy:
-    """``headers``: ``sent`` and ``received``, lists of pairs without secrets, and ``rendered`` for
-    the DOM of a browser. ``body``: after decompression; empty once it is ``packed``. ``key``: what
-    its request is found by again; None if it is not. ``reason``: why it is kept; "" for a page that
-    is done. ``fetched_at``: seconds since the epoch; None: now. ``tentative``: kept only if the
-    database refuses what the request led to."""
+    """``headers``: ``sent`` and ``received``, lists of pairs without secrets, ``rendered`` for the
+    DOM of a browser, and ``redirects``, pairs of status and URL, if there were any. ``body``: after
+    decompression; empty once it is ``packed`` or ``archived``. ``key``: what its request is found
+    by again; None if it is not. ``reason``: why it is kept; "" for a page that is done.
+    ``fetched_at``: seconds since the epoch; None: now. ``tentative``: kept only if the database
+    refuses what the request led to."""
 
     url: str  # after redirects
+    host: str
     method: str
     status: int
     headers: dict[str, Any]
@@ -46,7 +56,11 @@ class PageCopy:
     size: int = 0  # bytes of the body
     digest: bytes = b""  # of the body
     packed: bytes = b""
+    signature: bytes = b""  # of what ran its callback; b"": its results are not kept
+    requests: list[bytes] | None = None  # records of all that the callback yielded
     dictionary: int | None = None  # the number of the one that it is packed with
+    place: Stored | None = None  # of the body, if it is in a segment
+    archived: bool = False  # it has a record there
     tentative: bool = False
     given: bool = False  # the body is not needed any more
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable
+from functools import lru_cache
 
 from crawlframe.request import Request
 from crawlframe.spider_settings import SpiderSettings
@@ -13,20 +14,29 @@ KEY = 16  # bytes
 IGNORED = frozenset({"connection", "referer", "if-none-match", "if-modified-since", "range"})
 
 
-def key_of(request: Request, settings: SpiderSettings, spider: str, downloader: str) -> bytes:
+def key_of(request: Request, settings: SpiderSettings, owner: str, downloader: str) -> bytes:
     """Equal for requests of any task that bring the same page: by method, URL and body, by the
-    headers and cookies that they send of their own, and by the downloader. Requests with a session
-    are those of one spider: the session is a login of its."""
-    digest = hashlib.blake2b(request.fingerprint(), digest_size=KEY)
-    digest.update(f"\0{downloader}\0{settings.user_agent or ''}".encode())
-    if request.options.session is not None:
-        digest.update(f"\0{spider}\0{request.options.session}".encode())
-    for headers in (settings.headers, request.headers):
-        digest.update(_listed({name.lower(): value for name, value in headers.items()}))
-    digest.update(_listed(request.cookies))
+    headers and cookies that they send of their own, and by the downloader. ``owner``: whose page it
+    is, if it is not the same for all."""
+    own = tuple(settings.headers.items()) if settings.headers else ()
+    session, agent = request.options.session or "", settings.user_agent or ""
+    digest = hashlib.blake2b(_of_task(downloader, agent, session, owner, own), digest_size=KEY)
+    digest.update(request.fingerprint())
+    if request.headers:
+        digest.update(_listed((name.lower(), value) for name, value in request.headers.items()))
+    if request.cookies:
+        digest.update(b"\2" + _listed(request.cookies.items()))
     return digest.digest()
 
 
-def _listed(pairs: Mapping[str, str]) -> bytes:
-    kept = sorted((name, value) for name, value in pairs.items() if name not in IGNORED)
+@lru_cache(maxsize=1024)
+def _of_task(
+    downloader: str, agent: str, session: str, owner: str, headers: tuple[tuple[str, str], ...]
+) -> bytes:
+    parts = "".join(f"\0{part}" for part in (downloader, agent, session, owner))
+    return parts.encode() + _listed((name.lower(), value) for name, value in headers) + b"\2"
+
+
+def _listed(pairs: Iterable[tuple[str, str]]) -> bytes:
+    kept = sorted((name, value) for name, value in pairs if name not in IGNORED)
     return "".join(f"\0{name}\1{value}" for name, value in kept).encode("utf-8", "surrogatepass")

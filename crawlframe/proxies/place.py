@@ -8,6 +8,10 @@ from crawlframe.proxies.choice import DIRECT, POOL
 MARK = "|"  # no host has it
 SHARED = "all;"
 
+# The beginning of the host under which a request waits whose page may be in a store. Each has one
+# of its own, so that nothing holds it up.
+KEPT_HOST = "/kept/"
+
 
 def route_of(choice: str, *, shared: bool = False, session: str = "") -> str:
     """The route of a choice; "" without a proxy. ``shared``: the limits of a host hold over all

@@ -40,6 +40,7 @@ VERBS = {
     "import": _("import"),
     "enable": _("enable"),
     "export": _("export"),
+    "export pages": _("export of pages"),
     "forget node": _("forget node"),
     "forget rendering": _("forget which pages need the browser"),
     "forget robots": _("forget robots.txt"),

@@ -10,7 +10,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
@@ -22,13 +22,13 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.secret import MASK
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.journaled import Journaled
-from crawlservice.admin.lookups import DeclaredLookups
+from crawlservice.admin.lookups import DeclaredList, DeclaredLookups
 from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import BadProxy, Entry, check_fields, read_entry
 from crawlservice.proxies.runs import begin
 from crawlservice.proxies.sources import BadSource, check_every, sealed_place
-from crawlservice.proxies.use import hosts_of, lasts
+from crawlservice.proxies.use import hosts_of, lasts, problems
 from crawlservice.security.sealing import unseal
 
 
@@ -100,21 +100,41 @@ class ProxyForm(forms.ModelForm):
         return saved
 
 
+class ProxyList(DeclaredList):
+    """Adds to every proxy on the page what requests know of it, with one query to Redis."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows = self.result_list = [*self.result_list]
+        known = problems(rows)
+        for row in rows:
+            row.trouble = known[row.pk]
+
+
 @admin.register(Proxy)
 class ProxyAdmin(Journaled, DeclaredLookups):
     form = ProxyForm
     list_display = (
         "url", "has_login", "tier", "tags", "country", "max_concurrency", "enabled", "state",
-        "latency_ms", "checked_at", "problem",
+        "latency_ms", "checked_at", "trouble",
     )  # fmt: skip
-    list_filter = ("state", "enabled", "tier", "country")
+    list_filter = ("state", "enabled", "tier", "country", "source")
     list_per_page = 100
     search_fields = ("url", "tags", "source__name")
     fields = (
         "url", "login", "tier", "tags", "country", "max_concurrency", "enabled", "source", "state",
-        "latency_ms", "failures", "checked_at", "check_at", "problem", "changed_at", "hosts",
+        "latency_ms", "failures", "checked_at", "check_at", "trouble", "changed_at", "hosts",
     )  # fmt: skip
     readonly_fields = fields[7:]
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[DeclaredList]:
+        return ProxyList
+
+    @admin.display(description=_("problem"))
+    def trouble(self, row: Proxy) -> str | None:
+        """By its last check, or the last requests that used it."""
+        found: str = row.trouble if hasattr(row, "trouble") else problems([row])[row.pk]
+        return found or None
 
     @admin.display(description=_("hosts"))
     def hosts(self, row: Proxy) -> SafeString | str:
@@ -202,8 +222,10 @@ class SourceForm(forms.ModelForm):
         same = self.initial.get("spider", "") == cleaned["spider"]
         before = self.instance.sealed_place if same else ""
         try:
-            self._place = sealed_place(cleaned["place"], cleaned["spider"], before)
             check_every(cleaned["every"], cleaned["spider"])
+            self._place = sealed_place(
+                cleaned["place"], cleaned["spider"], cleaned["every"], before
+            )
             fields = check_fields(
                 cleaned["tier"],
                 cleaned["tags"].split(),
@@ -231,11 +253,41 @@ class SourceForm(forms.ModelForm):
 class ProxySourceAdmin(Journaled, DeclaredLookups):
     form = SourceForm
     list_display = (
-        "name", "spider", "every", "tier", "tags", "enabled", "found", "read_at", "problem",
+        "name", "spider", "every", "tier", "tags", "enabled", "proxies", "read_at", "problem",
     )  # fmt: skip
+    actions = ("read_now",)
     fields = (
         "name", "spider", "place", "every", "tier", "tags", "country", "max_concurrency", "enabled",
         "found", "read_at", "next_at", "problem",
     )  # fmt: skip
     readonly_fields = fields[9:]
     search_fields = ("name", "spider")
+
+    @admin.display(description=_("proxies"), ordering="found")
+    def proxies(self, row: ProxySource) -> SafeString:
+        """With a link to them."""
+        url = reverse("admin:crawlservice_proxy_changelist")
+        place = f"{url}?source__id__exact={row.pk}"
+        return format_html('<a class="cf-link" href="{}">{}</a>', place, row.found)
+
+    @admin.action(description=_("Read now"), permissions=["change"])
+    def read_now(self, request: HttpRequest, queryset: QuerySet[ProxySource]) -> None:
+        """A list whose spider has a schedule of its own is not read."""
+        rows = queryset.exclude(every=0)
+        names = [*rows.values_list("name", flat=True)]
+        others = queryset.count() - len(names)
+        rows.update(next_at=None)
+        for name in names:
+            record("read proxy list", **by(request), name=name)
+        if names:
+            text = ngettext(
+                "%(number)d list is read now.", "%(number)d lists are read now.", len(names)
+            )
+            messages.success(request, text % {"number": len(names)})
+        if others:
+            text = ngettext(
+                "%(number)d list is not read: its spider has a schedule of its own.",
+                "%(number)d lists are not read: their spiders have schedules of their own.",
+                others,
+            )
+            messages.warning(request, text % {"number": others})

@@ -24,6 +24,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.warc import FORMATS
 from crawlservice.accounts.roles import may_steer, may_submit
 from crawlservice.admin import (
     itemcomparison,
@@ -36,9 +37,12 @@ from crawlservice.admin import (
 )
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
+from crawlservice.alerts.wording import no_proxy
 from crawlservice.display import state_label
-from crawlservice.models import Task
+from crawlservice.models import KeptPage, Task
 from crawlservice.monitoring import charts
+from crawlservice.pages.export import NAMES, PagesExport
+from crawlservice.proxies.use import lacks_of
 from crawlservice.tasks import export, summary
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.labels import of_task
@@ -98,6 +102,11 @@ def urls(site: AdminSite) -> list[URLPattern]:
         *itemtable.urls(site),
         *itemcomparison.urls(site),
         path("<int:pk>/export/<slug:suffix>/", site.admin_view(download), name=name("export")),
+        path(
+            "<int:pk>/pages.<slug:format>",
+            site.admin_view(download_pages),
+            name=name("pages_export"),
+        ),
         *(
             path(f"<int:pk>/{verb}/", site.admin_view(act), {"verb": verb}, name=name(verb))
             for verb in (*VERBS, RETRY.verb)
@@ -119,6 +128,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "tasks_url": reverse("admin:crawlservice_task_changelist"),
         "may_label": may_steer(request.user, task),
         "may_limit": task.state in limits.CHANGEABLE and may_steer(request.user, task),
+        "archives": [*NAMES] if KeptPage.objects.filter(task=task).exists() else [],
         "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
         **_now(request, task),
         **_summary(task),
@@ -193,6 +203,27 @@ def download(request: HttpRequest, pk: int, suffix: str) -> HttpResponseBase:
     )
 
 
+@require_safe
+def download_pages(request: HttpRequest, pk: int, format: str) -> HttpResponseBase:
+    """Downloads the kept pages as a WARC or WACZ file."""
+    if not request.user.has_perm("crawlservice.view_page"):
+        raise PermissionDenied
+    if format not in NAMES:
+        raise Http404
+    task, suffix = _task(pk), NAMES[format]
+    try:
+        export = PagesExport(KeptPage.objects.filter(task=task))
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[pk]))
+    note(request, "export pages", task, format=format)
+    return StreamingHttpResponse(
+        export.stream(suffix, f"{task.spider}-{pk}"),
+        content_type=FORMATS[suffix],
+        headers={"Content-Disposition": f'attachment; filename="task-{pk}{suffix}"'},
+    )
+
+
 def _task(pk: int | str) -> Task:
     number = int(pk) if str(pk).isdecimal() and len(str(pk)) < 19 else 0
     return get_object_or_404(Task.objects.defer("seeds").select_related("user"), pk=number)
@@ -209,6 +240,7 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
         "tone": state_label(task.status)[1],
         "ignores_robots": not obeys_robots(task) and fetches(task),
         "starting": None if progress.ended else yielded([task.pk]).get(task.pk),
+        "lacks": [] if progress.ended else [no_proxy(one) for one in lacks_of(task.pk)],
         "rate": rate,
         "eta": known.seconds(rate),
         "buttons": _buttons(progress) if may_steer(request.user, task) else (),

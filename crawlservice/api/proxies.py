@@ -19,6 +19,7 @@ from crawlservice.api.proxy_schemas import (
 )
 from crawlservice.models import Proxy
 from crawlservice.proxies.entry import BadProxy, check_fields, read_entry, store
+from crawlservice.proxies.use import problems
 
 router = Router(tags=["proxies"])
 
@@ -38,7 +39,7 @@ def list_proxies(
     """The proxies of the pool, without their credentials."""
     rows = Proxy.objects.filter(state=state) if state else Proxy.objects.all()
     found, following = oldest_first(rows, after, limit)
-    return ProxiesOut(proxies=[*map(_out, found)], next=following)
+    return ProxiesOut(proxies=_out(found), next=following)
 
 
 @router.post("/proxies", auth=ADD, response={201: ProxiesAdded, **WRITING})
@@ -55,9 +56,10 @@ def add_proxies(request: HttpRequest, body: Annotated[ProxiesIn, Body()]) -> Sta
         entries = [read_entry(text, **fields) for text in body.proxies]  # type: ignore[arg-type]
     except BadProxy as error:
         raise _invalid(error) from None
-    new, known = store(entries)
-    _caller(request).record("import proxies", new=new, changed=known)
-    return Status(201, ProxiesAdded(new=new, known=known))
+    done = store(entries)
+    _caller(request).record("import proxies", new=done.new, changed=done.changed)
+    known = done.changed + done.unchanged
+    return Status(201, ProxiesAdded(new=done.new, known=known, changed=done.changed))
 
 
 @router.patch("/proxies/{number}", auth=CHANGE, response={200: ProxyOut, **WRITING})
@@ -82,7 +84,7 @@ def change_proxy(
     row.enabled = given.get("enabled", row.enabled)
     row.save()
     _caller(request).record("change proxy", id=number, name=row.url, fields=[*given])
-    return _out(row)
+    return _out([row])[0]
 
 
 @router.post("/proxies/{number}/check", auth=CHANGE, response={200: ProxyOut, **WRITING})
@@ -92,7 +94,7 @@ def check_proxy(request: HttpRequest, number: int) -> ProxyOut:
     row.state, row.check_at = Proxy.State.NEW, None
     row.save(update_fields=["state", "check_at"])
     _caller(request).record("check proxy", id=number, name=row.url)
-    return _out(row)
+    return _out([row])[0]
 
 
 @router.delete("/proxies/{number}", auth=DELETE, response={204: None, **WRITING})
@@ -120,8 +122,13 @@ def _invalid(error: BadProxy) -> ApiError:
     return ApiError(422, "invalid", str(error), error.field)
 
 
-def _out(row: Proxy) -> ProxyOut:
-    columns: dict[str, Any] = {
-        name: getattr(row, name, None) for name in ProxyOut.model_fields if name != "login"
-    }
-    return ProxyOut(**{**columns, "login": bool(row.sealed_login), "tags": row.tags.split()})
+def _out(rows: list[Proxy]) -> list[ProxyOut]:
+    known = problems(rows)
+    found = []
+    for row in rows:
+        columns: dict[str, Any] = {
+            name: getattr(row, name, None) for name in ProxyOut.model_fields if name != "login"
+        }
+        columns |= {"tags": row.tags.split(), "problem": known[row.pk]}
+        found.append(ProxyOut(**columns, login=bool(row.sealed_login)))
+    return found

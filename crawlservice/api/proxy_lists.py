@@ -46,11 +46,12 @@ def add_proxy_list(
         raise ApiError(422, "invalid", "arguments are those of a spider", "arguments")
     place: Any = body.place if not body.spider else body.arguments_text
     try:
-        sealed = sealed_place(place, body.spider)
+        sealed = sealed_place(place, body.spider, body.every)
         check_every(body.every, body.spider)
         fields = check_fields(body.tier, body.tags, body.country, body.max_concurrency)
     except (BadSource, BadProxy) as error:
-        raise ApiError(422, "invalid", str(error), error.field) from None
+        field = "arguments" if body.spider and error.field == "place" else error.field
+        raise ApiError(422, "invalid", str(error), field) from None
     row = ProxySource(
         name=body.name,
         sealed_place=sealed,

@@ -110,7 +110,8 @@ class ProxyListsOut(BaseModel):
 
 
 class ProxiesAdded(BaseModel):
-    """How many are new, and how many were in the pool."""
+    """How many are new, and how many were in the pool; of these, how many have changed."""
 
     new: int
     known: int
+    changed: int

@@ -17,7 +17,7 @@ import crawlframe
 import crawlservice
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
-from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.errors import ArgumentError, CrawlframeError, PageClosed
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.identity.identity import Identity
 from crawlframe.links import hostname_of, is_within
@@ -33,6 +33,8 @@ from crawlservice.cli.named_spider import NamedSpider
 from crawlservice.cli.robots_check import PageRobots
 from crawlservice.cli.secret_input import with_secrets
 from crawlservice.tasks import arguments as spider_arguments
+
+KEEP_PAGE = '[{"do": "keep_page"}]'  # as --actions
 
 # What is between the command and the author's code.
 OURS = tuple(one.__path__[0] + os.sep for one in (asyncio, crawlframe, crawlservice))
@@ -85,6 +87,8 @@ class PageParser:
             if isinstance(error, CrawlframeError) and not trace:
                 raise
             what = "".join(traceback.format_exception_only(error)).strip()
+            if isinstance(error, PageClosed):
+                what += f"; here: add --actions '{KEEP_PAGE}'"
             raise NotParsed(f"the spider raised {what}", trace) from None
         if result.end != "done":
             more = "; a node would try again" if result.end == "retry" else ""

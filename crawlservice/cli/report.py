@@ -13,11 +13,13 @@ from rich.table import Table
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import NO_ERRORS
+from crawlservice.alerts.wording import no_proxy
 from crawlservice.cli.changes import facts_of
 from crawlservice.cli.terminal import facts_table, plain, status
 from crawlservice.connections.frontier import frontier
 from crawlservice.display import duration
 from crawlservice.models import Item, Page, Task
+from crawlservice.proxies.use import lacks_of
 from crawlservice.quality import findings
 from crawlservice.quality.wording import sentence_of
 from crawlservice.tasks.arguments import shortened
@@ -69,6 +71,7 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         if (so_far := yielded([task.pk]).get(task.pk)) is not None:
             facts.append(("start", f"runs; {so_far:,} requests so far"))
         facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
+        facts += [("no proxy", no_proxy(one)) for one in lacks_of(task.pk)]
     if limits := limits_as_written(task):
         facts.append(("limits", "  ".join(f"{name} {value}" for name, value in limits.items())))
     if labels := of_task(task.pk):

@@ -2,14 +2,17 @@
 
 A page may only be stored while its files can be read. Each transaction locks the rows of its files
 and then looks for them in the store; whoever deletes a file locks its row before
-(crawlservice/files/pruning.py). So either the page finds the file gone, or its row is seen."""
+(crawlservice/files/pruning.py). So either the page finds the file gone, or its row is seen.
+Pictures are for people who look at the page, which goes without one that cannot be read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from crawlframe.errors import StoreError
@@ -20,10 +23,12 @@ from crawlframe.outcome import Outcome
 from crawlservice.files.store import store
 from crawlservice.models import MEDIA_TYPE, PageFile, StoredFile
 
+log = logging.getLogger(__name__)
+
 
 def add(outcomes: Iterable[Outcome]) -> None:
-    """Writes the files of these pages. Raises FilesGone if one was pruned, LedgerAway if the store
-    does not answer, and django.db.Error."""
+    """Writes the files of these pages, and their pictures as far as the store has them. Raises
+    FilesGone if a file was pruned, LedgerAway if the store does not answer, and django.db.Error."""
     saved = {(o.rid, file.sha256): (o, kind, file) for o in outcomes for kind, file in _of(o)}
     if not saved:
         return
@@ -37,9 +42,13 @@ def add(outcomes: Iterable[Outcome]) -> None:
         update_fields=["saved_at"],
         unique_fields=["sha256"],
     )
-    for sha256, (_, file) in first.items():
+    needed = {sha256 for (_, sha256), (_o, kind, _f) in saved.items() if not kind}
+    for sha256 in sorted(needed):
+        file = first[sha256][1]
         if _size(sha256) != file.size:
             raise FilesGone(f"{file.url}: its file {file.path} was pruned before it was recorded")
+    lost = _lost({sha256: file for sha256, (_, file) in first.items() if sha256 not in needed})
+    saved = {key: one for key, one in saved.items() if key[1] not in lost}
     PageFile.objects.bulk_create(
         [
             PageFile(
@@ -77,6 +86,25 @@ def _stored(outcome: Outcome, file: SavedFile) -> StoredFile:
         page=UUID(bytes=outcome.rid),
         saved_at=Now(),
     )
+
+
+def _lost(pictures: Mapping[str, SavedFile]) -> set[str]:
+    """Those that cannot be read. Their rows are deleted, unless other pages name them."""
+    kept: set[str] = set()
+    for sha256, file in pictures.items():
+        try:
+            if store().size(sha256) == file.size:
+                kept.add(sha256)
+            else:
+                log.warning("a picture of %s is not kept: it was pruned meanwhile", file.url)
+        except StoreError as error:  # the others would wait for it as long
+            log.warning("%d pictures are not kept: %s", len(pictures) - len(kept), error)
+            break
+    lost = pictures.keys() - kept
+    if lost:
+        named = PageFile.objects.filter(file=OuterRef("pk"))
+        StoredFile.objects.filter(~Exists(named), pk__in=lost).delete()
+    return lost
 
 
 def _size(sha256: str) -> int | None:

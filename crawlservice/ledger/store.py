@@ -12,6 +12,7 @@ from django.db import DataError, Error, IntegrityError, OperationalError, transa
 from django.db import connection as default_connection
 
 from crawlframe import faults
+from crawlframe.errors import ArchiveError
 from crawlframe.frontier import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.ledger import (
@@ -28,7 +29,9 @@ from crawlframe.ledger import (
 )
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.reparse import Reparse, SourcePage
+from crawlframe.pages.results import Results
 from crawlframe.robots.state import RobotsState
+from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.files import rows as files
@@ -39,6 +42,9 @@ from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.refused_rows import exceeds_limit
 from crawlservice.ledger.rows import insert, read, recorded
 from crawlservice.models import KeptPage, Task
+from crawlservice.pages import lookup
+from crawlservice.pages.archived import archive
+from crawlservice.pages.results import results_of
 from crawlservice.pages.rows import PageRows
 from crawlservice.pages.sources import Sources, source_pages
 from crawlservice.proxies import runs
@@ -56,7 +62,7 @@ class DjangoLedger(Ledger):
         self._watch = watch or NoWatch()
         self._papers = StoredPapers()
         self._proxies = StoredProxies()
-        self._pages = PageRows()
+        self._pages = PageRows(archive())
         self._sources = Sources(CommitOrder(KeptPage).settled)
 
     @property
@@ -85,6 +91,22 @@ class DjangoLedger(Ledger):
     def proxies(self) -> list[StoredProxy]:
         with _named_errors():
             return self._proxies.read()
+
+    def kept_pages(self, keys: Collection[bytes]) -> dict[bytes, StoredPage]:
+        with _named_errors():
+            return lookup.latest(keys)
+
+    def page_bodies(self, numbers: Collection[int]) -> dict[int, bytes]:
+        with _named_errors():
+            return lookup.bodies(numbers)
+
+    def results(self, page: StoredPage) -> Results | None:
+        with _named_errors():
+            return results_of(page)
+
+    def same_content(self, pages: Collection[tuple[int, bytes, bytes]]) -> dict[bytes, str]:
+        with _named_errors():
+            return lookup.same_content(pages)
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():
@@ -200,7 +222,14 @@ class DjangoLedger(Ledger):
         with _named_errors():
             log.add(lines, lost)
 
+    def left(self) -> float | None:
+        return self._pages.left()
+
+    def tick(self) -> None:
+        self._pages.tick()
+
     def close(self) -> None:
+        self._pages.close()
         default_connection.close()
 
 
@@ -225,6 +254,8 @@ def _named_errors(modelled: Collection[Outcome] = ()) -> Any:
             with _named_errors():
                 model_rows.check_tables(modelled)
         raise LedgerRefused(" ".join(str(error).split())) from None
+    except ArchiveError as error:
+        raise LedgerAway(str(error)) from None
     except Error as error:  # includes a read-only server, and one whose tables are being changed
         default_connection.close()
         text = " ".join(str(error).split())

@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0043_kept_pages"),
+        ("crawlservice", "0045_unchanged_pages"),
     ]
 
     operations = [

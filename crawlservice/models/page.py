@@ -101,6 +101,9 @@ class KeptPage(models.Model):
     etag = models.TextField(blank=True)
     modified = models.CharField(max_length=100, blank=True, help_text="Last-Modified")
     record = models.BinaryField(help_text="record of its request")
+    # Of a page whose results may be taken over, if it does not change.
+    signature = models.BinaryField(null=True, max_length=16, help_text="of what ran its callback")
+    follow_ups = models.BinaryField(null=True, help_text="msgpack list of records, by Zstandard")
     body = models.ForeignKey(PageBody, models.PROTECT, verbose_name=_("body of pages"))
     fetched_at = models.DateTimeField(_("fetched"), db_default=Now(), db_index=True)
 

@@ -18,21 +18,25 @@ from crawlframe.items import clean_text
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import PageCopy
 from crawlframe.pages.packing import Packer, digest_of
+from crawlframe.warc import Archive
 from crawlservice.models import PAGE_HOST, TAG, KeptPage, PageBody
+from crawlservice.pages.archived import ArchivedBodies
 from crawlservice.pages.dictionaries import Dictionaries
+from crawlservice.pages.results import pack_requests
 
 BODY, PAGE = PageBody._meta.db_table, KeptPage._meta.db_table
 METHOD, REASON, MODIFIED = 20, 60, 100  # characters of the columns of these names
 
 # The row of a body that is there already is locked, and given out.
 BODIES = f"""
-INSERT INTO {BODY} (digest, size, data, stored, dictionary_id, used_at) VALUES {{values}}
+INSERT INTO {BODY}
+(digest, size, data, stored, dictionary_id, segment_id, "offset", length, used_at) VALUES {{values}}
 ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at RETURNING digest, id
 """
 # A request that is retried has a page of its earlier run.
 COLUMNS = (
     "task_id", "rid", "url", "host", "method", "status", "reason", "headers", "address", "key",
-    "etag", "modified", "record", "body_id", "fetched_at",
+    "etag", "modified", "record", "signature", "follow_ups", "body_id", "fetched_at",
 )  # fmt: skip
 PAGES = f"""
 INSERT INTO {PAGE} ({", ".join(COLUMNS)}) VALUES {{values}}
@@ -44,25 +48,44 @@ MAX_BYTES = 8 << 20  # of bodies in one statement, unless a single one is larger
 
 
 class PageRows:
-    """Writes them on this thread's connection."""
+    """Writes them on this thread's connection. ``archive``: where the bodies go, if not into the
+    database."""
 
-    def __init__(self) -> None:
+    def __init__(self, archive: Archive | None = None) -> None:
         self._packer = Packer()
         self._dictionaries = Dictionaries()
+        self._archived = None if archive is None else ArchivedBodies(archive)
 
     def pack(self, outcomes: Iterable[Outcome]) -> None:
-        """Compresses what is not yet. Raises django.db.Error."""
-        new = [o for o in outcomes if _is_kept(o) and o.page is not None and not o.page.digest]
+        """Compresses what is not yet, or archives it. Raises django.db.Error, ArchiveError."""
+        pages = [o.page for o in outcomes if _is_kept(o) and o.page is not None]
+        if pages and self._archived is not None:
+            self._archived.put(pages)
+            return
+        new = [page for page in pages if not page.digest]
         if not new:
             return
-        known = self._dictionaries.of({o.host for o in new})
-        for outcome in new:
-            copy, dictionary = outcome.page, known.get(outcome.host)
-            assert copy is not None
+        known = self._dictionaries.of({page.host for page in new})
+        for copy in new:
+            dictionary = known.get(copy.host)
             copy.digest = digest_of(copy.body)
             copy.packed = self._packer.pack(copy.body, dictionary)
             copy.dictionary = dictionary[0] if dictionary else None
             copy.give()
+
+    def left(self) -> float | None:
+        """Seconds until ``tick`` has something to do; None: nothing."""
+        return None if self._archived is None else self._archived.left()
+
+    def tick(self) -> None:
+        """Finishes a segment that is old enough."""
+        if self._archived is not None:
+            self._archived.tick()
+
+    def close(self) -> None:
+        """Finishes the segment."""
+        if self._archived is not None:
+            self._archived.close()
 
     def add(self, outcomes: Iterable[Outcome]) -> None:
         """Writes the pages of these outcomes, which are packed, within a transaction. Raises
@@ -85,15 +108,11 @@ class PageRows:
             )
 
     def _add_bodies(self, pages: Sequence[PageCopy]) -> dict[bytes, int]:
-        marks = f"(%s, %s, %s, %s, %s, {_now()})"
+        marks = f"({', '.join(['%s'] * 8)}, {_now()})"
         with default_connection.cursor() as cursor:
             cursor.execute(
                 BODIES.format(values=", ".join([marks] * len(pages))),
-                [
-                    value
-                    for p in pages
-                    for value in (p.digest, p.size, p.packed, len(p.packed), p.dictionary)
-                ],
+                [value for page in pages for value in _body(page)],
             )
             return {bytes(digest): number for digest, number in cursor.fetchall()}
 
@@ -115,6 +134,13 @@ def _chunks(pages: list[PageCopy]) -> Iterable[list[PageCopy]]:
     yield some
 
 
+def _body(page: PageCopy) -> tuple[Any, ...]:
+    if page.place is not None:
+        return (page.digest, page.size, None, page.place.length, None, *page.place)
+    packed = page.packed
+    return (page.digest, page.size, packed, len(packed), page.dictionary, None, None, None)
+
+
 def _row(outcome: Outcome, page: PageCopy, body: int) -> list[Any]:
     rid = UUID(bytes=outcome.rid)
     sqlite = default_connection.vendor == "sqlite"
@@ -122,7 +148,7 @@ def _row(outcome: Outcome, page: PageCopy, body: int) -> list[Any]:
         outcome.task,
         rid.hex if sqlite else rid,
         clean_text(page.url),
-        clean_text(outcome.host)[:PAGE_HOST],
+        clean_text(page.host)[:PAGE_HOST],
         clean_text(page.method)[:METHOD],
         page.status,
         clean_text(page.reason or outcome.reason)[:REASON],
@@ -132,6 +158,8 @@ def _row(outcome: Outcome, page: PageCopy, body: int) -> list[Any]:
         clean_text(page.etag) if len(page.etag) <= TAG else "",
         clean_text(page.modified) if len(page.modified) <= MODIFIED else "",
         page.record,
+        page.signature or None,
+        pack_requests(page.requests) if page.signature else None,
         body,
         _time(page.fetched_at),
     ]

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from django.db.models import F, Q, QuerySet
 
 from crawlframe.conf import Settings
-from crawlframe.errors import BadRequest, ConfigError, FetchError
+from crawlframe.errors import BadRequest, ConfigError, FetchError, ProxyAuth
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.frontier.proxies import ProxyUse
 from crawlframe.proxies.proxy import Proxy as Usable
 from crawlframe.request import Request
 from crawlframe.spider_settings import SpiderSettings
@@ -25,6 +26,7 @@ from crawlservice.proxies.pool import usable
 TIMEOUT = 15.0  # seconds
 AT_A_TIME = 20
 SETTLED = timedelta(hours=1)  # after which earlier failures do not count any more
+WRONG_LOGIN = "wrong login: it refused the credentials (407) when it was used last"
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 3600.0  # seconds between two checks of one that fails
 
 
@@ -54,14 +56,17 @@ def check_all(settings: Settings, rows: list[Proxy]) -> dict[int, Checked]:
     return found
 
 
-def take_out(row: Proxy) -> None:
+def take_out(row: Proxy, use: ProxyUse) -> None:
     """A proxy that requests could not use. One that came back a short time ago is checked later
     than then: the check may not show what is wrong with it."""
     now = clock.now()
     if row.checked_at is None or now - row.checked_at > SETTLED:
         row.failures = 0
     row.failures += 1
-    row.state, row.problem = Proxy.State.FAILED, "three requests in a row could not use it"
+    row.state = Proxy.State.FAILED
+    row.problem = "three requests in a row could not use it"
+    if use.login:
+        row.problem += f": {WRONG_LOGIN}"
     row.check_at = now + _pause(row.failures)
     row.save(update_fields=("state", "failures", "problem", "check_at"))
 
@@ -106,6 +111,8 @@ async def _check(settings: Settings, downloader: Downloader, row: Proxy) -> Chec
             problem = await _problem_of(settings, downloader, proxy)
     except TimeoutError:
         problem = f"no answer within {TIMEOUT:g} s"
+    except ProxyAuth as error:
+        problem = f"wrong login: {error}"
     except (FetchError, BadRequest, ConfigError, OSError) as error:
         problem = str(error) or type(error).__name__
     return Checked(" ".join(problem.split()), time.monotonic() - began)

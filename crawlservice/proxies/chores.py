@@ -48,8 +48,10 @@ class ProxyChores:
         """Notes which proxies have failed, publishes the pool, and lets the others be checked.
         Raises django.db.Error, FrontierError and redis.RedisError."""
         if out := self._frontier.proxies.out():
-            for row in Proxy.objects.filter(pk__in=out, state=Proxy.State.WORKING):
-                check.take_out(row)
+            rows = [*Proxy.objects.filter(pk__in=out, state=Proxy.State.WORKING)]
+            uses = self._frontier.proxies.use([row.pk for row in rows])
+            for row in rows:
+                check.take_out(row, uses[row.pk])
         publish(self._frontier)
         runs.judge_ended()
         if sources.any_due() or check.waiting().exists():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.utils import timezone
@@ -125,14 +125,20 @@ def read_lines(lines: Iterable[str], **fields: Any) -> tuple[list[Entry], list[s
     return [*entries.values()], problems
 
 
-def store(
-    entries: Iterable[Entry], source: ProxySource | None = None, run: int = 0
-) -> tuple[int, int]:
+class Imported(NamedTuple):
+    """Numbers of proxies. ``changed``: of those that were there, the ones that have other fields or
+    credentials now."""
+
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+
+
+def store(entries: Iterable[Entry], source: ProxySource | None = None, run: int = 0) -> Imported:
     """Adds proxies to the pool, or changes those that are there; they are used when they have been
-    checked. ``run``: the task that has named them, which changes those of its list only. Returns
-    how many are new, and how many were there."""
+    checked. ``run``: the task that has named them, which changes those of its list only."""
     wanted = {entry.key: entry for entry in entries}
-    new = known = 0
+    new = known = changed = 0
     with transaction.atomic():
         # As they were given; the pages of tasks in one order, so that two cannot deadlock.
         ordered = sorted(wanted) if run else [*wanted]
@@ -145,7 +151,9 @@ def store(
             new += len(missing)
             ours = [row for row in there.values() if source is None or row.source_id == source.pk]
             for row in ours:
-                if _has_other_login(row, wanted[row.key]):
+                other = _has_other_login(row, wanted[row.key])
+                changed += other or _fields_of(row) != _fields_of(wanted[row.key])
+                if other:
                     row.state, row.check_at = Proxy.State.NEW, None
                 elif source is None and row.state == Proxy.State.FAILED:
                     row.check_at = None
@@ -158,7 +166,13 @@ def store(
                 _set(row, wanted[row.key], run)
             # One that another source adds at this instant stays as that one has it.
             Proxy.objects.bulk_create(added, ignore_conflicts=True)
-    return new, known
+    return Imported(new, changed, known - changed)
+
+
+def _fields_of(one: Proxy | Entry) -> tuple[Any, ...]:
+    if isinstance(one, Entry):
+        return one.url, one.tier, " ".join(one.tags), one.country, one.most
+    return one.url, one.tier, one.tags, one.country, one.max_concurrency
 
 
 def _has_other_login(row: Proxy, entry: Entry) -> bool:

@@ -44,18 +44,20 @@ class _Row(NamedTuple):
     tags: str
 
 
-def missing(frontier: Frontier, host: str = "") -> Iterator[Missing]:
-    """What waits for a proxy now; ``host``: only there. Raises redis.RedisError and
-    django.db.Error."""
+def missing(frontier: Frontier, host: str = "", task: int = 0) -> Iterator[Missing]:
+    """What waits for a proxy now; ``host``: only there; ``task``: only of this one. Raises
+    redis.RedisError and django.db.Error."""
     lacks = [
-        one for one in frontier.proxies.lacking(MOST) if not host or host_in(one.place) == host
+        one
+        for one in frontier.proxies.lacking(MOST)
+        if (not host or host_in(one.place) == host) and (not task or task in one.tasks)
     ]
     if not lacks:
         return
     rows = [_Row(*row) for row in Proxy.objects.order_by("pk").values_list(*_Row._fields)]
     out, now = frontier.proxies.out(), clock.now().timestamp()
     fits: dict[str, list[_Row]] = {}
-    for place, since in lacks:
+    for place, since, _ in lacks:
         choice = choice_in(route_in(place))
         if choice not in fits:
             fits[choice] = [

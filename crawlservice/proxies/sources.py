@@ -6,13 +6,23 @@ import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext
+from msgspec.structs import replace
 
 from crawlframe.conf import Settings
-from crawlframe.errors import BadRequest, ConfigError, CrawlframeError, FetchError
+from crawlframe.errors import (
+    ArgumentError,
+    BadRequest,
+    ConfigError,
+    CrawlframeError,
+    FetchError,
+    FrontierError,
+    UnknownSpider,
+)
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.request import Request
 from crawlframe.spider_settings import SpiderSettings
@@ -20,6 +30,8 @@ from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import Entry, read_lines, store
 from crawlservice.security.sealing import seal, unseal
+from crawlservice.tasks import arguments as spider_arguments
+from crawlservice.tasks.submit import published
 
 LARGEST = 16 << 20  # bytes of a list
 RETRY = 60.0  # seconds until a list is read again that could not be, if it is not due before
@@ -58,9 +70,10 @@ def check_every(every: int, spider: str) -> None:
         raise BadSource(text % {"most": MOST_EVERY}, "every")
 
 
-def sealed_place(place: str, spider: str, before: str = "") -> str:
+def sealed_place(place: str, spider: str, every: int, before: str = "") -> str:
     """What is stored of the URL or path of a list, or of the arguments of its spider, as JSON.
-    ``before``: what is stored now; it stays if nothing is given. Raises BadSource."""
+    ``before``: what is stored now; it stays if nothing is given. Raises BadSource, also for a
+    spider that no node has published, and for arguments that it does not take."""
     if not place and before:
         return before
     if not spider:
@@ -73,7 +86,22 @@ def sealed_place(place: str, spider: str, before: str = "") -> str:
         arguments = None
     if not isinstance(arguments, dict):
         raise BadSource(gettext("The arguments of a spider are a JSON object."))
+    _check_run(spider, arguments, complete=every > 0)
     return seal(json.dumps(arguments))
+
+
+def _check_run(spider: str, arguments: dict[str, Any], *, complete: bool) -> None:
+    """Raises BadSource for what could not be submitted. ``complete``: as it is; else a schedule
+    may add arguments."""
+    try:
+        info = published(spider)
+        if not complete:
+            info = replace(info, arguments={**info.arguments, "required": []})
+        spider_arguments.check(info, arguments, from_text=False)
+    except (UnknownSpider, FrontierError) as error:
+        raise BadSource(str(error), "spider") from None
+    except ArgumentError as error:
+        raise BadSource(str(error)) from None
 
 
 def due_now() -> Q:

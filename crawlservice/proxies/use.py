@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.proxies import PairState, PairUse
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Host, Proxy
+from crawlservice.proxies.check import WRONG_LOGIN
 from crawlservice.proxies.lacking import Missing, missing
 
 MOST = 100  # rows on a page
+SENTENCES = 5  # about what a task waits for
 LOOKED = 500  # hosts that were fetched last, among which those of a proxy are looked for
 
 
@@ -31,11 +38,22 @@ class AtHost(NamedTuple):
         return datetime.fromtimestamp(self.use.used_at, UTC)
 
 
+def problems(rows: Iterable[Proxy]) -> dict[int, str]:
+    """What is wrong with each of these proxies, by its last check and, as far as Redis answers, the
+    last request that used it."""
+    found = {row.pk: row.problem for row in rows}
+    with suppress(RedisError, CrawlframeError):
+        for pk, one in frontier().proxies.use(found).items():
+            if one.login and "wrong login" not in found[pk]:
+                found[pk] = f"{WRONG_LOGIN}; {found[pk]}".removesuffix("; ")
+    return found
+
+
 def at_host(host: str) -> tuple[list[AtHost], dict[str, int]]:
     """The proxies of the pool that were used at a host within a day, those used last first, and the
     learned tiers by choice. Raises redis.RedisError and django.db.Error."""
     proxies = frontier().proxies
-    use = proxies.used_at([host])[host]
+    use = proxies.used_at(host)
     last = sorted(use.pairs, key=lambda pk: use.pairs[pk].used_at, reverse=True)[:MOST]
     rows, states = Proxy.objects.in_bulk(last), proxies.at(host, last)
     return [AtHost(rows[pk], use.pairs[pk], states.get(pk)) for pk in last if pk in rows], use.tiers
@@ -46,14 +64,22 @@ def lacks_at(host: str) -> list[Missing]:
     return [*missing(frontier(), host)]
 
 
+def lacks_of(task: int) -> list[Missing]:
+    """What a task waits for, as far as Redis answers: each choice, and each host where all rest,
+    once. Raises django.db.Error."""
+    found: dict[tuple[str, str], Missing] = {}
+    with suppress(RedisError, CrawlframeError):
+        for one in missing(frontier(), task=task):
+            found.setdefault((one.choice, one.host if one.at_host else ""), one)
+    return [*found.values()][:SENTENCES]
+
+
 def hosts_of(proxy: int) -> list[tuple[Host, PairUse, PairState | None]]:
     """The hosts at which a proxy was used within a day, among those that were fetched last. Raises
     redis.RedisError and django.db.Error."""
     proxies = frontier().proxies
     hosts = {host.name: host for host in Host.objects.order_by("-last_at")[:LOOKED]}
-    found = [
-        (hosts[name], use.pairs[proxy], proxies.at(name, [proxy]).get(proxy))
-        for name, use in proxies.used_at([*hosts]).items()
-        if proxy in use.pairs
-    ]
-    return sorted(found, key=lambda one: one[1].used_at, reverse=True)[:MOST]
+    uses = proxies.uses((name, proxy) for name in hosts)
+    last = sorted(uses, key=lambda pair: uses[pair].used_at, reverse=True)[:MOST]
+    states = proxies.states(last)
+    return [(hosts[pair[0]], uses[pair], states.get(pair)) for pair in last]

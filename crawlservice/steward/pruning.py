@@ -35,7 +35,9 @@ from crawlservice.models import (
     Token,
 )
 from crawlservice.monitoring import lives
+from crawlservice.pages.archived import archive
 from crawlservice.pages.retention import PageRetention
+from crawlservice.pages.segments import SegmentRetention
 from crawlservice.steward import sampling
 from crawlservice.tasks import bulk_submit
 
@@ -58,7 +60,10 @@ class Pruner:
         self._more = tuple(more)
         self._next = 0.0
         self._left: deque[Batch] = deque()
-        self._pages = PageRetention()
+        opened = archive()
+        self._pages = [PageRetention().step]
+        if opened is not None:
+            self._pages.append(SegmentRetention(opened).step)
 
     @classmethod
     def of(cls, frontier: Frontier) -> Pruner:
@@ -74,7 +79,7 @@ class Pruner:
             self._next = time.monotonic() + EVERY
             lives.forget_old()
             kinds = (*KINDS, lambda: ended_lives(self._lives()), *self._more)
-            self._left.extend((*map(_batch, kinds), prune_old, self._pages.step))
+            self._left.extend((*map(_batch, kinds), prune_old, *self._pages))
         batch = self._left.popleft()
         if batch():
             self._left.append(batch)

@@ -9,6 +9,7 @@ from crawlframe.conf import Settings
 from crawlservice.databases.threads import OutboxThreads
 from crawlservice.exports.file import ExportsFile
 from crawlservice.models import Export
+from crawlservice.pages.segments import segments_of_node
 from crawlservice.webhooks.deliveries import create_deliveries
 from crawlservice.webhooks.signal_sender import SignalSender
 
@@ -30,6 +31,7 @@ class Senders:
         self._file = ExportsFile(settings)
         self._exports: ExportThreads | None = None
         self._rows = OutboxThreads()
+        self._segments = segments_of_node()
 
     def send_signals(self) -> None:
         """Sends Django signals, if any has a receiver."""
@@ -68,6 +70,11 @@ class Senders:
             self._exports = ExportThreads(self._settings)
         self._exports.keep_going()
 
+    def keep_segments(self) -> None:
+        """Finishes and uploads the segments of kept pages. Every node does."""
+        if self._segments is not None:
+            self._segments.keep_going()
+
     def deliver_rows(self) -> None:
         """Brings model items to other databases. Raises django.db.Error."""
         self._rows.keep_going()
@@ -76,6 +83,8 @@ class Senders:
         """Ends them after their current steps."""
         self._signals.stop()
         self._rows.stop()
+        if self._segments is not None:
+            self._segments.finish()
         for sender in (self._webhooks, self._alerts, self._exports):
             if sender is not None:
                 sender.stop()

@@ -56,8 +56,7 @@ STILL = 30.0  # seconds without progress after which a task with requests to cla
 
 
 class Steward:
-    """Replays dead generations, ends tasks, restores what Redis lost, starts what is due, writes
-    samples, and deletes old rows."""
+    """The chores of a cluster, of which one steward at a time leads most."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
@@ -70,8 +69,7 @@ class Steward:
         items, pages = CommitOrder(), CommitOrder(Page)
         self._quality = Watch(lambda: Bounds(items.settled(), pages.settled()), take_back)
         self._counts: dict[int, Counts | None] = {}  # of the active tasks, in this round
-        self._settings = settings
-        self._senders = Senders(settings)
+        self._settings, self._senders = settings, Senders(settings)
         self._proxies = ProxyChores(settings, frontier)
         self._page_dictionaries = Trainer()
         self._name = f"{settings.key_prefix}:steward"
@@ -109,9 +107,7 @@ class Steward:
                 self.tick()
                 self._beat()
                 readable, _, _ = select.select([channel], [], [], TURN)
-                if readable and any(
-                    isinstance(message, messages.Retire) for message in channel.receive()
-                ):
+                if readable and any(isinstance(one, messages.Retire) for one in channel.receive()):
                     break
             except ChannelClosed:
                 return
@@ -120,6 +116,7 @@ class Steward:
     def tick(self) -> None:
         """One round, if this steward leads. What fails waits for the next round. All chores need
         ``_check_nodes``; apart from that, none blocks another."""
+        self._senders.keep_segments()
         problems = [*map(self._attempt, (self._check_migrations, self._check_nodes))]
         if not problems[-1]:
             if self._leading:

@@ -51,13 +51,14 @@ def check_target(path: Path, chosen: str | None = None) -> str:
         check_installed()
     if path != STDOUT:
         try:
-            _check_place(path)
+            check_place(path)
         except (OSError, ValueError) as error:
-            raise _unwritable(path, error) from None
+            raise unwritable(path, error) from None
     return suffix
 
 
-def _check_place(path: Path) -> None:
+def check_place(path: Path) -> None:
+    """Raises ExportError, OSError and ValueError if no file can be written there."""
     if not path.parent.is_dir():
         raise ExportError(f"{path}: there is no directory {path.parent}; make it first")
     if path.is_dir():
@@ -98,11 +99,11 @@ def export(
             out.writelines(write(items.chunks, None))
             out.flush()
         else:
-            _write_file(path, write(items.chunks, None))
+            write_file(path, write(items.chunks, None))
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
     return items.given
 
 
@@ -111,7 +112,8 @@ def place_of(path: Path) -> str:
     return "standard output" if path == STDOUT else str(path)
 
 
-def _write_file(path: Path, pieces: Iterable[bytes]) -> None:
+def write_file(path: Path, pieces: Iterable[bytes]) -> None:
+    """The file appears only when it is complete. Raises OSError."""
     draft = _draft_of(path)
     try:
         with draft.open("wb") as file:
@@ -126,7 +128,7 @@ def _draft_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
-def _unwritable(path: Path, error: Exception) -> ExportError:
+def unwritable(path: Path, error: Exception) -> ExportError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else error
     return ExportError(f"{place_of(path)} cannot be written: {reason}")
 

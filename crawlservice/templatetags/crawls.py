@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from django import template
+from django.db.models import Model
+from django.utils.text import capfirst
 
 from crawlservice.display import condition_badge, label_chips, link_to, moment, state_badge
 from crawlservice.display import duration as in_words
@@ -18,6 +20,12 @@ register = template.Library()
 def duration(seconds: float | None) -> str:
     """``75`` -> ``1:15``."""
     return in_words(seconds)
+
+
+@register.filter
+def heading(title: Any) -> str:
+    """A word of the interface with a capital; what names a row, as it is."""
+    return str(title) if isinstance(title, Model) else capfirst(str(title))
 
 
 @register.filter

@@ -4,20 +4,24 @@ and size."""
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from django.db import IntegrityError, connection, transaction
 
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import Held, PageCopy
-from crawlframe.pages.packing import MIN_SAMPLES
+from crawlframe.pages.packing import MIN_SAMPLES, digest_of
+from crawlframe.pages.stored import response_of
+from crawlframe.request import Request
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import KeptPage, Page, PageBody, PageDictionary, Task
+from crawlservice.models import Item, KeptPage, Page, PageBody, PageDictionary, Task
 from crawlservice.pages.bodies import read
 from crawlservice.pages.dictionaries import Dictionaries, Trainer
 from crawlservice.pages.retention import PageRetention
@@ -40,7 +44,7 @@ def kept(task: Task, name: str, body: bytes = b"<p>1", reason: str = "", **more:
         made.end(Verdict.ERROR, reason)
     headers = {"sent": [["Accept", "*/*"]], "received": [["Server", "nginx"]]}
     made.page = PageCopy(
-        made.url, "GET", 200, headers, body, b"record", Held(), reason, size=len(body), **more
+        made.url, "h", "GET", 200, headers, body, b"record", Held(), reason, size=len(body), **more
     )
     return made
 
@@ -261,6 +265,84 @@ def _commit(ledger: DjangoLedger, one: Outcome) -> None:
             return
         except LedgerAway:  # as SQLite says when another thread writes; the commit thread waits
             pass
+
+
+# -- pages that are used again --------------------------------------------------------------------
+
+KEY = b"k" * 16
+
+
+def test_the_page_that_was_kept_last_is_found(task: Task) -> None:
+    ledger = DjangoLedger()
+    ledger.commit([kept(task, "a", b"old", key=KEY), kept(task, "b", b"<p>b", key=b"l" * 16)])
+    again = Task.objects.create(spider="s", seeds=b"")
+    ledger.commit([kept(again, "c", b"new", key=KEY, etag='"2"', signature=b"s" * 16)])
+    found = ledger.kept_pages([KEY, b"l" * 16, b"m" * 16])
+    assert sorted(found) == [KEY, b"l" * 16]
+    page = found[KEY]
+    assert (page.rid, page.url, page.status, page.etag) == (
+        b"c".ljust(16, b"."), "http://h/c", 200, '"2"',
+    )  # fmt: skip
+    assert (page.digest, page.signature) == (digest_of(b"new"), b"s" * 16)
+    assert 0 <= page.age < 300
+    assert ledger.page_bodies([found[key].body for key in found] + [999]) == {
+        page.body: b"new", found[b"l" * 16].body: b"<p>b",
+    }  # fmt: skip
+    request = Request("http://h/c")
+    response = response_of(page, request, b"new")
+    assert (response.url, response.headers["Server"], response.stored) == (
+        "http://h/c", "nginx", page,
+    )  # fmt: skip
+
+
+def test_the_age_is_by_the_time_of_the_fetch(task: Task) -> None:
+    ledger = DjangoLedger()
+    hour_ago = time.time() - 3600
+    ledger.commit([kept(task, "a", key=KEY, fetched_at=hour_ago)])
+    page = ledger.kept_pages([KEY])[KEY]
+    assert abs(page.age - 3600) < 300
+    assert abs(page.fetched_at - hour_ago) < 0.001
+
+
+def test_a_damaged_body_is_left_out(task: Task) -> None:
+    ledger = DjangoLedger()
+    ledger.commit([kept(task, "a", b"one", key=KEY), kept(task, "b", b"two", key=b"l" * 16)])
+    PageBody.objects.filter(digest=digest_of(b"one")).update(data=b"damaged")
+    found = ledger.kept_pages([KEY, b"l" * 16])
+    assert ledger.page_bodies([page.body for page in found.values()]) == {
+        found[b"l" * 16].body: b"two"
+    }
+
+
+def test_results_are_found_as_long_as_all_of_them_are_there(task: Task) -> None:
+    ledger = DjangoLedger()
+    requests = [Request(f"http://h/{n}").encode() for n in range(3)]
+    one = kept(task, "a", key=KEY, signature=b"s" * 16, requests=requests)
+    one.items = [b'{"n": 1}', msgspec.json.encode({"n": [2, "ü"]})]
+    ledger.commit([one, kept(task, "b", key=b"l" * 16)])
+    pages = ledger.kept_pages([KEY, b"l" * 16])
+    results = ledger.results(pages[KEY])
+    assert results is not None
+    assert [msgspec.json.decode(item) for item in results.items] == [{"n": 1}, {"n": [2, "ü"]}]
+    assert results.requests == requests
+    assert ledger.results(pages[b"l" * 16]) is None
+    Item.objects.filter(ordinal=1).delete()
+    assert ledger.results(pages[KEY]) is None
+
+
+def test_pages_of_a_task_with_the_same_content(task: Task) -> None:
+    ledger = DjangoLedger()
+    other = Task.objects.create(spider="s", seeds=b"")
+    ledger.commit([kept(task, "a", b"one"), kept(task, "b", b"two", "http_404")])
+    ledger.commit([kept(other, "c", b"three")])
+    asked = [
+        (task.pk, b"x" * 16, digest_of(b"one")),
+        (task.pk, b"y" * 16, digest_of(b"two")),
+        (task.pk, b"z" * 16, digest_of(b"three")),
+        (task.pk, b"a".ljust(16, b"."), digest_of(b"one")),  # itself, before a retry
+        (task.pk, b"w" * 16, digest_of(b"four")),
+    ]
+    assert ledger.same_content(asked) == {b"x" * 16: "http://h/a"}
 
 
 # -- dictionaries ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ site's."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
@@ -14,6 +15,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
+from crawlframe.fetch.browser.settings import PROGRAMS
 from tests.fetch.conftest import LOOPBACK, Site, _server, site
 
 __all__ = ("_server", "site")
@@ -64,6 +66,10 @@ class Shop(Spider):
 
     def no_item(self, response):
         yield 5
+
+    async def uses(self, response):
+        page = await response.page()
+        yield {"price": 1, "text": await page.inner_text("p")}
 
 class Other(Spider):
     name = "other"
@@ -177,6 +183,9 @@ def test_the_spider_is_that_of_the_host_or_the_named_one(site: Site, parse: Pars
         (["{}/shop", "--cb-kwargs", '{"size": 1}'], "unexpected keyword argument 'size'"),
         (["{}/shop", "--cb-kwargs", "size"], "--cb-kwargs is not JSON: "),
         (["{}/shop", "--meta", "[1]"], '--meta must be a JSON object, such as {"page": 2}'),
+        (["{}/shop", "--actions", "{}"], "--actions must be a JSON list of objects, such as ["),
+        (["{}/shop", "--actions", '[{"do": "dance"}]'], "action 1, {'do': 'dance'}: Invalid value"),
+        (["{}/shop", "--callback", "uses"], """add --actions '[{"do": "keep_page"}]'"""),
         (["{}/shop", "-a", "limit=many"], "give a whole number"),
         (["{}/shop", "-a", "limits=1"], "has no argument 'limits' (did you mean 'limit'?)"),
         (["shop"], "not an absolute URL"),
@@ -193,7 +202,7 @@ def test_what_cannot_be_is_said_in_a_sentence(
     assert words.replace("{}", site.url) in caught.value.args[0]
     assert caught.value.returncode == 1
     assert "Traceback" not in str(caught.value.args)
-    assert caught.value.args[1] == ""
+    assert caught.value.args[1] == "" or "uses" in others
 
 
 def test_what_the_spider_raises_has_its_own_lines(site: Site, parse: Parse) -> None:
@@ -209,6 +218,17 @@ def test_what_the_spider_raises_has_its_own_lines(site: Site, parse: Parse) -> N
     assert "trial.py" not in trace
     with pytest.raises(CommandError, match="the spider raised SystemExit: 3"):
         parse(f"{site.url}/shop", "--callback", "leaves")
+
+
+def test_a_callback_uses_the_page_of_the_browser(site: Site, parse: Parse) -> None:
+    pytest.importorskip("playwright.async_api", reason="no playwright here")
+    if not any(map(shutil.which, PROGRAMS)):
+        pytest.skip("no Chromium here")
+    site.answer(
+        "/shop", b"<p><script>document.querySelector('p').append('made')</script>", headers=HTML
+    )
+    out, _ = parse(f"{site.url}/shop", "--callback", "uses", "--actions", '[{"do": "keep_page"}]')
+    assert items(out) == [{"price": 1, "text": "made", "priced": True}]
 
 
 def test_a_module_that_does_not_load_is_named(site: Site, parse: Parse, package: Path) -> None:

@@ -148,6 +148,22 @@ def test_the_command_prints_it(service: Frontier, capsys: pytest.CaptureFixture[
     assert setup_link.works(printed.split("/")[-2])
 
 
+@pytest.mark.parametrize(
+    ("bind", "place"),
+    [("", "127.0.0.1:8000"), ("10.0.0.1:80", "10.0.0.1:80"), ("0.0.0.0:90", "127.0.0.1:90")],
+)
+def test_it_leads_to_where_the_web_listens(
+    service: Frontier,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    bind: str,
+    place: str,
+) -> None:
+    monkeypatch.setenv("CRAWLFRAME_BIND", bind)
+    call_command("setuplink")
+    assert capsys.readouterr().out.startswith(f"http://{place}/setup/")
+
+
 # Logins
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -14,11 +15,14 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
+from crawlframe.errors import StoreError
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.frontier import Frontier
+from crawlframe.ledger import LedgerAway
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.picture import MEDIA_TYPES, Picture
 from crawlframe.request import make_rid
+from crawlservice.files.pruning import prune_unused
 from crawlservice.files.store import store
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, PageFile, StoredFile, Task
@@ -129,6 +133,61 @@ def test_none_are_kept_with_0(task: Task, settings_with: Callable[..., None]) ->
     page(task, b"a", taken("screenshot"))
     assert not PageFile.objects.exists()
     assert StoredFile.objects.count() == 1, "pruned like others that no page names"
+
+
+def test_without_any_kept_the_files_are_pruned_and_no_page_names_them(
+    task: Task, settings_with: Callable[..., None]
+) -> None:
+    page(task, b"a", taken("screenshot"))
+    settings_with(KEEP_PICTURES=0)
+    page(task, b"b", taken("screenshot", JPEG + b"2"))
+    assert not PageFile.objects.exists(), "also those of before"
+    saved = [*StoredFile.objects.values_list("pk", flat=True)]
+    assert prune_unused(timedelta(0)).files == len(saved) == 2
+    assert [store().size(sha256) for sha256 in saved] == [None, None]
+    assert Page.objects.count() == 2
+
+
+def test_a_page_goes_without_a_picture_that_was_pruned_meanwhile(task: Task) -> None:
+    gone, kept = taken("screenshot"), taken("pdf", b"%PDF-1.7")
+    assert gone.file is not None
+    store().delete(gone.file.sha256)
+    row = page(task, b"a", gone, kept)
+    assert row.reason == ""
+    assert [one.kind for one in PageFile.objects.all()] == ["pdf"]
+    assert StoredFile.objects.count() == 1, "no name of a file that is gone"
+
+
+def test_a_picture_that_is_gone_is_still_that_of_other_pages(task: Task) -> None:
+    gone = taken("screenshot")
+    page(task, b"a", gone)
+    assert gone.file is not None
+    store().delete(gone.file.sha256)
+    page(task, b"b", gone, failed=True)
+    assert [one.rid.bytes for one in PageFile.objects.all()] == [make_rid(task.pk, b"a")]
+    assert StoredFile.objects.count() == 1
+
+
+def test_a_store_that_fails_before_the_commit_costs_pictures_and_no_page(
+    task: Task, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shot, pdf = taken("screenshot"), taken("pdf", b"%PDF-1.7")
+
+    def away(sha256: str) -> int:
+        raise StoreError("the file store: not mounted")
+
+    monkeypatch.setattr(store(), "size", away)
+    page(task, b"a", shot, pdf)
+    assert not PageFile.objects.exists()
+    assert "2 pictures are not kept: the file store: not mounted" in caplog.text
+    both = Outcome(make_rid(task.pk, b"b"), task.pk, "h", b"record", 0, 0, url=URL)
+    assert shot.file is not None
+    both.pictures, both.files = [shot, pdf], [shot.file]
+    with pytest.raises(LedgerAway):  # a file that the spider saved is waited for
+        DjangoLedger().commit([both])
+    monkeypatch.undo()
+    assert [*DjangoLedger().commit([both])] == [both.rid]
+    assert sorted(one.kind for one in PageFile.objects.all()) == ["", "pdf"]
 
 
 def test_only_the_run_that_counts_names_its_own(task: Task) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -184,6 +186,14 @@ def test_a_new_project_has_all_it_needs(shop: Path) -> None:
     assert f"crawlframe~={__version__}\n" in (shop / "requirements.txt").read_text()
     assert os.access(shop / "manage.py", os.X_OK)
     assert "$" not in "".join(path.read_text() for path in shop.rglob("*.*") if path.is_file())
+
+
+def test_its_requirements_offer_every_extra(shop: Path) -> None:
+    built = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    extras = built["tool"]["setuptools"]["dynamic"]["optional-dependencies"]
+    text = (shop / "requirements.txt").read_text()
+    offered = re.findall(r"^# (crawlframe\[(\w+)\]) +# \w", text, re.MULTILINE)
+    assert [name for _, name in offered] == [*extras]
 
 
 @pytest.mark.parametrize("name", ["", "1shop", "my shop", "../shop", "ä"])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
@@ -16,6 +20,7 @@ from django.test import Client
 from benchmarks.lab.proxies import ProxyServer, running
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.proxies import ProxyUse
 from crawlframe.proxies.place import pair_of
 from crawlframe.secret import MASK, Secret
 from crawlservice.cli.resealing import reseal_all
@@ -192,7 +197,7 @@ def test_one_that_is_out_is_checked_after_growing_pauses(service: Frontier) -> N
     life = row.life
     check.settle(row, check.Checked("", 0.25))
     assert (row.state, row.life, row.latency_ms) == (Proxy.State.WORKING, life + 1, 250)
-    check.take_out(row)  # it fails again at once
+    check.take_out(row, ProxyUse())  # it fails again at once
     assert row.check_at is not None
     assert row.check_at - clock.now() > timedelta(seconds=100)
     publish(service)
@@ -262,12 +267,20 @@ def test_the_command(service: Frontier, tmp_path: Path) -> None:
     path = tmp_path / "list.txt"
     path.write_text(f"{LINE}\nsocks5://127.0.0.1:1\n")
     out = run("import", str(path), "--tag", "eu", "--tier", "1", "--max-concurrency", "4")
-    assert out.startswith("2 new proxies, 0 were known")
-    assert run("import", str(path)).startswith("0 new proxies, 2 were known")
+    assert out.startswith("2 new, 0 changed, 0 unchanged")
+    path.write_text(f"{LINE}\n{LINE[:-1]}9\nsocks5://127.0.0.1:1\n")
+    same = ("--tag", "eu", "--tier", "1", "--max-concurrency", "4")
+    assert run("import", str(path), *same).startswith("1 new, 0 changed, 2 unchanged")
+    path.write_text(f"{LINE.replace('cret', 'cret2')}\nsocks5://127.0.0.1:1\n")
+    assert run("import", str(path), *same).startswith("0 new, 1 changed, 1 unchanged")
+    path.write_text(f"{LINE}\nsocks5://127.0.0.1:1\n")
+    assert run("import", str(path)).startswith("0 new, 2 changed, 0 unchanged")
+    assert run("delete", URL.replace("3128", "3129")).startswith("1 deleted")
     shown = run("list")
     assert URL in shown
     assert "MARKED" not in shown + out
-    assert "0 of 1 work" in run("check", "socks5://127.0.0.1:1")
+    checked = run("check", "socks5://127.0.0.1:1")
+    assert "0 of 1 accept connections; set CRAWLFRAME_PROXY_ECHO" in checked
     row = Proxy.objects.get(url=URL)
     pair = service.store.keys[0]("HOST", pair_of("shop.example", row.pk))
     until = round(1000 * (clock.now().timestamp() + 60))
@@ -277,7 +290,7 @@ def test_the_command(service: Frontier, tmp_path: Path) -> None:
     assert URL in at_host
     assert "socks5" not in at_host
     path.write_text("nothing\n")
-    with pytest.raises(CommandError, match="nothing was imported: 1 lines are wrong"):
+    with pytest.raises(CommandError, match="nothing was imported: 1 line is wrong"):
         run("import", str(path))
     with pytest.raises(CommandError, match="tier is 999"):
         run("import", str(path), "--tier", "999")
@@ -291,6 +304,46 @@ def test_the_command(service: Frontier, tmp_path: Path) -> None:
     told = repr([*Action.objects.values_list("verb", "detail")])
     assert "import proxies" in told
     assert "MARKED" not in told
+
+
+def test_a_check_says_what_it_could_not_check(
+    service: Frontier, settings_with: Callable[..., None]
+) -> None:
+    with running(proxy := ProxyServer("http", login="me:secret")):
+        add(proxy.url)
+        out = run("check")
+        assert f"{proxy.url}: connected only" in out
+        assert "1 of 1 accept connections" in out
+        echo = "http://127.0.0.1:1/"
+        allowed = (ip_network("127.0.0.0/8"),)
+        with_echo = replace(settings.CRAWLFRAME, proxy_echo=echo, allow_private=allowed)
+        settings_with(CRAWLFRAME=with_echo)
+        out = run("check")
+    assert "wrong login" in out
+    assert "(407)" in out
+    assert "0 of 1 work" in out
+
+
+def test_a_login_that_is_refused_in_use_is_named(
+    service: Frontier, as_role: Callable[[str], Client]
+) -> None:
+    (row, other) = add(LINE, "b.example:1")
+    publish(service)
+    key = service.store.keys[0]("PROXY", row.pk)
+    service.store.redis.hset(key, mapping={"f": 1, "lo": 1})
+    admin = as_role("administrator")
+    for page in (LIST, f"{LIST}{row.pk}/change/"):
+        assert "wrong login: it refused" in admin.get(page).content.decode()
+    assert "wrong login" not in admin.get(f"{LIST}{other.pk}/change/").content.decode()
+    assert run("list").count("wrong login") == 1
+    listed = program(person("administrator", name="api")).get("proxies").json()["proxies"]
+    assert ["wrong login" in one["problem"] for one in listed] == [True, False]
+    service.store.redis.sadd(service.store.keys[0]("OUT"), row.pk)
+    ProxyChores(SETTINGS, service).tick()
+    row.refresh_from_db()
+    assert row.state == Proxy.State.FAILED
+    assert row.problem.startswith("three requests in a row could not use it: wrong login")
+    assert run("list").count("wrong login") == 1
 
 
 # -- admin -----------------------------------------------------------------------------------------
@@ -340,6 +393,23 @@ def test_the_admin_enters_lists(as_role: Callable[[str], Client]) -> None:
     assert client.post(f"{place}add/", form).status_code == 302
     row = ProxySource.objects.get()
     assert unseal(row.sealed_place) == form["place"]
+    source = ProxySource.objects.create(name="own", spider="shop", every=0, next_at=clock.now())
+    ProxySource.objects.filter(pk=row.pk).update(next_at=clock.now() + timedelta(hours=1), found=7)
+    store(read_lines(["in.example:1"])[0], row)
+    store(read_lines(["out.example:1"])[0])
+    shown = client.get(place).content.decode()
+    link = f"{LIST}?source__id__exact={row.pk}"
+    assert f'href="{link}">7</a>' in shown
+    linked = client.get(link).content.decode()
+    assert "in.example" in linked
+    assert "out.example" not in linked
+    chosen = {"action": "read_now", "_selected_action": [row.pk, source.pk]}
+    said = client.post(place, chosen, follow=True).content.decode()
+    assert "1 list is read now." in said
+    assert "1 list is not read: its spider has a schedule of its own." in said
+    assert [*ProxySource.objects.filter(next_at=None)] == [row]
+    # The path to the page: a name keeps its letters.
+    assert re.search(r">\s*bought\s*</a", client.get(f"{place}{row.pk}/change/").content.decode())
     for page in (place, f"{place}{row.pk}/change/"):
         assert "MARKED" not in client.get(page).content.decode()
 
@@ -358,7 +428,7 @@ def test_others_do_not_change_them(as_role: Callable[[str], Client], role: str) 
 def test_the_api(published: Frontier) -> None:
     caller = program(person("administrator"))
     answer = caller.post("proxies", {"proxies": [LINE, "b.example:1"], "tags": ["eu"]})
-    assert (answer.status_code, answer.json()) == (201, {"new": 2, "known": 0})
+    assert (answer.status_code, answer.json()) == (201, {"new": 2, "known": 0, "changed": 0})
     listed = caller.get("proxies")
     assert "MARKED" not in listed.content.decode()
     first, second = listed.json()["proxies"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
 from crawlframe.frontier import Frontier, TaskLimits
@@ -15,7 +16,8 @@ from crawlframe.request import Admission
 from crawlservice.alerts import wording
 from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.connections import clock
-from crawlservice.models import Alert, Host, Installation, Proxy
+from crawlservice.models import Alert, Host, Installation, Proxy, Task
+from crawlservice.proxies import use
 from crawlservice.proxies.entry import read_lines, store
 from crawlservice.proxies.lacking import missing
 from crawlservice.proxies.pool import publish
@@ -153,6 +155,20 @@ def test_what_has_just_begun_to_wait_is_no_alert(waiting: Frontier) -> None:
 # -- pages -----------------------------------------------------------------------------------------
 
 
+def test_a_task_says_that_it_waits(
+    waiting: Frontier, as_role: Callable[[str], Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = {"spider": "shop", "seeds": b"", "na": 1}
+    task, other = (Task.objects.create(pk=pk, **running) for pk in (1, 2))
+    why = "Requests wait for a proxy, and the pool is empty."
+    client = as_role("viewer")
+    for one, says in ((task, True), (other, False)):
+        shown = client.get(f"/admin/crawlservice/task/{one.pk}/change/").content.decode()
+        assert (why in shown) is says
+        call_command("task", str(one.pk))
+        assert (why in " ".join(capsys.readouterr().out.split())) is says
+
+
 def test_the_page_of_a_host_shows_its_proxies(
     waiting: Frontier, as_role: Callable[[str], Client]
 ) -> None:
@@ -176,12 +192,32 @@ def test_the_page_of_a_host_shows_its_proxies(
     assert "7 errors" in back.content.decode()
 
 
+def test_the_hosts_of_a_proxy_are_found_without_the_others(
+    waiting: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(use, "MOST", 2)
+    at = round(1000 * clock.now().timestamp())
+    for n in range(4):
+        Host.objects.create(name=f"h{n}.example", last_at=clock.now())
+        key = waiting.store.keys[0]("USED", f"h{n}.example")
+        mine = {} if n == 1 else {"7": f"{at + n} -1 {n}"}
+        waiting.store.redis.hset(key, mapping={"8": f"{at} 5 0", "t pool": 1, **mine})
+    redis = waiting.store.redis
+    redis.config_resetstat()
+    found = use.hosts_of(7)
+    assert [(host.name, one.errors) for host, one, _ in found] == [
+        ("h3.example", 3),
+        ("h2.example", 2),
+    ]
+    assert "cmdstat_hgetall" not in redis.info("commandstats")
+
+
 def test_a_fetch_leaves_what_the_page_shows(waiting: Frontier) -> None:
     add("a.example:1")
     publish(waiting)
     (claimed,) = look_for(waiting)
     over = Fetched(claimed.rid, claimed.host, claimed.claim, Signal(ANSWERED, 100))
     waiting.claim(5, 2, 1, [over])
-    use = waiting.proxies.used_at([HOST])[HOST].pairs[claimed.proxy]
-    assert (use.latency_ms, use.errors) == (100, 0)
-    assert abs(use.used_at - clock.now().timestamp()) < 60
+    pair = waiting.proxies.used_at(HOST).pairs[claimed.proxy]
+    assert (pair.latency_ms, pair.errors) == (100, 0)
+    assert abs(pair.used_at - clock.now().timestamp()) < 60

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ipaddress import ip_network
 from typing import Any
 
+import msgspec
 import pytest
 from django.test import Client
 
@@ -18,6 +19,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
 from crawlframe.secret import Secret
+from crawlframe.spider import SpiderInfo
 from crawlframe.testing import make_response, run
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, Page, Proxy, ProxySource, Stat, Task
@@ -272,15 +274,30 @@ LOOPBACK = (ip_network("127.0.0.0/8"),)
 # -- admin and API ---------------------------------------------------------------------------------
 
 
-def test_the_admin_enters_lists_of_spiders(as_role: Callable[[str], Client]) -> None:
+def test_the_admin_enters_lists_of_spiders(
+    published: Frontier, shop: SpiderInfo, as_role: Callable[[str], Client]
+) -> None:
+    takes = {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}
+    others = [msgspec.structs.replace(shop, name=name) for name in ("lists", "other")]
+    published.spiders.publish([msgspec.structs.replace(one, arguments=takes) for one in others])
     client, place = as_role("administrator"), "/admin/crawlservice/proxysource/"
     make_task()
     form = {
         "name": "found", "spider": "lists", "place": '{"key": "MARKED"}', "every": 0, "tier": 0,
         "tags": "", "country": "", "max_concurrency": 0, "enabled": "on",
     }  # fmt: skip
-    for wrong in ({"place": "[1]"}, {"every": 5}, {"spider": "", "place": ""}):
-        assert client.post(f"{place}add/", {**form, **wrong}).status_code == 200, wrong
+    for wrong, words in (
+        ({"place": "[1]"}, "are a JSON object"),
+        ({"every": 5}, "at least 10 seconds"),
+        ({"spider": "", "place": ""}, "or a spider"),
+        ({"spider": "list"}, "did you mean &#x27;lists&#x27;?"),
+        ({"place": '{"keys": "x"}'}, "has no argument &#x27;keys&#x27;"),
+        ({"place": '{"key": 5}'}, "argument &#x27;key&#x27; of spider &#x27;lists&#x27;"),
+        ({"place": "", "every": 60}, "needs the argument &#x27;key&#x27;"),
+    ):
+        answer = client.post(f"{place}add/", {**form, **wrong})
+        assert answer.status_code == 200, wrong
+        assert words in answer.content.decode(), wrong
     assert client.post(f"{place}add/", form).status_code == 302
     row = ProxySource.objects.get()
     assert runs.arguments_of(row) == {"key": "MARKED"}
@@ -309,9 +326,13 @@ def test_the_api_of_lists(published: Frontier) -> None:
     for wrong in (
         {"name": "x"}, {"name": "x", "place": "rel"}, {"name": "x", "spider": "s", "every": 3},
         {"name": "x", "spider": "s", "place": "/x"}, {"name": "x", "arguments": {"a": 1}},
-        {"name": "x", "spider": "s", "tier": -1},
+        {"name": "x", "spider": "s", "tier": -1}, {"name": "x", "spider": "shop"},
     ):  # fmt: skip
         assert caller.post("proxy-lists", wrong).status_code == 422, wrong
+    unknown = caller.post("proxy-lists", {"name": "x", "spider": "shpo"}).json()
+    assert unknown["error"]["field"] == "spider", unknown
+    unfit = caller.post("proxy-lists", {"name": "x", "spider": "shop", "arguments": {"a": 1}})
+    assert unfit.json()["error"]["field"] == "arguments"
     listed = caller.get("proxy-lists")
     assert len(listed.json()["lists"]) == 1
     place = f"proxy-lists/{made['id']}"

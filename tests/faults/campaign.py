@@ -6,13 +6,16 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.models import Max
+from django.test.utils import override_settings
 from redis import RedisError
 
 from crawlframe.conf import Settings
@@ -20,7 +23,9 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.keys import KEYS, LASTING
 from crawlservice.ledger.audit import audit, audit_cluster
-from crawlservice.models import Era, Event, Export, Item, Page, RowChange, Task
+from crawlservice.models import Era, Event, Export, Item, KeptPage, Page, RowChange, Task
+from crawlservice.pages.archived import archive
+from crawlservice.pages.bodies import read
 from tests.faults import grove
 from tests.faults.cluster import Cluster
 from tests.faults.kinds import KINDS, Fault
@@ -140,6 +145,7 @@ class Campaign:
             if len(items) != len(expected) or {item["page"]: item for item in items} != expected:
                 yield f"task {pk}: {len(items)} items, or other ones than the {len(expected)}"
             yield from self._wrong_rows(task)
+            yield from self._wrong_pages(pk)
             if (told := Event.objects.filter(task=pk).exclude(kind="quality_failed").count()) != 1:
                 yield f"task {pk} ended {told} times"
         yield from self._wrong_exports()
@@ -166,6 +172,21 @@ class Campaign:
             yield f"{len(exported)} items were exported, or other ones than {len(stored)}"
         if len(rows) != len(exported):
             yield f"{len(rows) - len(exported)} items were exported again"
+
+    def _wrong_pages(self, task: int) -> Iterator[str]:
+        """What differs in what was kept of the pages."""
+        maze, last = self._site.maze, 0
+        found: Counter[int] = Counter()
+        rows = KeptPage.objects.filter(task=task, reason="").order_by("pk")
+        while some := [*rows.filter(pk__gt=last).values_list("pk", "url", "body")[:500]]:
+            last = some[-1][0]
+            bodies = read({body for _, _, body in some})
+            for _, url, body in some:
+                number = int(url.rpartition("/")[2])
+                found[number] += bodies[body] == maze.page(number).html
+        if found != Counter(range(maze.pages)):
+            right = sum(found.values())
+            yield f"task {task}: {len(found)} pages are kept, {right} right, of {maze.pages}"
 
     def _wrong_rows(self, task: Task) -> Iterator[str]:
         """What differs in the tables of the team's app."""
@@ -208,10 +229,16 @@ def run(
     from tests.conftest import django_on
 
     chance = random.Random(seed)
+    # Bodies of pages are in the database, or in segments.
+    kept = {"CRAWLFRAME_PAGES": str(directory / "pages")} if seed % 2 else {}
+    archive.cache_clear()
     with (
         MazeServer(Maze(pages, seed, slowest)) as site,
-        Cluster(directory, nodes, workers, chance, partitions) as cluster,
+        Cluster(directory, nodes, workers, chance, partitions, variables=kept) as cluster,
         django_on(cluster.database),
+        override_settings(
+            CRAWLFRAME=replace(settings.CRAWLFRAME, pages=kept.get("CRAWLFRAME_PAGES", ""))
+        ),
     ):
         campaign = Campaign(cluster, site, faults, tell)
         return campaign, campaign.run()

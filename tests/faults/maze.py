@@ -29,7 +29,9 @@ from grove.models import Leaf, Word
 
 class Maze(Spider):
     name = "maze"
-    settings = {{"concurrency": 512, "delay": 0, "retries": 8}}
+    settings = {{
+        "concurrency": 512, "delay": 0, "retries": 8, "keep": "all", "max_age": 3600,
+    }}
 
     def start(self, site: str):
         yield Request(site + "/page/0")

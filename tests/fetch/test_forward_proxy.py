@@ -135,6 +135,7 @@ def test_a_tunnel(site: Site) -> None:
         ("private.test", PrivateAddress),
         ("gone.test", DnsError),
         ("doubleclick.net", ConnectError),
+        ("content-autofill.googleapis.com", ConnectError),
     ],
 )
 def test_what_is_refused(site: Site, host: str, kind: type, tunnel: bool) -> None:

@@ -53,7 +53,7 @@ class S3Server:
                 elif key in s3.objects:
                     self._answer(200, s3.objects[key], ETag=_tag(s3.objects[key]))
                 else:
-                    self._answer(404, _xml("Error", "<Code>NoSuchKey</Code>"))
+                    self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
 
             do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _do  # noqa: N815
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +12,10 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, StoreError
-from crawlframe.file_place import check_files
+from crawlframe.file_place import check_place
 from crawlframe.files.opening import open_store
-from crawlframe.files.s3_store import PART, S3Store
+from crawlframe.files.s3_client import PART
+from crawlframe.files.s3_store import S3Store
 from crawlframe.files.store import DirectoryStore
 from tests.files.s3_server import S3Server
 
@@ -24,19 +24,7 @@ BODY = b"content"
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    server = S3Server()
-    for name, value in {
-        "AWS_ENDPOINT_URL": server.url, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s",
-        "AWS_DEFAULT_REGION": "nowhere-1",
-    }.items():  # fmt: skip
-        monkeypatch.setenv(name, value)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def store(server: S3Server, tmp_path: Path) -> S3Store:
+def store(s3: S3Server, tmp_path: Path) -> S3Store:
     opened = open_store(Settings(var_dir=tmp_path, node="n", files="s3://bucket/kept/"))
     assert isinstance(opened, S3Store)
     return opened
@@ -52,10 +40,10 @@ def put(store: S3Store, body: bytes = BODY) -> str:
     return sha256
 
 
-def test_files_are_objects(store: S3Store, server: S3Server, tmp_path: Path) -> None:
+def test_files_are_objects(store: S3Store, s3: S3Server, tmp_path: Path) -> None:
     sha256 = put(store)
     place = f"bucket/kept/sha256/{sha256[:2]}/{sha256[2:4]}/{sha256}"
-    assert server.objects == {place: BODY}
+    assert s3.objects == {place: BODY}
     assert store.spool == tmp_path / "files/spool/node-n"
     assert store.address == "s3://bucket/kept"
     assert put(store) == sha256  # the same content again
@@ -66,22 +54,22 @@ def test_files_are_objects(store: S3Store, server: S3Server, tmp_path: Path) -> 
     assert [*store.files()] == [(sha256, len(BODY), at)]
     store.delete(sha256)
     store.delete(sha256)
-    assert (store.size(sha256), server.objects) == (None, {})
+    assert (store.size(sha256), s3.objects) == (None, {})
     with pytest.raises(StoreError, match="s3://bucket/kept"):
         store.open(sha256).read()
 
 
-def test_a_large_file_is_sent_in_parts(store: S3Store, server: S3Server) -> None:
+def test_a_large_file_is_sent_in_parts(store: S3Store, s3: S3Server) -> None:
     body = os.urandom(2 * PART + 5)
     sha256 = put(store, body)
-    assert (server.uploads, len(server.parts)) == (1, 3)
+    assert (s3.uploads, len(s3.parts)) == (1, 3)
     assert store.size(sha256) == len(body)
-    assert body in server.objects.values()
+    assert body in s3.objects.values()
 
 
-def test_a_server_that_fails_is_named(store: S3Store, server: S3Server) -> None:
+def test_a_server_that_fails_is_named(store: S3Store, s3: S3Server) -> None:
     sha256 = put(store)
-    server.broken = True
+    s3.broken = True
     with pytest.raises(StoreError, match="the file store s3://bucket/kept"):
         store.size(sha256)
 
@@ -96,7 +84,7 @@ def test_a_server_that_fails_is_named(store: S3Store, server: S3Server) -> None:
 )
 def test_places_that_are_refused(place: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
-        check_files(place)
+        check_place("CRAWLFRAME_FILES", place)
     assert "secret@" not in str(caught.value)
     with pytest.raises(ConfigError):
         Settings.from_env({"CRAWLFRAME_FILES": place})
@@ -105,6 +93,6 @@ def test_places_that_are_refused(place: str, problem: str) -> None:
 def test_the_extra_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawlframe.file_place.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="needs the extra s3"):
-        check_files("s3://bucket")
+        check_place("CRAWLFRAME_FILES", "s3://bucket")
     settings = replace(Settings(), files="kept")
     assert isinstance(open_store(settings), DirectoryStore)

@@ -12,7 +12,9 @@ from crawlframe.frontier.proxies import PooledProxy
 from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
+    LOGIN,
     PROXY_FAILED,
+    QUOTA,
     REFUSED,
     SENT,
     SURE,
@@ -254,7 +256,7 @@ def test_a_refusal_rests_one_proxy_for_as_long_as_was_asked(bench: Bench) -> Non
     assert third.proxy == second.proxy
 
 
-@pytest.mark.parametrize("signal", [Signal(PROXY_FAILED, SURE)])
+@pytest.mark.parametrize("signal", [Signal(PROXY_FAILED, SURE), Signal(PROXY_FAILED, LOGIN)])
 def test_a_proxy_is_out_after_three_failures(bench: Bench, signal: Signal) -> None:
     publish(bench, *pool(2))
     begin(bench, 30, concurrency=1)
@@ -317,6 +319,27 @@ def test_an_answer_ends_a_row_of_failures(bench: Bench) -> None:
         (one,) = bench.claim_all()
         done(bench, one, signal=signal)
     assert bench.frontier.proxies.out() == set()
+
+
+def test_a_login_that_is_refused_is_known_until_an_answer(bench: Bench) -> None:
+    publish(bench, *pool(1))
+    begin(bench, 9, concurrency=1)
+    for signal, known in (
+        (Signal(PROXY_FAILED, LOGIN), True),
+        (Signal(UNREACHABLE), False),
+        (Signal(PROXY_FAILED, LOGIN), True),
+    ):
+        (one,) = bench.claim_all()
+        done(bench, one, signal=signal)
+        assert bench.frontier.proxies.use([1])[1].login is known
+        bench.redis.hdel(bench.key("HOST", pair_of(HOST, 1)), "r")  # it need not rest
+        bench.redis.delete(bench.key("BUSY", HOST))
+    publish(bench, *pool(1, life=1), version="next life")
+    assert bench.frontier.proxies.use([1])[1].login, "nothing has shown yet that it is good"
+    bench.redis.zadd(bench.key("HOSTS"), {place_of(HOST, "pool"): 0})
+    (one,) = bench.claim_all()
+    done(bench, one)
+    assert not bench.frontier.proxies.use([1])[1].login
 
 
 def test_another_life_brings_a_proxy_back(bench: Bench) -> None:
@@ -521,6 +544,92 @@ def test_what_is_known_of_proxies_outlives_an_era(bench: Bench) -> None:
     begin(bench, 6, concurrency=1, task=2, prefix="2 ")
     bench.frontier.eras.open()
     assert proxies_of(bench.claim_all()) == [second.proxy]
+
+
+def test_what_a_proxy_has_done_at_a_host(bench: Bench) -> None:
+    publish(bench, *pool(1))
+    begin(bench, 9, concurrency=1)
+    seen = []
+    for signal in (
+        Signal(REFUSED, -1),
+        Signal(ANSWERED, 100),
+        Signal(ANSWERED, -1),  # an error of the server: its time says nothing
+        Signal(ANSWERED, 180),
+        Signal(QUOTA, 0),
+    ):
+        (one,) = bench.claim_all()
+        before = bench.now()
+        done(bench, one, signal=signal)
+        use = bench.frontier.proxies.uses([(HOST, 1)])[HOST, 1]
+        assert before <= 1000 * use.used_at <= bench.now()
+        seen.append((use.latency_ms, use.errors))
+        bench.redis.hdel(bench.key("HOST", pair_of(HOST, 1)), "r", "n")
+        bench.redis.delete(bench.key("BUSY", HOST))
+        bench.redis.zadd(bench.key("HOSTS"), {place_of(HOST, "pool"): 0})
+    assert seen == [(None, 1), (100, 1), (100, 1), (110, 1), (110, 1)]
+
+
+def test_what_is_known_of_a_pair_is_forgotten_in_time(bench: Bench) -> None:
+    publish(bench, *pool(2))
+    begin(bench, 4, concurrency=1)
+    first, second = bench.claim_all()
+    pairs = {one: bench.key("HOST", pair_of(HOST, one.proxy)) for one in (first, second)}
+    assert bench.redis.pttl(pairs[first]) == -1, "it is in flight"
+    assert 0 < bench.redis.pttl(bench.key("BUSY", HOST)) <= 600_000
+    done(bench, first, signal=Signal(BLOCKED))
+    done(bench, second)
+    (until,) = bench.redis.hmget(pairs[first], "r")
+    rests = float(until) - bench.now()
+    assert bench.redis.pttl(bench.key("BUSY", HOST)) > rests
+    assert bench.redis.pttl(pairs[first]) > rests
+    assert not bench.redis.exists(pairs[second]), "nothing holds it up"
+
+
+def test_a_place_that_all_proxies_have_no_room_for_is_asked_when_one_has(bench: Bench) -> None:
+    publish(bench, *pool(1, most=1))
+    prove(bench, 1)
+    begin(bench, 2, "a.example", "b.example", "c.example")
+    (one,) = bench.claim_all()
+    stalled = bench.key("STALLED")
+    before = bench.redis.zcard(stalled)
+    assert before >= 1
+    over(bench, one)
+    assert bench.redis.zcard(stalled) <= before  # one place has been asked instead
+    seen = [host_in(one.host)]
+    bench.complete_all([one])
+    for _ in range(5):
+        (one,) = bench.claim_all()
+        seen.append(host_in(one.host))
+        done(bench, one)
+    assert Counter(seen) == dict.fromkeys(("a.example", "b.example", "c.example"), 2)
+    assert bench.redis.zcard(stalled) == 0
+
+
+def test_the_uses_of_a_host_are_bounded(bench: Bench) -> None:
+    publish(bench, *pool(1))
+    begin(bench, 2, concurrency=1)
+    used, now = bench.key("USED", HOST), int(bench.now())
+    before = {str(n): f"{now - n} 5 0" for n in range(10, 1008)}
+    bench.redis.hset(used, mapping={**before, "t pool": 2})
+    done(bench, *bench.claim_all())
+    assert len(bench.frontier.proxies.used_at(HOST).pairs) == 999
+    bench.redis.hset(used, "9", f"{now - 9} 5 0")
+    done(bench, *bench.claim_all())  # one too many: the newer half stays
+    found = bench.frontier.proxies.used_at(HOST)
+    assert {*found.pairs} == {1, *range(9, 508)}
+    assert found.tiers == {"pool": 2}
+    assert 0 < bench.redis.pttl(used) <= 24 * 3_600_000
+
+
+def test_uses_of_the_day_before_are_forgotten_first(bench: Bench) -> None:
+    publish(bench, *pool(1))
+    begin(bench, 1)
+    used, now = bench.key("USED", HOST), int(bench.now())
+    old = now - 25 * 3_600_000
+    bench.redis.hset(used, mapping={str(n): f"{old} 5 0" for n in range(300, 1300)})
+    bench.redis.hset(used, mapping={str(n): f"{now} 5 0" for n in range(10, 20)})
+    done(bench, *bench.claim_all())
+    assert {*bench.frontier.proxies.used_at(HOST).pairs} == {1, *range(10, 20)}
 
 
 # -- no proxy --------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def test_pages_that_failed_are_kept(keep: str | None, given: dict[str, Any], rea
     kept = page(keep=keep, **given)
     assert kept is not None
     assert kept.reason == reason
-    assert (kept.key is None) == (reason != "item")
+    assert (kept.key is None) == (reason in ("callback", "blocked"))
     assert page(keep="none", **given) is None
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from crawlframe.actions import KeepPage
-from crawlframe.errors import BrowserLost, FetchError
+from crawlframe.errors import BrowserLost, FetchError, UsageDenied
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.rendered import RenderedResponse
 from crawlframe.request import Request
@@ -36,15 +36,20 @@ class Held:
 
 
 class Rendering(Ready):
-    def __init__(self) -> None:
-        super().__init__()
+    """``after``: what is wrong with the answer."""
+
+    def __init__(self, status: int = 200, after: FetchError | None = None) -> None:
+        super().__init__(status)
         self.held = Held()
+        self._after = after
 
     async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-        response = RenderedResponse(request.url, 200, {}, b"<p>", request)
-        response.held = self.held
+        response = RenderedResponse(request.url, self._status, {}, b"<p>", request)
+        response.held = Shop.page = self.held
         account = more.get("account") or others[4]
         account.hold(self.held.release)
+        if self._after is not None:
+            raise self._after
         return response
 
 
@@ -74,12 +79,23 @@ class Shop(Spider):
         type(self).raised += 1
         raise error
 
+    page: ClassVar[Held]
+
     def failed(self, error: FetchError) -> Iterator[Any]:
-        yield {"failed": error.reason}
+        yield {"failed": error.reason, "closed": self.page.closed}
+
+    async def uses(self, error: FetchError) -> dict[str, Any]:
+        page = await error.response.page()
+        return {"closed": page.is_closed()}
 
 
-def run(callback: str | None = None, attempts: int = 0, **more: Any) -> tuple[Outcome, Held]:
-    downloader = Rendering()
+def run(
+    callback: str | None = None,
+    attempts: int = 0,
+    downloader: Rendering | None = None,
+    **more: Any,
+) -> tuple[Outcome, Held]:
+    downloader = downloader or Rendering()
     tasks = Tasks(Shop, downloader)
     request = Request(URL, callback, actions=[KeepPage()], **more)
     outcome = asyncio.run(tasks.run(request, attempts=attempts))
@@ -96,7 +112,20 @@ def test_the_end_of_its_browser_is_that_of_a_fetch() -> None:
 def test_with_the_last_attempt_it_ends_and_its_errback_runs() -> None:
     outcome, _ = run(attempts=1, errback="failed")
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "browser_lost")
-    assert items(outcome) == [{"failed": "browser_lost"}]
+    # The page is closed before, so that the errback can fetch another one.
+    assert items(outcome) == [{"failed": "browser_lost", "closed": True}]
+
+
+def test_an_errback_holds_no_page_of_a_fetch_that_failed_afterwards() -> None:
+    refused = Rendering(after=UsageDenied("not for this"))
+    outcome, _ = run(errback="failed", downloader=refused)
+    assert items(outcome) == [{"failed": "usage", "closed": True}]
+
+
+def test_an_errback_uses_the_page_of_a_response_until_it_ends() -> None:
+    outcome, held = run(attempts=1, errback="uses", downloader=Rendering(status=404))
+    assert (outcome.reason, items(outcome)) == ("http_404", [{"closed": False}])
+    assert held.closed
 
 
 def test_an_errback_that_raises_it_again_ends_the_request() -> None:
@@ -109,6 +138,18 @@ def test_a_callback_may_bear_it() -> None:
     outcome, held = run("bears")
     assert (outcome.verdict, items(outcome)) == (Verdict.DONE, [{"title": "browser_lost"}])
     assert held.closed
+
+
+@pytest.mark.parametrize(("held", "reported"), [(True, 0), (False, 1)])
+def test_a_page_that_is_kept_keeps_the_slot_of_its_host(held: bool, reported: int) -> None:
+    """Until the request is settled: pages of one host would occupy all of the browser."""
+    ended: list[Any] = []
+    downloader = Rendering() if held else Ready()
+    tasks = Tasks(Shop, downloader, fetched=lambda claimed, signal: ended.append(claimed.rid))
+    actions = [KeepPage()] if held else None
+    outcome = asyncio.run(tasks.run(Request(URL, "bears", actions=actions)))
+    assert len(ended) == reported
+    assert outcome.slot is held
 
 
 def test_one_that_cannot_await_waits_for_code_that_can() -> None:

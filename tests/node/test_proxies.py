@@ -12,7 +12,7 @@ from crawlframe import FetchError, Request, Response, Spider
 from crawlframe.errors import ConfigError, ConnectError, ProxyAuth, ProxyFailed, ProxyUnreaching
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.frontier import REFUSAL
-from crawlframe.frontier.records import BLOCKED, PROXY_FAILED, SURE, UNREACHABLE, Claimed
+from crawlframe.frontier.records import BLOCKED, LOGIN, PROXY_FAILED, SURE, UNREACHABLE, Claimed
 from crawlframe.node.worker.commit import _value
 from crawlframe.node.worker.proxy_source import ProxySource
 from crawlframe.outcome import Outcome, Verdict
@@ -137,7 +137,7 @@ def test_a_request_may_have_its_own_choice() -> None:
     ("error", "signal"),
     [
         (ProxyFailed("gone"), (PROXY_FAILED, SURE)),
-        (ProxyAuth("407"), (PROXY_FAILED, SURE)),
+        (ProxyAuth("407"), (PROXY_FAILED, LOGIN)),
         (ProxyUnreaching("no tunnel"), (PROXY_FAILED, 0)),
         (ConnectError("nothing there"), (UNREACHABLE, 0)),
     ],

@@ -12,8 +12,9 @@ from crawlframe import Request, Response, Spider
 from crawlframe.errors import CacheUnusable
 from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier.records import Claimed
-from crawlframe.node.worker.replay import KEPT_HOST, PAUSE, Replay
+from crawlframe.node.worker.replay import PAUSE, Replay
 from crawlframe.outcome import Outcome
+from crawlframe.proxies.place import KEPT_HOST
 from crawlframe.record import Hop
 from crawlframe.request import Admission, make_rid
 from tests.node.runner import HERE, Ready, Tasks

@@ -9,8 +9,9 @@ from typing import Any
 from crawlframe import Request, Response
 from crawlframe.fetch.page_cache import PageCache
 from crawlframe.ledger import StartPart
-from crawlframe.node.worker.replay import KEPT_HOST, Replay
+from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.stored_starts import StoredStarts
+from crawlframe.proxies.place import KEPT_HOST
 from crawlframe.request import Admission, make_rid
 
 URL = "http://shop.example/a"

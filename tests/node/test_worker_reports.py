@@ -40,7 +40,7 @@ def test_a_worker_that_is_not_busy_reports_at_once_what_it_sent(busy: bool) -> N
         worker._on_fetched(OTHER, NO_SIGNAL)  # that can wait for others
         await asyncio.sleep(0)
         assert line.sent == []
-        worker._on_sent(ONE)
+        worker._on_sent(ONE, 0.0)
         await asyncio.sleep(0)
         return list(line.sent)
 

@@ -13,16 +13,15 @@ from crawlframe.spider_settings import SpiderSettings
 URL = "http://a.example/?b=2&a=1"
 
 
-def key(spider: str = "s", url: str = URL, settings: Any = None, **options: Any) -> bytes:
+def key(owner: str = "", url: str = URL, settings: Any = None, **options: Any) -> bytes:
     made = Request(url, **options)
-    return key_of(made, SpiderSettings(**settings or {}), spider, made.downloader or "curl")
+    return key_of(made, SpiderSettings(**settings or {}), owner, made.downloader or "curl")
 
 
 @pytest.mark.parametrize(
     "same",
     [
         {"url": "http://a.example/?a=1&b=2#part"},
-        {"spider": "other"},
         {"priority": 5, "meta": {"a": 1}, "callback": "parse_it", "dont_filter": True},
         {"headers": {"Referer": "http://b.example/", "If-None-Match": "1"}},
         {"settings": {"delay": 3.0}},
@@ -41,6 +40,7 @@ def test_what_the_server_does_not_look_at(same: dict[str, Any]) -> None:
         {"headers": {"Accept-Language": "de"}},
         {"cookies": {"a": "1"}},
         {"session": "one"},
+        {"owner": "somebody"},
         {"settings": {"headers": {"Accept": "text/plain"}}},
         {"settings": {"user_agent": "me"}},
         {"downloader": "browser"},
@@ -48,12 +48,6 @@ def test_what_the_server_does_not_look_at(same: dict[str, Any]) -> None:
 )
 def test_what_it_may_look_at(different: dict[str, Any]) -> None:
     assert key(**different) != key()
-
-
-def test_a_session_is_one_of_its_spider() -> None:
-    assert key(session="one") == key(session="one")
-    assert key(session="one") != key(session="one", spider="other")
-    assert key(session="one") != key(session="two")
 
 
 def test_names_of_headers_have_no_case() -> None:

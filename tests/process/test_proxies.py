@@ -3,9 +3,10 @@ of the origin server."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,11 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from benchmarks.lab.proxies import ProxyServer, running
-from crawlservice.models import Proxy
+from crawlservice.models import Proxy, ProxySource
+from crawlservice.proxies.lacking import missing
+from crawlservice.security.sealing import seal
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit, on, wait_for
+from tests.process.reload_project import NodeStarter, Project
 from tests.process.spiders.proxied import DELAY
 
 pytestmark = [pytest.mark.process, on("sqlite")]
@@ -28,12 +33,16 @@ SECRET = "sesame-open"
 
 @dataclass
 class Origin:
-    """``banned``: (host, source) pairs that get a 403."""
+    """``banned``: (host, source) pairs that get a 403; of each of the hosts in ``strict``, the
+    first source that has come three times becomes one. ``pages``: what others answer than the
+    source."""
 
     port: int = 0
     arrivals: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     refused: list[tuple[str, str, float]] = field(default_factory=list)
     banned: set[tuple[str, str]] = field(default_factory=set)
+    strict: set[str] = field(default_factory=set)
+    pages: dict[str, str] = field(default_factory=dict)
 
 
 @pytest.fixture
@@ -49,9 +58,12 @@ def origin() -> Iterator[Origin]:
             banned = (host, source) in found.banned
             with lock:
                 found.arrivals[host, source].append(time.monotonic())
+                if host in found.strict and len(found.arrivals[host, source]) == 3:
+                    found.strict.remove(host)
+                    found.banned.add((host, source))
                 if banned:
                     found.refused.append((host, source, time.monotonic()))
-            body = source.encode()
+            body = found.pages.get(self.path, source).encode()
             self.send_response(403 if banned else 200)
             self.send_header("Content-Type", "text/plain")
             self.send_header("Content-Length", str(len(body)))
@@ -88,6 +100,16 @@ def proxies() -> Iterator[list[ProxyServer]]:
         yield found
 
 
+def check_intervals(origin: Origin, delay: float) -> None:
+    for pair, times in origin.arrivals.items():
+        if not pair[0].startswith("h"):
+            continue
+        times.sort()  # of several in a row: a busy machine delays each of them by less than LATE
+        for first, earlier in enumerate(times):
+            for more, later in enumerate(times[first + 1 :], 1):
+                assert later - earlier >= more * delay - LATE, pair
+
+
 def test_a_pool_over_two_nodes(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -117,13 +139,7 @@ def test_a_pool_over_two_nodes(
     for node in nodes:
         assert node.stop() == 0
 
-    for pair, times in origin.arrivals.items():
-        if pair[0] == "echo":
-            continue
-        times.sort()  # of several in a row: a busy machine delays each of them by less than LATE
-        for first, earlier in enumerate(times):
-            for more, later in enumerate(times[first + 1 :], 1):
-                assert later - earlier >= more * DELAY - LATE, pair
+    check_intervals(origin, DELAY)
     sources = {source for host, source in origin.arrivals if host != "echo"}
     assert sources == {proxy.source for proxy in proxies[:7]}
     # Blocked at one host only, and not asked there again by any node.
@@ -140,3 +156,114 @@ def test_a_pool_over_two_nodes(
     rows = str([*Proxy.objects.values()]) + str(look.items(pk))
     assert SECRET not in rows
     assert SECRET not in str(look.frontier.store.redis.hgetall("cf:{0}:pool"))
+
+
+WALKER = """
+from crawlframe import Proxy, Request, Spider
+
+CODE = "{code}"
+
+
+class Lists(Spider):
+    name = "lists"
+    settings = {{"robots": False}}
+
+    def start(self, url: str):
+        yield Request(url)
+
+    def parse(self, response):
+        for line in response.text.split("\\n"):
+            tier, proxy = line.split()
+            yield Proxy(proxy, tier=int(tier))
+
+
+class Walker(Spider):
+    name = "walker"
+    settings = {{"proxy": "pool", "delay": 0.3, "robots": False, "timeout": 20}}
+
+    def start(self, port: int, steps: int):
+        for n in range(steps):
+            yield Request(f"http://h0.localhost:{{port}}/plain/{{n}}")
+        for way in ("h1/a", "h1/b", "h2/c"):
+            host, _, name = way.partition("/")
+            yield Request(f"http://{{host}}.localhost:{{port}}/{{name}}/0", session=name)
+
+    def parse(self, response):
+        place, name, step = response.url.rsplit("/", 2)
+        step = int(step)
+        yield {{"way": name, "step": step, "source": response.text, "code": CODE}}
+        if name != "plain" and step + 1 < {steps}:
+            yield Request(f"{{place}}/{{name}}/{{step + 1}}", session=name)
+"""
+STEPS = 24
+
+
+def test_a_list_tiers_and_sessions_on_two_nodes_that_reload(
+    odd_env: dict[str, str],
+    submit: Submit,
+    look: Look,
+    origin: Origin,
+    proxies: list[ProxyServer],
+    tmp_path: Path,
+) -> None:
+    """The pool is made by a spider. At h0 the cheap proxies are banned, at h2 one is at its third
+    request."""
+    odd_env["CRAWLFRAME_ALLOW_PRIVATE"] = "127.0.0.0/8 ::1/128"
+    odd_env["CRAWLFRAME_PROXY_ECHO"] = f"http://echo.localhost:{origin.port}/"
+    odd_env["CRAWLFRAME_SECRET_KEY"] = settings.SECRET_KEY  # that of the list's arguments
+    tiers = [proxies[:3], proxies[3:6]]
+    cheap, dear = ({one.source for one in some} for some in tiers)
+    lines = [f"{tier} {one.line}" for tier, some in enumerate(tiers) for one in some]
+    origin.pages["/list"] = "\n".join(lines)
+    origin.banned |= {("h0", source) for source in cheap}
+    origin.strict.add("h2")
+    project = Project.make(tmp_path / "project", git=False)
+    project.write("shops/walker.py", WALKER.format(code="first", steps=STEPS))
+    starter = NodeStarter(look, tmp_path)
+    try:
+        env = project.env(odd_env, CRAWLFRAME_GRACE="20")
+        nodes = [starter.node(env, name=name) for name in ("one", "two")]
+        for node in nodes:
+            node.ready()
+        pk = submit("walker", port=origin.port, steps=STEPS)
+        wait_for(lambda: [one.cause for one in missing(look.frontier)][:1] == ["empty"])
+        place = json.dumps({"url": f"http://lists.localhost:{origin.port}/list"})
+        source = ProxySource.objects.create(name="l", spider="lists", sealed_place=seal(place))
+        look.wait(pk, lambda task: look.counts(pk).nf > STEPS)
+        assert not look.task(pk).finished_at
+        project.write("shops/walker.py", WALKER.format(code="second", steps=STEPS))
+        task = look.wait(pk)
+        assert (task.nf, task.ne) == (4 * STEPS + 1, 0)
+        for node in nodes:
+            assert node.code.reloads == 1
+    finally:
+        starter.end()
+    check_intervals(origin, 0.3)
+    found: dict[str, list[str]] = defaultdict(list)
+    items = sorted(look.items(pk), key=lambda item: int(item["step"]))
+    for item in items:
+        found[item["way"]].append(item["source"])
+    assert {way: len(some) for way, some in found.items()} == dict.fromkeys(
+        ("plain", "a", "b", "c"), STEPS
+    )
+    assert {item["code"] for item in items} == {"first", "second"}
+    # The tier that works, learned by both nodes from one block of each proxy.
+    assert {*found["plain"]} == dear
+    refused = Counter(one[:2] for one in origin.refused)
+    assert {pair: n for pair, n in refused.items() if pair[0] == "h0"} == {
+        ("h0", one): 1 for one in cheap
+    }
+    # A session stays with its proxy, whatever node sends it, until that is blocked.
+    for way in ("a", "b"):
+        assert len({*found[way]}) == 1
+        assert {*found[way]} < cheap
+    before, after = found["c"][0], found["c"][-1]
+    assert found["c"] == [before] * 3 + [after] * (STEPS - 3)
+    assert {before, after} < cheap
+    source.refresh_from_db()
+    assert (source.found, source.problem) == (6, "")
+    assert source.run
+    rows = {row.url: (row.tier, row.state) for row in Proxy.objects.all()}
+    assert rows == {
+        one.url: (tier, Proxy.State.WORKING) for tier, some in enumerate(tiers) for one in some
+    }

@@ -8,6 +8,7 @@ import msgspec
 from playwright.async_api import Error, Page, Response
 
 from crawlframe.errors import ActionFailed, BodyTooLarge
+from crawlframe.fetch.browser import failures
 from crawlframe.fetch.browser.orders import Command, Reply
 from crawlframe.fetch.browser.steps import target_of
 from crawlframe.live_page import Step
@@ -19,7 +20,7 @@ PLAIN = (str, bytes, int, float, bool, list, dict, type(None))
 
 async def carry_out(page: Page, command: Command, limit: int) -> Reply:
     """The reply, with a result of at most ``limit`` bytes. Raises playwright's Error when the page
-    is gone."""
+    has ended."""
     reply = Reply(command.id, command.number)
     try:
         result = _plain(await _call(page, command.steps))
@@ -30,10 +31,10 @@ async def carry_out(page: Page, command: Command, limit: int) -> Reply:
         else:
             reply.value = result
     except Error as error:
-        text = str(error)
-        if "crashed" in text or "has been closed" in text:
+        if failures.is_end(page, error):
             raise
-        reply.kind, reply.message = ActionFailed.__name__, f"{_name(command)}: {text[:MESSAGE]}"
+        text = str(error)[:MESSAGE]
+        reply.kind, reply.message = ActionFailed.__name__, f"{_name(command)}: {text}"
     except Exception as error:  # wrong arguments, or a result that has no form as data
         text = f"{_name(command)}: {type(error).__name__}: {error}"
         reply.kind, reply.message = ActionFailed.__name__, text[:MESSAGE]

@@ -8,6 +8,7 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, NoReturn
+from urllib.parse import unquote_to_bytes
 
 from playwright.async_api import CDPSession, Error
 
@@ -27,6 +28,7 @@ REDIRECTS = (301, 302, 303, 307, 308)
 MOVED = 302  # what a script that leads elsewhere counts as
 MAX_MOVES = 20  # documents after the first one that a page may lead to
 PART = 1 << 20  # bytes of a body that are read at a time
+OTHER = 0.5  # seconds in which the document of the order comes, if another one came first
 
 HTML = ("", "text/html", "application/xhtml+xml")
 TEXTS = ("application/json", "application/xml", "application/javascript", "application/ld+json")
@@ -80,6 +82,10 @@ class Documents:
         self._stop = stop
         self._opened = False
         self.sent = False  # or is about to be
+        self._asked: dict[str, Any] | None = None  # the document of the order, as it stopped last
+        self._may_leave = False  # it has its turn
+        self._passed: set[str] = set()  # documents that this order has let pass
+        self._arrived = False  # what the page asks for now, it asks for as that of the order
         self._moves = 0
         self._tasks: set[asyncio.Task[None]] = set()
         policy = "; ".join(POLICIES[kind] for kind in order.block if kind in POLICIES)
@@ -130,11 +136,27 @@ class Documents:
     # -- before it is sent ------------------------------------------------------------------------
 
     async def _request(self, event: dict[str, Any]) -> None:
-        order = self._order
-        if self.sent:
+        """The page asks for a document: until that of the order has arrived, it may be the one
+        before, whose navigation ends with that of the order."""
+        if self._arrived:
             await self._move(event)
             return
-        self.sent = True
+        if not _is_same(event["request"]["url"], self._order.url):
+            await asyncio.sleep(OTHER)
+            if self._asked is not None:
+                return
+        waiting = self._asked is not None and not self._may_leave
+        self._asked = event  # a page has one navigation at a time: the last one
+        if waiting:
+            return
+        if not self._may_leave:
+            self.sent = True
+            await self._before_sent()
+            self._may_leave = True
+        await self._leave(self._asked)
+
+    async def _leave(self, event: dict[str, Any]) -> None:
+        order = self._order
         own = {name.lower() for name, _ in order.headers}
         headers = [
             (name, value)
@@ -147,7 +169,10 @@ class Documents:
         if order.method != "GET" or order.body is not None:
             more["method"] = order.method
             more["postData"] = base64.b64encode(order.body or b"").decode()
-        await self._before_sent()
+        await self._pass(event, **more)
+
+    async def _pass(self, event: dict[str, Any], **more: Any) -> None:
+        self._passed.add(event["requestId"])
         await self._send("continueRequest", event, **more)
 
     async def _move(self, event: dict[str, Any]) -> None:
@@ -165,13 +190,17 @@ class Documents:
                 )
             self._finish(Document(self._order.url, MOVED, [("Location", url)], b""))
         elif await self._may_go(url):
-            await self._send("continueRequest", event)
+            await self._pass(event)
         else:
             await self._abort(event)
 
     # -- before its body is read ------------------------------------------------------------------
 
     async def _response(self, event: dict[str, Any]) -> None:
+        if event["requestId"] not in self._passed:  # of the order before this one
+            await self._send("failRequest", event, errorReason="Aborted")
+            return
+        self._arrived = True
         url, status = event["request"]["url"], int(event["responseStatusCode"])
         given = [(one["name"], one["value"]) for one in event.get("responseHeaders", ())]
         names = {name.lower(): value for name, value in given}
@@ -280,6 +309,11 @@ class Documents:
         parameters = {"requestId": event["requestId"], **more}
         done: dict[str, Any] = await self._cdp.send(f"Fetch.{verb}", parameters)
         return done
+
+
+def _is_same(url: str, other: str) -> bool:
+    """Whether two URLs differ in what is escaped only: the browser escapes a little more."""
+    return url == other or unquote_to_bytes(url) == unquote_to_bytes(other)
 
 
 def _header(event: dict[str, Any], name: str) -> str:

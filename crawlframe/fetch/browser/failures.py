@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from crawlframe import errors
 from crawlframe.errors import (
@@ -20,6 +21,9 @@ from crawlframe.errors import (
     TlsError,
     TooManyRedirects,
 )
+
+if TYPE_CHECKING:  # workers read this, and have no need of Playwright
+    from playwright.async_api import Error, Page
 
 _NET = re.compile(r"net::(ERR_\w+)")
 # The first pattern that matches Chromium's name of a network error.
@@ -39,18 +43,22 @@ _NAMES: list[tuple[re.Pattern[str], type[FetchError]]] = [
 ]
 
 
-def name(text: str, where: str) -> FetchError:
-    """The error for a message of Playwright."""
-    text = text.split("\n", 1)[0][:500]
-    if "crashed" in text:
-        return PageCrashed(f"{where}: its renderer crashed")
-    if "Download is starting" in text:
-        return DownloadRefused(f"{where} is a download")
+def is_end(page: Page, error: Error) -> bool:
+    """Whether an error of a call says that the page, or its browser, has ended. Its text does not:
+    scripts of the page throw what they like."""
+    return page.is_closed() or error.name == "TargetClosedError"  # a class that is not exported
+
+
+def name(page: Page, error: Error, where: str) -> FetchError:
+    """The error that one of Playwright stands for, when nothing else is known of the page."""
+    text = str(error).split("\n", 1)[0][:500]
+    if is_end(page, error):
+        return PageCrashed(f"{where}: the page closed itself")
     if found := _NET.search(text):
         kind = next(kind for pattern, kind in _NAMES if pattern.search(found[1]))
         return kind(f"{where}: {found[0]}")
-    if "has been closed" in text:
-        return PageCrashed(f"{where}: the page closed itself")
+    if "Download is starting" in text:
+        return DownloadRefused(f"{where} is a download")
     return PageCrashed(f"{where}: {text}")
 
 

@@ -23,7 +23,7 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.browser.orders import Upstream
-from crawlframe.fetch.browser.trackers import is_tracker
+from crawlframe.fetch.browser.trackers import OF_THE_BROWSER, is_tracker
 from crawlframe.fetch.browser.upstream import Streams, authorization, reach, tunnel
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names
@@ -206,6 +206,8 @@ class ForwardProxy:
             del self._problems[next(iter(self._problems))]
 
     async def _connect(self, host: str, port: int, *, whole: bool) -> Streams:
+        if host in OF_THE_BROWSER:
+            raise ConnectError(f"{host} is asked by the browser, not by a page")
         if self._trackers and is_tracker(host):
             raise ConnectError(f"{host} is a tracker, which browser_block refuses")
         allowed = await self._addresses(host)

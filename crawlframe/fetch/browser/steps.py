@@ -12,6 +12,7 @@ from playwright.async_api import Error, Page, Response
 from crawlframe import actions
 from crawlframe.actions import Action, describe
 from crawlframe.errors import ActionFailed, BodyTooLarge
+from crawlframe.fetch.browser import failures
 from crawlframe.links import host_of, join
 from crawlframe.rendered import Captured, Rendered
 
@@ -54,9 +55,9 @@ class Steps:
             try:
                 await self._do(action)
             except Error as error:
-                text = str(error).split("\n", 1)[0]
-                if "crashed" in text or "closed" in text:
+                if failures.is_end(self._page, error):
                     raise
+                text = str(error).split("\n", 1)[0]
                 why = f"action {number}, {describe(action)}: {text[:500]}"
                 raise ActionFailed(f"{self._page.url}: {why}") from None
         await asyncio.gather(*self._reading)

@@ -1,4 +1,5 @@
-"""Trackers: hosts that pages load for advertising and statistics, and that no crawl needs."""
+"""Trackers: hosts that pages load for advertising and statistics, and that no crawl needs; and
+those that the browser asks on its own account."""
 
 from __future__ import annotations
 
@@ -76,6 +77,19 @@ DOMAINS = frozenset(
         "turn.com",
         "yieldmo.com",
         "zemanta.com",
+    ]
+)
+
+# Asked by Chromium when it starts, and when a form is filled in: also through proxies that cost.
+OF_THE_BROWSER = frozenset(
+    [
+        "clients2.google.com",
+        "clients4.google.com",
+        "content-autofill.googleapis.com",
+        "edgedl.me.gvt1.com",
+        "optimizationguide-pa.googleapis.com",
+        "safebrowsing.googleapis.com",
+        "update.googleapis.com",
     ]
 )
 

@@ -154,6 +154,7 @@ class Visit:
                 reply.cookies = await self._tab.context.changed_cookies()
         except Error as error:
             self._documents.fail(self._named(error))
+        if self._documents.failure is not None:
             return None
         reply.url = page.url
         return reply
@@ -274,7 +275,7 @@ class Visit:
         problem = self._tab.context.proxy.problem(*_place(self._order.url), self._since)
         if problem is not None and "net::" in str(error):
             return type(problem)(f"{self._order.url}: {problem}")
-        return failures.name(str(error), self._order.url)
+        return failures.name(self._tab.page, error, self._order.url)
 
 
 def _place(url: str) -> tuple[str, int]:

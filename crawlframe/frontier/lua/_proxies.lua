@@ -3,10 +3,10 @@
 -- With "all;" the limits of the place hold over all its proxies, else for each of them.
 -- A pair is a host and a proxy of the pool, "<host>|<id>": a HOST with its own next time, slots, rate and rests.
 -- BUSY is only an index of pairs that may not be used now; the pairs themselves say what holds.
-local via = {PROXY_FAILED = 7, SURE = 1}  -- kind of a signal and its ms: the proxy itself has failed; as in records.py
+local via = {PROXY_FAILED = 7, LOGIN = 2}  -- kind of a signal and its ms: the proxy itself has failed; as in records.py
 do  -- a script may have 200 locals at a time
 via.MAX_FAILURES = 3  -- of a proxy in a row, after which it is out
-local PROXY_FAILED, SURE = via.PROXY_FAILED, via.SURE
+local PROXY_FAILED, LOGIN = via.PROXY_FAILED, via.LOGIN
 via.MOST_USED = 1000  -- proxies whose use is kept for one host
 via.TIER = 4294967296  -- in a ring: score = tier * TIER + id
 
@@ -82,14 +82,16 @@ function free_pairs()
 end
 
 -- The proxy fails: it is out in this partition, until the pool is published with another life of it.
-local function fail_proxy(proxy, host, sure)
+-- why: ms of the signal; 0: the host may be the reason.
+local function fail_proxy(proxy, host, why)
   local key = PROXY(proxy)
   if call('HEXISTS', POOL, proxy) == 0 then return end
-  if not sure then
+  if why == 0 then
     -- A host that cannot be reached is not the fault of each proxy that tries it.
     if call('HGET', key, 'fh') == host then return end
     call('HSET', key, 'fh', host)
   end
+  if why == LOGIN then call('HSET', key, 'lo', 1) else call('HDEL', key, 'lo') end  -- until it answers
   if call('HINCRBY', key, 'f', 1) >= via.MAX_FAILURES then
     call('SADD', OUT, proxy)
     call('DEL', RINGS)  -- they are built again without it
@@ -153,11 +155,11 @@ end
 function hear_proxy(place, proxy, kind, ms)
   local choice, _, session = via.pool_route(place)
   note_use(via.host_in(place), proxy, kind, ms)
-  if kind == PROXY_FAILED then fail_proxy(proxy, via.host_in(place), ms == SURE)
-  elseif kind == 3 then fail_proxy(proxy, via.host_in(place), false)
+  if kind == PROXY_FAILED then fail_proxy(proxy, via.host_in(place), ms)
+  elseif kind == 3 then fail_proxy(proxy, via.host_in(place), 0)
   elseif call('HEXISTS', POOL, proxy) == 1 then
-    local state = call('HMGET', PROXY(proxy), 'f', 'ok')
-    if state[1] then call('HDEL', PROXY(proxy), 'f', 'fh') end
+    local state = call('HMGET', PROXY(proxy), 'f', 'ok', 'lo')
+    if state[1] or state[3] then call('HDEL', PROXY(proxy), 'f', 'fh', 'lo') end
     if not state[2] then call('HSET', PROXY(proxy), 'ok', 1) end
     if state[1] or not state[2] then wake_stalled(100) end  -- it may have more requests now
     if choice and kind ~= 2 then hear_tier(place, choice, proxy, kind == 4) end

@@ -23,7 +23,7 @@ function note_signal(id, host, kind, ms, address, proxy)
       return
     end
     if kind == via.PROXY_FAILED then
-      if ms == via.SURE then return end
+      if ms ~= 0 then return end  -- whatever the host
       kind = 3  -- this pair does not work
     end
     host = via.host_in(host) .. '|' .. proxy

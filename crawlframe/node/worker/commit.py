@@ -8,7 +8,6 @@ import os
 import queue
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 
 from redis import RedisError
@@ -18,6 +17,7 @@ from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.records import REFUSED, Redirect, Signal
+from crawlframe.frontier.reservations import Reservation
 from crawlframe.ledger import (
     FilesGone,
     Ledger,
@@ -26,14 +26,15 @@ from crawlframe.ledger import (
     Recorded,
     TablesChanged,
 )
+from crawlframe.links import host_of
 from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.node.worker import source_links
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH
 from crawlframe.node.worker.host_counters import HostCounters
+from crawlframe.node.worker.lessons import teach
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
-from crawlframe.render.attempt import Taught
 
 log = logging.getLogger(__name__)
 
@@ -154,8 +155,8 @@ class Committer(threading.Thread):
     def _left(self) -> float | None:
         """Seconds until something is due besides outcomes; None: nothing is."""
         now = time.monotonic()
-        both = self._task_finisher.left(now), self._host_counters.left(now)
-        return min((left for left in both if left is not None), default=None)
+        dues = self._task_finisher.left(now), self._host_counters.left(now), self._ledger.left()
+        return min((left for left in dues if left is not None), default=None)
 
     def _do_due(self) -> None:
         now = time.monotonic()
@@ -163,6 +164,8 @@ class Committer(threading.Thread):
             self._end_tasks()
         if self._host_counters.left(now) == 0:
             self._add_host_stats()
+        if self._ledger.left() == 0:
+            self._ledger.tick()
 
     def _add_host_stats(self) -> None:
         """At most once: a failure costs some statistics, and holds up nothing."""
@@ -229,7 +232,8 @@ class Committer(threading.Thread):
                     outcome.budget.spent[outcome.host] = recorded[outcome.rid].spent
             self._close({o.task for o in final if o.rid in recorded and recorded[o.rid].closes})
             self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
-            self._teach(final)
+            teach(self._frontier, final)
+            self._end_reservations(final)
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
             (Verdict.DEFER, self._frontier.defer),
@@ -254,16 +258,10 @@ class Committer(threading.Thread):
         if parked:
             self._frontier.pins.leave({o.task for o in parked}, self._generation)
 
-    def _teach(self, outcomes: list[Outcome]) -> None:
-        """Shares what their pages have taught about which ones need the browser."""
-        taught: dict[str, list[Taught]] = defaultdict(list)
-        for outcome in outcomes:
-            one = outcome.attempt
-            if one is not None and one.lesson is not None and outcome.verdict is Verdict.DONE:
-                page = Taught(one.template, one.lesson, bool(outcome.items))
-                taught[one.spider].append(page)
-        for spider, pages in taught.items():
-            self._frontier.renders.learn(spider, pages)
+    def _end_reservations(self, outcomes: list[Outcome]) -> None:
+        """Others need not wait for their pages any more."""
+        if ended := [Reservation(o.key, host_of(o.url), o.rid) for o in outcomes if o.reserved]:
+            self._frontier.reservations.take(ended)
 
     def _close(self, tasks: set[int]) -> None:
         """Their spider closed them: waiting requests are not fetched. A steward removes them."""

@@ -131,6 +131,14 @@ class TaskCrawl:
         return self.spec.reparse.task if self.spec.reparse else 0
 
     @property
+    def uses_store(self) -> bool:
+        """Whether pages that were kept spare it fetches or callbacks."""
+        own = self.settings
+        return bool(own.max_age or own.conditional or own.skip_unchanged) or (
+            own.same_content == "skip"
+        )
+
+    @property
     def keep(self) -> str:
         """Which pages are kept: "errors", "all" or "none"."""
         return self.settings.keep

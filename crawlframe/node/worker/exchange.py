@@ -60,11 +60,19 @@ def headers_of(response: Response, arguments: Any) -> dict[str, Any]:
     known = sorted(secret_texts(arguments), key=len, reverse=True) if arguments else []
     recorded: dict[str, Any] = {}
     if response.sent is not None:
-        headers = response.sent[2]
-        known += _hidden(headers)
-        recorded["sent"] = _listed(headers, known, FULL)
+        sent = tuple(response.sent[2])
+        hidden, listed = _of_sent(sent)
+        known += hidden
+        recorded["sent"] = _listed(sent, known, FULL) if known else listed
     recorded["received"] = _listed(response.headers.items(), known, FULL)
     return recorded
+
+
+@lru_cache(maxsize=256)
+def _of_sent(headers: tuple[tuple[str, str], ...]) -> tuple[list[str], list[list[str]]]:
+    """Most requests to a host send the same headers. What is hidden in them, and how they are
+    listed if nothing is."""
+    return [*_hidden(headers)], _listed(headers, [], FULL)
 
 
 def _listed(headers: Headers, known: list[str], limits: Limits = BRIEF) -> list[list[str]]:

@@ -11,6 +11,7 @@ from crawlframe import collector, outcome, pipelines
 from crawlframe.errors import CloseTask, Excluded, FetchError, UnparsablePage
 from crawlframe.fetch import middlewares
 from crawlframe.items import clean_text
+from crawlframe.node.worker.signalling import JudgementFailed
 from crawlframe.response import Response
 
 MAX_REASON = 200  # characters of a spider's reason for closing its task
@@ -78,9 +79,11 @@ def reason_of(error: FetchError) -> str:
     return FetchError.reason if reason in outcome.NO_ERRORS | {""} else reason
 
 
-def describe(failed: middlewares.MiddlewareFailed) -> tuple[str, str]:
+def describe(failed: middlewares.MiddlewareFailed | JudgementFailed) -> tuple[str, str]:
     """Reason and detail for the ledger."""
     error = failed.error
+    if isinstance(failed, JudgementFailed):
+        return "callback", callback_traceback(error)
     reason = error.reason if isinstance(error, UnparsablePage) else "middleware"
     return reason, f"middleware {failed.name}:\n{callback_traceback(error)}"
 

@@ -18,31 +18,34 @@ from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.frontier.records import ANSWERS, NO_SIGNAL, Claimed, Signal
 from crawlframe.links import host_of
+from crawlframe.node.worker.address_reports import AddressReports
 from crawlframe.node.worker.backoff import backoff
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError
 from crawlframe.node.worker.memory_waits import MemoryWaits
+from crawlframe.node.worker.page_source import PageSource
 from crawlframe.node.worker.permits import HostPermits, LocalPermits
 from crawlframe.node.worker.proxy_source import ProxySource, find_way, retire_session
-from crawlframe.node.worker.replay import KEPT_HOST, NotKept, Replay
+from crawlframe.node.worker.replay import NotKept, Replay
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
 from crawlframe.node.worker.robots_holds import Holds
+from crawlframe.node.worker.sharing import Sharing
 from crawlframe.node.worker.signalling import Judge, signal_of_error
 from crawlframe.node.worker.site_files import Elsewhere, Step, Wait
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
-from crawlframe.proxies.place import place_of
+from crawlframe.proxies.place import KEPT_HOST, place_of
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand, with_errand, with_hops, without_errand
 from crawlframe.rendered import is_held
 from crawlframe.request import Request
 from crawlframe.response import Response
 
+Sent = Callable[[Claimed, float], None]  # the request left so many seconds ago
+NEVER = 86_400.0  # seconds, for one that did not leave
 MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
-MAX_HOSTS = 10_000  # whose addresses are remembered
-UNRESOLVED = "unresolved"  # in place of an address: all such names share its limits
 
 T = TypeVar("T")
 
@@ -63,16 +66,17 @@ class Fetching:
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
         user_agent: str = "",
-        sent: Callable[[Claimed], None] = lambda claimed: None,
+        sent: Sent = lambda claimed, ago: None,
         replay: Replay | None = None,
         permits: HostPermits | None = None,
         proxies: ProxySource | None = None,
+        pages: PageSource | None = None,
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
         that of requests whose spider names none. ``sent`` is called when a request leaves that
-        has a time before which it must not. ``replay``: the development cache, if it is used.
-        ``permits``: of inline fetches; None: there is no frontier. ``proxies``: None: requests
-        that go through the pool are not sent."""
+        has a time before which it must not, or is not to leave. ``replay``: the development cache,
+        if it is used. ``permits``: of inline fetches; None: there is no frontier. ``proxies``:
+        None: requests that go through the pool are not sent. ``pages``: the store of pages."""
         self._proxies = proxies
         self._downloader = downloader
         self._robots = robots
@@ -87,7 +91,8 @@ class Fetching:
         self._clock = clock
         self._memory_waits = MemoryWaits()
         self._holds = Holds(clock)
-        self._reported: dict[str, str] = {}  # host -> address
+        self._addresses = AddressReports(downloader)
+        self._sharing = Sharing(pages)
 
     async def fetch(
         self,
@@ -103,11 +108,16 @@ class Fetching:
         url = outcome.redirects[-1].url if outcome.redirects else request.url
         apart = claimed.host.startswith(KEPT_HOST)
         if claimed.homeless and not apart:
-            await self._tell_address(outcome, url)
+            await self._addresses.tell(outcome, url)
             return None
         route = crawl.route(request)
         source = None if apart else self._proxies
         if source is not None and not await find_way(source, outcome, claimed, route):
+            return None
+        shared = await self._sharing.find(outcome, crawl, request, apart=apart)
+        if claimed.due is not None and not apart and shared.spares_fetch:
+            self._sent(claimed, NEVER)  # the next request of the host need not wait for its delay
+        if shared.waits:
             return None
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
@@ -123,6 +133,8 @@ class Fetching:
             if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
                 outcome.budget = None  # nothing is fetched
                 return kept
+            if shared.response is not None and not trail.hops:
+                return shared.response
             if apart:
                 raise NotKept
             if outcome.lent:  # a middleware has fetched from this host in our slot, and our time
@@ -131,7 +143,7 @@ class Fetching:
                     pass
             check = self.check_for(asked, crawl, send_time, outcome.via)
             transfer = self._downloader.fetch(
-                asked,
+                shared.ask(asked),
                 crawl.settings,
                 crawl.spider,
                 crawl.cookies,
@@ -144,6 +156,7 @@ class Fetching:
                 proxy=outcome.via,
             )
             try:
+                transfer = shared.complete(transfer, asked)
                 response = await judge.of(asked, transfer, send_time.elapsed)
             except Redirected:
                 if replay is not None:
@@ -224,7 +237,7 @@ class Fetching:
             raise
         outcome.signal = judge.signal
         if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
-            address = self._new_address(claimed.host, response)
+            address = self._addresses.new_of(claimed.host, response)
             outcome.signal = judge.signal._replace(address=address)
         # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
         # workers. So do those whose page a callback uses: they would occupy all of the browser.
@@ -242,6 +255,7 @@ class Fetching:
         self._terms.read(response, sent, outcome, crawl.settings)
         if response.file is not None:
             outcome.files.append(response.file)
+        await self._sharing.take_over(outcome, crawl, request, shared, response)
         return response
 
     def check_for(
@@ -266,7 +280,7 @@ class Fetching:
         """Makes a step of the errand that has brought the request to this host. The outcome has
         ended then: the request goes on, or home."""
         if claimed.homeless:
-            await self._tell_address(outcome, errand.url)
+            await self._addresses.tell(outcome, errand.url)
             return
         if self._proxies is not None and not await find_way(
             self._proxies, outcome, claimed, outcome.route
@@ -305,26 +319,10 @@ class Fetching:
         outcome.left = before if here is not None else b""
         outcome.end(Verdict.REDIRECT)
 
-    async def _tell_address(self, outcome: Outcome, url: str) -> None:
-        """The request goes back, with the address of its host."""
-        address = await self._downloader.address_of(url) or UNRESOLVED
-        outcome.signal = Signal(address=address)
-        outcome.end(Verdict.RELEASE, "address", f"{outcome.host} is at {address}")
-
-    def _new_address(self, host: str, response: Response) -> str:
-        """The address of the host, if it is not the one that was reported last."""
-        address = response.address
-        if self._reported.get(host, "") == address or host_of(response.url) != host:
-            return ""
-        self._reported[host] = address
-        if len(self._reported) > MAX_HOSTS:
-            del self._reported[next(iter(self._reported))]
-        return address
-
     def _send_time(self, claimed: Claimed) -> SendTime:
         if claimed.due is None:
             return SendTime(clock=self._clock)
-        return SendTime(claimed.due, partial(self._sent, claimed), self._clock)
+        return SendTime(claimed.due, partial(self._sent, claimed, 0.0), self._clock)
 
     def _end(
         self, claimed: Claimed, send_time: SendTime, signal: Signal, keep_slot: bool = False

@@ -7,11 +7,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from crawlframe.links import host_of
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.exchange import headers_of
+from crawlframe.node.worker.sharing import page_key
 from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.pages.copy import ITEM, Held, PageCopy
-from crawlframe.pages.key import key_of
 from crawlframe.record import without_hops
 from crawlframe.rendered import RenderedResponse
 from crawlframe.request import Request
@@ -65,8 +66,11 @@ class Keeping:
         headers = headers_of(response, crawl.spec.arguments)
         if isinstance(response, RenderedResponse):
             headers["rendered"] = True
+        if outcome.redirects:
+            headers["redirects"] = [[hop.status, hop.url] for hop in outcome.redirects]
         copy = PageCopy(
             response.url,
+            host_of(response.url),
             request.method,
             response.status,
             headers,
@@ -78,11 +82,20 @@ class Keeping:
             size=len(response.body),
             address=response.address,
         )
-        if outcome.verdict is Verdict.DONE:
-            downloader = request.downloader or crawl.settings.downloader
-            copy.key = key_of(request, crawl.settings, crawl.spec.spider, downloader)
+        done = outcome.verdict is Verdict.DONE
+        # A page that is missing is so for all tasks.
+        if done or (
+            outcome.reason == f"http_{response.status}"
+            and response.status not in crawl.settings.retry_statuses
+        ):
+            copy.key = outcome.key or page_key(crawl, request)
+            if response.stored is not None:
+                copy.fetched_at = response.stored.fetched_at
+        if done:
             copy.etag = response.headers.get("ETag", "")
             copy.modified = response.headers.get("Last-Modified", "")
+            if outcome.signature and not (outcome.models or outcome.proxies or outcome.closing):
+                copy.signature, copy.requests = outcome.signature, outcome.requests
         return copy
 
     def _is_due(self, task: int, reason: str) -> bool:

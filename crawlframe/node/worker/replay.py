@@ -13,6 +13,7 @@ from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadRequest, CacheUnusable, MissingCode
 from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.proxies.place import KEPT_HOST
 from crawlframe.rendered import RenderedResponse
 from crawlframe.request import Admission, Request
 from crawlframe.response import Response
@@ -24,9 +25,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# The beginning of the host under which a request waits whose page is kept. Each has one of its own,
-# so that nothing holds it up. The ledger has its real host.
-KEPT_HOST = "/kept/"
 PAUSE = 60.0  # seconds in which a cache is not tried again that could not be used
 
 
@@ -96,7 +94,8 @@ class Replay:
         self._use(lambda cache: cache.keep_redirect(request, trail.hops[-1]), None)
 
     def place(self, admissions: list[Admission]) -> list[Admission]:
-        """The same requests; those whose pages are kept do not wait for their hosts."""
+        """The same requests; those whose pages are kept do not wait for their hosts, which the
+        ledger has."""
         if not self._places:
             return admissions
         return [

@@ -10,7 +10,6 @@ from functools import partial
 
 from crawlframe import faults
 from crawlframe.budgets import HOST_BYTE_LIMIT
-from crawlframe.collector import Collector
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     MAX_AFTER,
@@ -29,6 +28,7 @@ from crawlframe.frontier.records import REFUSED, Claimed, Signal, TaskView
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
+from crawlframe.node.worker.collecting import collectors
 from crawlframe.node.worker.crawl import Park, TaskCrawl, called, check_fit, method
 from crawlframe.node.worker.crawls import Crawls
 from crawlframe.node.worker.exchange import exchange_of
@@ -41,29 +41,30 @@ from crawlframe.node.worker.failures import (
     reason_of,
     trim,
 )
-from crawlframe.node.worker.fetching import Fetching
+from crawlframe.node.worker.fetching import Fetching, Sent
 from crawlframe.node.worker.inline import InlineFetch
 from crawlframe.node.worker.keeping import Keeping
 from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.opening import OPENED, NotOpened
+from crawlframe.node.worker.page_source import PageSource
 from crawlframe.node.worker.permits import HostPermits
 from crawlframe.node.worker.proxy_source import ProxySource
 from crawlframe.node.worker.rendering import Rendering, RenderSource
 from crawlframe.node.worker.reparsing import Reparsing
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
+from crawlframe.node.worker.sharing import earlier_of
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import DETOURS, REFUSALS, JudgementFailed
 from crawlframe.node.worker.start_run import StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
-from crawlframe.node.worker.terms import denies
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.pages.reparse import REPARSE
 from crawlframe.record import errand_of, hops_of
+from crawlframe.rendered import is_held, release_page
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_URL, Request
 from crawlframe.response import Response
-from crawlframe.robots.usage import FOLLOW, INDEX
 from crawlframe.stats import RUNNING
 from crawlframe.task_life import Summary
 
@@ -91,17 +92,19 @@ class RequestRunner:
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
         starts: Starts | None = None,
-        sent: Callable[[Claimed], None] = lambda claimed: None,
+        sent: Sent = lambda claimed, ago: None,
         replay: Replay | None = None,
         permits: HostPermits | None = None,
         proxies: ProxySource | None = None,
         renders: RenderSource | None = None,
+        pages: PageSource | None = None,
         kept: KeptPages | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
-        ``moves``, ``sent``, ``replay``, ``permits`` and ``proxies`` those of Fetching; ``renders``
-        that of Rendering. ``failed`` is called with what authors' code raised. Without ``starts``,
-        nothing is recorded before an outcome; without ``kept``, no kept page is parsed."""
+        ``moves``, ``sent``, ``replay``, ``permits``, ``proxies`` and ``pages`` those of Fetching;
+        ``renders`` that of Rendering. ``failed`` is called with what authors' code raised. Without
+        ``starts``, nothing is recorded before an outcome; without ``kept``, no kept page is
+        parsed."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -115,6 +118,7 @@ class RequestRunner:
             replay=replay,
             permits=permits,
             proxies=proxies,
+            pages=pages,
         )
         self._rendering = Rendering(self.callbacks, renders)
         self._keeping = Keeping()
@@ -218,14 +222,13 @@ class RequestRunner:
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
+            if not is_held(error.response):  # else the errback may use the page
+                account.release()
             await self._fail(outcome, crawl, request, error, claimed.refusals)
             return await self._keeping.take(outcome, crawl, request, error.response)
-        except MiddlewareFailed as failed:
+        except (MiddlewareFailed, JudgementFailed) as failed:
             self._failed(failed.error)
             return outcome.end(Verdict.ERROR, *describe(failed))
-        except JudgementFailed as failed:
-            self._failed(failed.error)
-            return outcome.end(Verdict.ERROR, "callback", callback_traceback(failed.error))
         if response is None:
             return outcome
         call = partial(self._call, outcome, crawl, request, response)
@@ -289,22 +292,9 @@ class RequestRunner:
     ) -> Outcome:
         """Runs start (got None), callback, errback or closed and collects what it yields."""
         name, run, response = called(crawl, request, got, again=outcome.source is not None)
-        collect = partial(
-            Collector,
-            outcome,
-            priority=crawl.spec.priority,
-            depth=0 if got is None else request.depth + 1,
-            depth_limit=crawl.settings.depth_limit,
-            allowed=crawl.allows_url if crawl.domains else None,
-            known=self._sieve.of(outcome.task),
-            follow=crawl.follow,
-            pipelines=crawl.pipelines,
-            response=response,
-            ends=isinstance(got, Summary),
-            limits=crawl.links,
-            nofollow=crawl.settings.obey_nofollow and denies(response, FOLLOW),
-            noindex=crawl.settings.obey_noindex and denies(response, INDEX),
-            route=crawl.route,
+        run = earlier_of(outcome) or run
+        collect = collectors(
+            *(outcome, crawl, request, got, response, self._sieve, self._settings.partitions)
         )
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
@@ -330,6 +320,7 @@ class RequestRunner:
             if isinstance(error, FileGone) and error.sha256 in {f.sha256 for f in outcome.files}:
                 return outcome.end(Verdict.DEFER, FILE_GONE, str(error), delay=REFETCH)
             if isinstance(got, Response) and isinstance(error, FetchError) and error.of_page:
+                release_page(got)  # the errback may fetch another one
                 outcome.end(Verdict.ERROR).verdict = Verdict.DONE  # as if its fetch had failed
                 return await self._fail(outcome, crawl, request, error, 0)
             self._failed(error)

@@ -19,6 +19,7 @@ from crawlframe.errors import (
     FetchError,
     FetchTimeout,
     PageCrashed,
+    ProxyAuth,
     ProxyFailed,
     ProxyUnreaching,
     TlsError,
@@ -28,6 +29,7 @@ from crawlframe.fetch.redirects import Challenged, Redirected
 from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
+    LOGIN,
     NO_SIGNAL,
     PROXY_FAILED,
     QUOTA,
@@ -69,6 +71,8 @@ class JudgementFailed(Exception):
 def signal_of_error(error: Exception) -> Signal:
     """What an error of the downloader says. Others, such as those that middlewares raise, say
     nothing."""
+    if isinstance(error, ProxyAuth):
+        return Signal(PROXY_FAILED, LOGIN)
     if isinstance(error, ProxyFailed):
         return Signal(PROXY_FAILED, 0 if isinstance(error, ProxyUnreaching) else SURE)
     if isinstance(error, _UNREACHABLE):

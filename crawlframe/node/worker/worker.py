@@ -41,6 +41,7 @@ from crawlframe.node.worker.kept_pages import StoredKeptPages
 from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.page_source import StoredPages
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.replay import Replay
@@ -144,12 +145,9 @@ class Worker:
         )
         self._proxies = StoredProxies(self._committer, ledger)
         renders = StoredRenders(self._committer, self._frontier)
-        more = self._sieve, self._settings.start_ahead, replay
-        starts = Starts(StoredStarts(self._committer, self._frontier, ledger, *more))
-        tasks = StoredTasks(
-            *(self._committer, self._frontier, ledger, maker, self._identity),
-            read=self._log.lines.learn,
-        )
+        stores = self._committer, self._frontier, ledger
+        starts = Starts(StoredStarts(*stores, self._sieve, self._settings.start_ahead, replay))
+        tasks = StoredTasks(*stores, maker, self._identity, read=self._log.lines.learn)
         self._runner = RequestRunner(
             self._settings,
             tasks,
@@ -168,6 +166,7 @@ class Worker:
             proxies=self._proxies,
             renders=renders,
             kept=StoredKeptPages(self._committer, ledger),
+            pages=StoredPages(*stores),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
@@ -250,8 +249,8 @@ class Worker:
         self._fetched.append((claimed.rid, claimed.claim, signal))
         self._report_soon()
 
-    def _on_sent(self, claimed: Claimed) -> None:
-        self._sent.append((claimed.rid, claimed.claim, time.monotonic()))
+    def _on_sent(self, claimed: Claimed, ago: float) -> None:
+        self._sent.append((claimed.rid, claimed.claim, time.monotonic() - ago))
         if self._busy:
             self._report_soon()
         else:  # its host waits for that

@@ -19,7 +19,7 @@ from crawlframe.shell import allow_here
 from crawlframe.testing import Result
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
-from crawlservice.cli.parse_page import NotParsed, PageParser, spider_for
+from crawlservice.cli.parse_page import KEEP_PAGE, NotParsed, PageParser, spider_for
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.here import pool_here
@@ -47,6 +47,11 @@ class Command(ServiceCommand):
         parser.add_argument("--cb-kwargs", metavar="JSON", help="arguments of the callback")
         parser.add_argument("--meta", metavar="JSON", help="meta of the request")
         parser.add_argument("--downloader", choices=known())
+        parser.add_argument(
+            "--actions", metavar="JSON",
+            help="what the browser does on the page, a list such as "
+            f"""'{KEEP_PAGE}' for callbacks that use response.page()""",
+        )  # fmt: skip
         parser.add_argument("--robots", action="store_true", help="ask robots.txt first")
         parser.add_argument("--no-middlewares", action="store_true", help="fetch without them")
         parser.add_argument("--no-pipelines", action="store_true", help="items as yielded")
@@ -58,6 +63,7 @@ class Command(ServiceCommand):
             cb_kwargs=json_object("--cb-kwargs", options["cb_kwargs"]),
             meta=json_object("--meta", options["meta"]),
             downloader=options["downloader"],
+            actions=json_actions("--actions", options["actions"]),
         )
         registry = load_spiders(settings.CRAWLFRAME)
         named = _spider(registry, options["spider"], options["url"])
@@ -123,14 +129,26 @@ def _spider(registry: Registry, name: str | None, url: str) -> NamedSpider:
     return spiders.get(name or spider_for(registry, normalise(url)).name)
 
 
+def json_actions(option: str, text: str | None) -> list[dict[str, Any]] | None:
+    """Raises ArgumentError."""
+    value = _from_json(option, text)
+    if value is not None and not (
+        isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    ):
+        raise ArgumentError(f"{option} must be a JSON list of objects, such as {KEEP_PAGE}")
+    return value
+
+
 def json_object(option: str, text: str | None) -> dict[str, Any] | None:
     """Raises ArgumentError."""
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise ArgumentError(f"{option} is not JSON: {error}") from None
-    if not isinstance(value, dict):
+    value = _from_json(option, text)
+    if value is not None and not isinstance(value, dict):
         raise ArgumentError(f'{option} must be a JSON object, such as {{"page": 2}}')
     return value
+
+
+def _from_json(option: str, text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError as error:
+        raise ArgumentError(f"{option} is not JSON: {error}") from None

@@ -21,6 +21,7 @@ from crawlservice.hosts.names import check_name
 from crawlservice.models import Proxy
 from crawlservice.proxies.check import AT_A_TIME, check_all
 from crawlservice.proxies.entry import BadProxy, check_fields, read_lines, store
+from crawlservice.proxies.use import problems
 
 SHOWN = 10  # problems of a file
 
@@ -76,12 +77,14 @@ class Command(ServiceCommand):
         for problem in problems[:SHOWN]:
             self.stderr.write(problem)
         if problems:
-            raise CommandError(f"nothing was imported: {len(problems)} lines are wrong")
+            wrong = "1 line is" if len(problems) == 1 else f"{len(problems)} lines are"
+            raise CommandError(f"nothing was imported: {wrong} wrong")
         with transaction.atomic():
-            new, known = store(entries)
-            record("import proxies", command=True, new=new, changed=known)
+            done = store(entries)
+            record("import proxies", command=True, new=done.new, changed=done.changed)
         self.stdout.write(
-            f"{new} new proxies, {known} were known; they are used when a node has checked them"
+            f"{done.new} new, {done.changed} changed, {done.unchanged} unchanged; new ones, and "
+            "those with other credentials, are used when a node has checked them"
         )
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -89,7 +92,9 @@ class Command(ServiceCommand):
             return self._list_at(options["host"])
         names = "url", "login", "tier", "tags", "country", "at most", "state", "problem"
         table = Table(*names, box=None, pad_edge=False)
-        for row in Proxy.objects.order_by("url", "pk"):
+        rows = [*Proxy.objects.order_by("url", "pk")]
+        known = problems(rows)
+        for row in rows:
             table.add_row(
                 row.url,
                 "yes" if row.sealed_login else "no",
@@ -98,7 +103,7 @@ class Command(ServiceCommand):
                 row.country,
                 str(row.max_concurrency or ""),
                 row.state if row.enabled else "disabled",
-                plain(row.problem),
+                plain(known[row.pk]),
             )
         self.console.print(table)
 
@@ -124,6 +129,8 @@ class Command(ServiceCommand):
         rows = Proxy.objects.order_by("url", "pk")
         rows = rows.filter(url__in=options["url"]) if options["url"] else rows.filter(enabled=True)
         wanted, failed = [*rows], 0
+        echo = settings.CRAWLFRAME.proxy_echo
+        good = "works" if echo else "connected only"
         if not wanted:
             raise CommandError("there is no such proxy" if options["url"] else "there are none")
         for start in range(0, len(wanted), AT_A_TIME):
@@ -131,8 +138,14 @@ class Command(ServiceCommand):
             for pk, checked in check_all(settings.CRAWLFRAME, some).items():
                 url = next(row.url for row in some if row.pk == pk)
                 failed += bool(checked.problem)
-                self.stdout.write(f"{url}: {checked.problem or f'works, {checked.seconds:.2f} s'}")
-        self.stdout.write(f"{len(wanted) - failed} of {len(wanted)} work")
+                self.stdout.write(f"{url}: {checked.problem or f'{good}, {checked.seconds:.2f} s'}")
+        of = f"{len(wanted) - failed} of {len(wanted)}"
+        self.stdout.write(
+            f"{of} work"
+            if echo
+            else f"{of} accept connections; set CRAWLFRAME_PROXY_ECHO to a page that they must "
+            "fetch, so that their logins and answers are checked, too"
+        )
 
     def _delete(self, options: dict[str, Any]) -> None:
         if bool(options["url"]) == bool(options["tag"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser
 from typing import Any
 
@@ -12,6 +13,7 @@ from crawlframe.program import command
 from crawlservice.accounts import setup_link
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
+from crawlservice.management.commands.up import DEFAULT_BIND
 
 
 class Command(ServiceCommand):
@@ -21,7 +23,7 @@ class Command(ServiceCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        origins = [*settings.CSRF_TRUSTED_ORIGINS, "http://127.0.0.1:8000"]
+        origins = [*settings.CSRF_TRUSTED_ORIGINS, f"http://{_bound()}"]
         parser.add_argument(
             "--url", default=origins[0], help="where browsers reach the web (%(default)s)"
         )
@@ -34,3 +36,9 @@ class Command(ServiceCommand):
             )
         record("make setup link", command=True)
         self.stdout.write(f"{options['url'].rstrip('/')}/{setup_link.make()}")
+
+
+def _bound() -> str:
+    """Host and port at which the web of this machine listens."""
+    host, _, port = (os.environ.get("CRAWLFRAME_BIND", "").strip() or DEFAULT_BIND).rpartition(":")
+    return f"{'127.0.0.1' if host in ('', '0.0.0.0', '[::]') else host}:{port}"

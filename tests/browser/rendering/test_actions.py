@@ -130,6 +130,7 @@ def test_json_that_the_page_asks_for(browser: Browser, site: Site) -> None:
         (Click("p[["), "action 2, click 'p\\[\\['"),
         (Press("NoKey"), "action 2, press 'NoKey'"),
         (Evaluate("nothing.at.all"), "action 2, evaluate: .*nothing is not defined"),
+        (Evaluate("(() => { throw new Error('the shop has been closed') })()"), "shop has been"),
         (Evaluate("new Promise(() => 0)", timeout=0.5), "not done within 0.5 s"),
         (actions.Screenshot("#none", timeout=0.5), "action 2, screenshot '#none'"),
     ],

@@ -21,6 +21,7 @@ from crawlframe.errors import (
     FetchError,
     FetchTimeout,
     PageClosed,
+    PageCrashed,
     PageOpen,
 )
 from crawlframe.fetch.cookies import TaskCookies
@@ -151,6 +152,9 @@ def test_what_cannot_be_done_is_named(browser: Browser, site: Site) -> None:
             await page.evaluate("'x'.repeat(200000)")
         with pytest.raises(ActionFailed, match=r"page\.evaluate: .*nothing"):
             await page.evaluate("nothing()")
+        for words in ("Target page has been closed", "Page crashed"):  # the script says so, only
+            with pytest.raises(ActionFailed, match=words):
+                await page.evaluate("words => { throw new Error(words) }", words)
         assert await page.title() == "shop"
 
     use(browser, site, callback, max_body=100_000)
@@ -246,6 +250,20 @@ def test_a_page_that_closes_itself_does_not_hang(browser: Browser, site: Site) -
         assert caught.value.of_page
 
     use(browser, site, callback)
+
+
+def test_a_page_that_crashes_ends_as_its_fetch(browser: Browser, site: Site) -> None:
+    async def callback(page: LivePage, *_: Any) -> None:
+        with pytest.raises(PageCrashed, match="its renderer crashed") as caught:
+            await asyncio.gather(page.wait_for_timeout(20_000), _crash(browser))
+        assert caught.value.of_page
+
+    use(browser, site, callback)
+
+
+async def _crash(browser: Browser) -> None:
+    for process in browser.host.named("--type=renderer"):
+        process.kill()
 
 
 def test_a_killed_process_leaves_no_page(program: str, site: Site) -> None:

@@ -1,0 +1,50 @@
+"""Collecting: the collector of a request, as its task wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from crawlframe.collector import Collector
+from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.terms import denies
+from crawlframe.outcome import Outcome
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.robots.usage import FOLLOW, INDEX
+from crawlframe.task_life import Summary
+
+
+def collectors(
+    outcome: Outcome,
+    crawl: TaskCrawl,
+    request: Request,
+    got: Any,
+    response: Response | None,
+    sieve: Sieve,
+    partitions: int,
+) -> Callable[[], Collector]:
+    """Makes collectors for what is yielded for ``got``, which is None for ``start``. What was
+    yielded before, and is taken over, has passed through everything."""
+    new, own = outcome.earlier is None, crawl.settings
+    return partial(
+        Collector,
+        outcome,
+        priority=crawl.spec.priority,
+        depth=0 if got is None else request.depth + 1,
+        depth_limit=own.depth_limit,
+        allowed=crawl.allows_url if crawl.domains else None,
+        known=sieve.of(outcome.task),
+        follow=crawl.follow if new else None,
+        pipelines=crawl.pipelines if new else None,
+        response=response,
+        ends=isinstance(got, Summary),
+        limits=crawl.links,
+        nofollow=own.obey_nofollow and denies(response, FOLLOW),
+        noindex=own.obey_noindex and denies(response, INDEX),
+        route=crawl.route,
+        # A limit of pages per host counts them where they wait.
+        apart=own.max_age > 0 and partitions == 1 and not own.host_page_limit,
+    )

@@ -1,0 +1,161 @@
+"""PageSource: the store of pages, as a worker reads it."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeGuard, TypeVar
+
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.reservations import Reservation
+from crawlframe.ledger import Ledger
+from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.task_source import on_commit_thread
+from crawlframe.pages.results import Results
+from crawlframe.stored_page import StoredPage
+
+GATHER = 0.002  # seconds in which questions are gathered, so that many cost one query
+MOST = 200  # questions at a time
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+class Asked(NamedTuple):
+    """``max_age``: seconds for which a page is fresh; 0: none is. ``lasts``: milliseconds for which
+    the page is reserved, if none is fresh; 0: it is not. ``conditional``: the body is wanted of a
+    page whose server can say whether it has changed."""
+
+    key: bytes
+    host: str
+    rid: bytes
+    max_age: float = 0.0
+    lasts: int = 0
+    conditional: bool = False
+
+
+class Found(NamedTuple):
+    """``page`` was kept last. ``fresh``: it need not be fetched. ``body``: its, if that was wanted,
+    and can be read. ``waits``: for so many milliseconds another
+    request has had the page; 0: none has. ``reserved``: it is reserved for
+    this one."""
+
+    page: StoredPage | None = None
+    fresh: bool = False
+    body: bytes | None = None
+    waits: int = 0
+    reserved: bool = False
+
+
+class Same(NamedTuple):
+    task: int
+    rid: bytes
+    digest: bytes
+
+
+class PageSource(ABC):
+    @abstractmethod
+    async def find(self, asked: Asked) -> Found:
+        """Returns the page for a request."""
+
+    @abstractmethod
+    async def body(self, page: StoredPage) -> bytes | None:
+        """Returns the body of a page; None if it is gone, or cannot be read."""
+
+    @abstractmethod
+    async def results(self, page: StoredPage) -> Results | None:
+        """As Ledger.results."""
+
+    @abstractmethod
+    async def same_content(self, page: Same) -> str:
+        """Returns the URL of another page of the task with the same body; "" if there is none."""
+
+
+class StoredPages(PageSource):
+    """Database and Redis, on the connections of the commit thread."""
+
+    def __init__(self, committer: Committer, frontier: Frontier, ledger: Ledger) -> None:
+        self._committer = committer
+        self._frontier = frontier
+        self._ledger = ledger
+        self._finding = _Batches(committer, self._find)
+        self._same = _Batches(committer, self._find_same)
+
+    async def find(self, asked: Asked) -> Found:
+        return await self._finding.ask(asked)
+
+    async def body(self, page: StoredPage) -> bytes | None:
+        found = await on_commit_thread(
+            self._committer, lambda: self._ledger.page_bodies([page.body])
+        )
+        return found.get(page.body)
+
+    async def results(self, page: StoredPage) -> Results | None:
+        return await on_commit_thread(self._committer, lambda: self._ledger.results(page))
+
+    async def same_content(self, page: Same) -> str:
+        return await self._same.ask(page)
+
+    def _find_same(self, asked: list[Same]) -> list[str]:
+        found = self._ledger.same_content(asked)
+        return [found.get(one.rid, "") for one in asked]
+
+    def _find(self, asked: list[Asked]) -> list[Found]:
+        pages = self._ledger.kept_pages({one.key for one in asked})
+        missing = [one for one in asked if one.lasts and not _is_fresh(pages.get(one.key), one)]
+        held: dict[bytes, int] = {}
+        if missing:
+            held = self._frontier.reservations.take(
+                [Reservation(one.key, one.host, one.rid, one.lasts) for one in missing]
+            )
+            # One that was stored after the first look, and before the page was reserved.
+            pages |= self._ledger.kept_pages({one.key for one in missing})
+        wanted = {page.body for one in asked if _is_wanted(page := pages.get(one.key), one)}
+        bodies = self._ledger.page_bodies(wanted) if wanted else {}
+        found, given_back = [], []
+        for one in asked:
+            page = pages.get(one.key)
+            body = bodies.get(page.body) if page is not None else None
+            fresh, mine = body is not None and _is_fresh(page, one), held.get(one.rid) == 0
+            if fresh and mine:
+                given_back.append(Reservation(one.key, one.host, one.rid))
+            waits = 0 if fresh else held.get(one.rid, 0)
+            found.append(Found(page, fresh, body, waits, mine and not fresh))
+        if given_back:
+            self._frontier.reservations.take(given_back)
+        return found
+
+
+def _is_fresh(page: StoredPage | None, asked: Asked) -> bool:
+    return page is not None and asked.max_age > 0 and page.age <= asked.max_age
+
+
+def _is_wanted(page: StoredPage | None, asked: Asked) -> TypeGuard[StoredPage]:
+    if page is None:
+        return False
+    return _is_fresh(page, asked) or (asked.conditional and bool(page.etag or page.modified))
+
+
+class _Batches(Generic[Q, A]):
+    """Asks many questions at once."""
+
+    def __init__(self, committer: Committer, answer: Callable[[list[Q]], list[A]]) -> None:
+        self._committer = committer
+        self._answer = answer
+        self._questions: list[Q] = []
+        self._batch: asyncio.Task[list[A]] | None = None
+
+    async def ask(self, question: Q) -> A:
+        if self._batch is None or len(self._questions) >= MOST:
+            self._questions = []
+            self._batch = asyncio.get_running_loop().create_task(self._run(self._questions))
+        place, batch = len(self._questions), self._batch
+        self._questions.append(question)
+        return (await asyncio.shield(batch))[place]
+
+    async def _run(self, questions: list[Q]) -> list[A]:
+        await asyncio.sleep(GATHER)
+        if self._questions is questions:
+            self._batch = None
+        return await on_commit_thread(self._committer, lambda: self._answer(questions))

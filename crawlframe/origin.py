@@ -1,0 +1,22 @@
+"""Origin: from where a response came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from crawlframe.files.saved_file import SavedFile
+    from crawlframe.stored_page import StoredPage
+
+
+class Origin:
+    """What the engine sets of a response. ``not_modified``: the server answered 304, and the page
+    is that of the store. ``unchanged``: the body is that of the page as it was kept last; False
+    also if that is not known. ``stored``: the page of the store, if nothing was fetched."""
+
+    file: SavedFile | None = None  # the body, if it went into the file store
+    # Method, URL and headers of the transfer; None: a middleware or the cache made the response.
+    sent: tuple[str, str, list[tuple[str, str]]] | None = None
+    stored: StoredPage | None = None
+    not_modified = False
+    unchanged = False

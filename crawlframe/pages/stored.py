@@ -1,0 +1,59 @@
+"""Stored: the response that a page of the store becomes again."""
+
+from __future__ import annotations
+
+from crawlframe.rendered import RenderedResponse
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.stored_page import StoredPage
+
+# Headers of a stored page that do not describe its body any more, or were masked.
+LEFT_OUT = frozenset({"set-cookie", "set-cookie2", "content-encoding", "transfer-encoding"})
+# Those that a 304 does not change: RFC 9111, 3.2.
+OF_BODY = frozenset({"content-encoding", "content-length", "content-range", "content-type"})
+
+
+def response_of(page: StoredPage, request: Request, body: bytes) -> Response:
+    """The response to ``request``, with the body of the page."""
+    headers = [
+        (name, value)
+        for name, value in page.headers.get("received", ())
+        if name.lower() not in LEFT_OUT
+    ]
+    kind = RenderedResponse if page.headers.get("rendered") else Response
+    made = kind(page.url, page.status, headers, body, request, address=page.address)
+    made.stored = page
+    return made
+
+
+def renewed(page: StoredPage, request: Request, body: bytes, answer: Response) -> Response:
+    """The response after a 304, with the headers that it brought."""
+    made = response_of(page, request, body)
+    new = [(n, v) for n, v in answer.headers.items() if n.lower() not in OF_BODY]
+    names = {name.lower() for name, _ in new}
+    old = [(n, v) for n, v in made.headers.items() if n.lower() not in names]
+    renewed = Response(
+        made.url,
+        made.status,
+        [*old, *new],
+        body,
+        request,
+        redirects=answer.redirects,
+        elapsed=answer.elapsed,
+        address=answer.address,
+    )
+    renewed.sent, renewed.robots = answer.sent, answer.robots
+    renewed.not_modified = renewed.unchanged = True
+    return renewed
+
+
+def tags_of(etag: str) -> str:
+    """What If-None-Match asks for: the tag, and the one that a server has made it of when it
+    compressed the page: it may compare with either."""
+    weak, tag = ("W/", etag[2:]) if etag.startswith("W/") else ("", etag)
+    if len(tag) < 2 or not tag.startswith('"') or not tag.endswith('"'):
+        return etag  # not as it should be, but that server's own
+    for suffix in ("--gzip", "-gzip", ";gzip", ":gzip", "-br", ";br", "-zstd", "-df"):
+        if tag.endswith(suffix + '"'):
+            return f'{etag}, {weak}{tag[: -len(suffix) - 1]}"'
+    return etag

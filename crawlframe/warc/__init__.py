@@ -1,0 +1,29 @@
+"""WARC: fetched pages in the archive format of the web, written by workers and read by place.
+
+ISO 28500:2017 (WARC 1.1), https://iipc.github.io/warc-specifications/."""
+
+from crawlframe.warc.archive import Archive, DirectoryArchive, S3Archive, open_archive, records_in
+from crawlframe.warc.capture import Capture, Original, Place, Redirection
+from crawlframe.warc.downloads import FORMATS, wacz_of, warc_of
+from crawlframe.warc.reading import StoredRecord, records_of
+from crawlframe.warc.recovery import recover
+from crawlframe.warc.segment_writer import SegmentWriter
+
+__all__ = (
+    "FORMATS",
+    "Archive",
+    "Capture",
+    "DirectoryArchive",
+    "Original",
+    "Place",
+    "Redirection",
+    "S3Archive",
+    "SegmentWriter",
+    "StoredRecord",
+    "open_archive",
+    "records_in",
+    "records_of",
+    "recover",
+    "wacz_of",
+    "warc_of",
+)

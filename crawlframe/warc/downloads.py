@@ -1,0 +1,158 @@
+"""Archives as downloads, streamed: a WARC file, or a WACZ, which is a ZIP of it with an index and a
+list of pages (https://specs.webrecorder.net/wacz/1.1.1/)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import zipfile
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from tempfile import TemporaryFile
+from typing import IO, Any
+from uuid import uuid4
+
+from crawlframe.warc.capture import Capture
+from crawlframe.warc.cdxj import CdxjIndex
+from crawlframe.warc.gzip_members import compress
+from crawlframe.warc.records import date_of, of_capture, of_file, visible
+
+FORMATS = {".warc.gz": "application/warc", ".wacz": "application/wacz"}
+CHUNK = 1 << 18  # bytes that are given out at a time, at least
+WARC, INDEX = "data.warc.gz", "index.cdx.gz"
+
+
+def warc_of(captures: Iterable[Capture], name: str, software: str) -> Iterator[bytes]:
+    """A WARC file of this name. Raises what ``captures`` raises."""
+    out = _Output()
+    out.write(compress(of_file(name, software, time.time()).parts()))
+    for capture in captures:
+        for record in of_capture(capture, block_digests=True):
+            out.write(compress(record.parts()))
+        yield from out.take()
+    yield from out.take(last=True)
+
+
+def wacz_of(captures: Iterable[Capture], name: str, software: str) -> Iterator[bytes]:
+    """A WACZ file. ``name``: its title, without a suffix. Raises what ``captures`` raises."""
+    out = _Output()
+    files: list[dict[str, Any]] = []
+    with (
+        zipfile.ZipFile(out, "w") as archive,
+        CdxjIndex() as index,
+        TemporaryFile() as pages,
+        TemporaryFile() as blocks,
+    ):
+        pages.write(_line({"format": "json-pages-1.0", "id": "pages", "title": "All pages"}))
+        with _Entry(archive, f"archive/{WARC}", files) as entry:
+            entry.write(compress(of_file(WARC, software, time.time()).parts()))
+            for capture in captures:
+                for record in of_capture(capture, block_digests=True):
+                    member = compress(record.parts())
+                    index.add(record, entry.size, len(member), WARC)
+                    entry.write(member)
+                if _is_page(capture):
+                    pages.write(_page(capture))
+                yield from out.take()
+        blocks.write(b"!meta 0 ")
+        blocks.write(_line({"format": "cdxj-gzip-1.0", "filename": INDEX}))
+        with _Entry(archive, f"indexes/{INDEX}", files) as entry:
+            for block in index.blocks(INDEX):
+                entry.write(block.data)
+                blocks.write(block.line.encode())
+                yield from out.take()
+        for path, source in (("indexes/index.idx", blocks), ("pages/pages.jsonl", pages)):
+            with _Entry(archive, path, files) as entry:
+                source.seek(0)
+                while some := source.read(CHUNK):
+                    entry.write(some)
+                    yield from out.take()
+        package = _package(name, software, files)
+        digest = {"path": "datapackage.json", "hash": _digest(package)}
+        archive.writestr("datapackage.json", package)
+        archive.writestr("datapackage-digest.json", json.dumps(digest))
+    yield from out.take(last=True)
+
+
+class _Output:
+    """A file that is only written, whose bytes are taken from the other end."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes, /) -> int:
+        self._parts.append(bytes(data))
+        self._size += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def take(self, *, last: bool = False) -> Iterator[bytes]:
+        if self._size and (last or self._size >= CHUNK):
+            data = b"".join(self._parts)
+            self._parts, self._size = [], 0
+            yield data
+
+
+class _Entry:
+    """A file of the ZIP, which is not compressed, so that parts of it can be read. When it is
+    complete, ``files`` has what the package says of it."""
+
+    def __init__(self, archive: zipfile.ZipFile, path: str, files: list[dict[str, Any]]) -> None:
+        self.size = 0
+        self._path, self._files = path, files
+        self._digest = hashlib.sha256()
+        now = datetime.now(UTC).timetuple()[:6]
+        self._file: IO[bytes] = archive.open(zipfile.ZipInfo(path, now), "w", force_zip64=True)
+
+    def __enter__(self) -> _Entry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        digest = f"sha256:{self._digest.hexdigest()}"
+        name = self._path.rpartition("/")[2]
+        about = {"name": name, "path": self._path, "hash": digest, "bytes": self.size}
+        self._files.append(about)
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._digest.update(data)
+        self.size += len(data)
+
+
+def _is_page(capture: Capture) -> bool:
+    """Whether it is for people to begin with."""
+    kind = next((value for name, value in capture.headers if name.lower() == "content-type"), "")
+    return capture.status == 200 and kind.lower().startswith(("text/html", "application/xhtml"))
+
+
+def _page(capture: Capture) -> bytes:
+    url = visible(capture.url)
+    return _line({"id": uuid4().hex, "url": url, "ts": date_of(capture.fetched_at)})
+
+
+def _package(title: str, software: str, files: list[dict[str, Any]]) -> str:
+    described = {
+        "profile": "data-package",
+        "wacz_version": "1.1.1",
+        "title": title,
+        "software": software,
+        "created": date_of(time.time()),
+        "resources": files,
+    }
+    return json.dumps(described, indent=2)
+
+
+def _digest(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _line(value: dict[str, str]) -> bytes:
+    return json.dumps(value).encode() + b"\n"

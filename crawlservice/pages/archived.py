@@ -1,0 +1,151 @@
+"""Bodies in the archive: each worker writes them to its segment before their rows are written. A
+place is in a row only if its record is durable."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Sequence
+from functools import cache, lru_cache
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from crawlframe import __version__
+from crawlframe.errors import ArchiveError, PageDamaged
+from crawlframe.pages.copy import PageCopy, Stored
+from crawlframe.pages.packing import digest_of
+from crawlframe.warc import Archive, Capture, Original, Place, SegmentWriter, open_archive
+from crawlframe.warc.records import date_of
+from crawlservice.connections.clock import now
+from crawlservice.models import KeptPage, PageBody, PageSegment
+from crawlservice.pages.capture import capture_of
+
+log = logging.getLogger(__name__)
+
+SOFTWARE = f"crawlframe/{__version__}"
+
+
+@cache
+def archive() -> Archive | None:
+    """That of this installation; None if pages are kept in the database."""
+    return open_archive(settings.CRAWLFRAME)
+
+
+def opened(segment: str) -> Archive:
+    """The archive that a segment is in. Raises ArchiveError."""
+    found = archive()
+    if found is None:
+        raise ArchiveError(
+            f"bodies of kept pages are in {segment}; set CRAWLFRAME_PAGES to where that is"
+        )
+    return found
+
+
+def check_segments(pages: QuerySet[KeptPage]) -> None:
+    """Raises ArchiveError if a segment of these pages cannot be read now."""
+    names = pages.order_by().exclude(body__segment=None).values_list("body__segment__name")
+    for (name,) in names.distinct():
+        opened(name).open(name).close()
+
+
+class ArchivedBodies:
+    """Those that this process writes; used by one thread."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._node = settings.CRAWLFRAME.node
+        self._writer = SegmentWriter(
+            archive.directory,
+            node=self._node,
+            worker=os.getpid(),
+            software=SOFTWARE,
+            max_age=archive.max_age,
+        )
+        self._segment = "", 0  # name and number of the row
+        self._original = lru_cache(maxsize=1024)(self._read_original)
+
+    def put(self, pages: Sequence[PageCopy]) -> None:
+        """Gives each page the place of its body. What is not archived is written, the body only if
+        it is not there yet. Raises django.db.Error and ArchiveError; then call it again."""
+        for page in pages:
+            page.digest = page.digest or digest_of(page.body)
+        # Each time: what was there may be deleted while the database is away.
+        known = _known({page.digest for page in pages})
+        new = [page for page in pages if not page.archived]
+        # A page that came from the store was not fetched.
+        if fetched := [p for p in new if p.fetched_at is None or p.digest not in known]:
+            self._append(fetched, known)
+        for page in new:
+            page.archived = True
+            page.give()
+        for page in pages:
+            if page.digest in known:
+                page.place = known[page.digest][0]
+
+    def left(self) -> float | None:
+        return self._writer.left()
+
+    def tick(self) -> None:
+        self._try(self._writer.tick)
+
+    def close(self) -> None:
+        self._try(self._writer.close)
+
+    def _try(self, finish: Callable[[], None]) -> None:
+        """What cannot be finished now is finished by the node's steward, at the latest when this
+        process is gone. Nothing is lost by it."""
+        try:
+            finish()
+        except ArchiveError as error:
+            log.warning("%s", error)
+
+    def _append(self, new: list[PageCopy], known: dict[bytes, tuple[Stored, str]]) -> None:
+        at = now().timestamp()
+        first: dict[bytes, int] = {}
+        captures: list[Capture] = []
+        for number, page in enumerate(new):
+            original = None
+            if page.digest in known:
+                (_, offset, length), name = known[page.digest]
+                original = self._original(Place(name, offset, length))
+            elif page.digest in first:
+                same = captures[first[page.digest]]
+                original = Original(same.url, date_of(same.fetched_at))
+            else:
+                first[page.digest] = number
+            captures.append(capture_of(page, page.body, page.fetched_at or at, original))
+        places = self._writer.append(captures)
+        self._writer.sync()
+        segment = self._number_of(places[0].segment)
+        for page in new:
+            page.fetched_at = page.fetched_at or at
+            if page.digest in first:
+                _, offset, length = places[first[page.digest]]
+                page.place = Stored(segment, offset, length)
+
+    def _number_of(self, segment: str) -> int:
+        """That of the row of a segment, which is made if it is missing."""
+        name, number = self._segment
+        if segment != name:
+            row, _ = PageSegment.objects.get_or_create(name=segment, defaults={"node": self._node})
+            number = row.pk
+            self._segment = segment, number
+        return number
+
+    def _read_original(self, place: Place) -> Original:
+        try:
+            record = self._archive.read_here(place)
+        except (ArchiveError, PageDamaged):
+            record = None
+        return Original() if record is None else Original(record.url, record.date)
+
+
+def _known(digests: Collection[bytes]) -> dict[bytes, tuple[Stored, str]]:
+    """Of these bodies, those that are archived, with the names of their segments."""
+    rows = PageBody.objects.filter(digest__in=digests, segment__isnull=False)
+    columns = rows.values_list("digest", "segment", "offset", "length", "segment__name")
+    return {
+        bytes(digest): (Stored(segment or 0, offset or 0, length or 0), name or "")
+        for digest, segment, offset, length, name in columns
+    }

@@ -1,0 +1,117 @@
+"""Export: kept pages as a WARC or WACZ file, wherever their bodies are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from django.db.models import Count, QuerySet
+
+from crawlframe.warc import FORMATS, Capture, Original, wacz_of, warc_of
+from crawlframe.warc.records import date_of
+from crawlservice.models import KeptPage
+from crawlservice.pages.archived import SOFTWARE, check_segments
+from crawlservice.pages.bodies import read
+from crawlservice.pages.capture import capture_of
+from crawlservice.tasks.export import STDOUT, ExportError, check_place, unwritable, write_file
+
+ROWS = 200  # pages whose rows are in memory at a time
+BYTES = 16 << 20  # of bodies that are in memory at a time, unless a single one is larger
+NAMES = {suffix.split(".")[1]: suffix for suffix in FORMATS}  # warc, wacz
+
+
+class PagesExport:
+    """Those of ``rows`` that there are now, oldest first. Equal bytes are in the file once; other
+    pages that have them refer to the first. ``given``: pages so far."""
+
+    def __init__(self, rows: QuerySet[KeptPage]) -> None:
+        """Raises django.db.Error, and ArchiveError if segments cannot be read now."""
+        self._rows = rows.order_by("pk")
+        last = rows.order_by("-pk").values_list("pk", flat=True).first()
+        self._last = last or 0
+        self.given = 0
+        check_segments(rows)
+
+    def stream(self, suffix: str, name: str) -> Iterator[bytes]:
+        """The file in pieces. ``suffix``: one of FORMATS; ``name``: of the file, without it.
+        Raises django.db.Error, ArchiveError and PageDamaged."""
+        if suffix == ".wacz":
+            return wacz_of(self._captures(), name, SOFTWARE)
+        return warc_of(self._captures(), f"{name}{suffix}", SOFTWARE)
+
+    def _captures(self) -> Iterator[Capture]:
+        self.given = 0
+        repeated = self._rows.order_by().values("body").annotate(n=Count("pk")).filter(n__gt=1)
+        # Of each body that several pages have, the first one.
+        first = dict.fromkeys(repeated.values_list("body", flat=True), 0)
+        for some in self._chunks():
+            bodies = read({row.body_id for row in some})
+            numbers = {first[row.body_id] for row in some if first.get(row.body_id)}
+            known = {row.pk: _original(row) for row in KeptPage.objects.filter(pk__in=numbers)}
+            for row in some:
+                own, original = _original(row), None
+                # Readers do not find the DOM of a browser through what refers to it.
+                if row.body_id in first and not row.headers.get("rendered"):
+                    original = known.get(first[row.body_id])
+                    if original is None:
+                        first[row.body_id], known[row.pk] = row.pk, own
+                self.given += 1
+                if original != own:  # otherwise it was taken from the store of pages
+                    at = row.fetched_at.timestamp()
+                    yield capture_of(row, bodies[row.body_id], at, original)
+
+    def _chunks(self) -> Iterator[list[KeptPage]]:
+        after = 0
+        rows = self._rows.filter(pk__lte=self._last).select_related("body").defer("body__data")
+        while found := [*rows.filter(pk__gt=after)[:ROWS]]:
+            after = found[-1].pk
+            some: list[KeptPage] = []
+            size = 0
+            for row in found:
+                if some and size + row.body.size > BYTES:
+                    yield some
+                    some, size = [], 0
+                some.append(row)
+                size += row.body.size
+            yield some
+
+
+def suffix_of(path: Path, chosen: str | None = None) -> str:
+    """The suffix in FORMATS of what is written to a path. ``chosen``: one of NAMES; by default the
+    path decides. Raises ExportError if it cannot be written there."""
+    suffix = NAMES[chosen] if chosen else next((s for s in FORMATS if path.name.endswith(s)), "")
+    if not suffix:
+        raise ExportError(
+            f"{path}: the suffix decides the format; give {' or '.join(FORMATS)}, or --format"
+        )
+    if path != STDOUT:
+        try:
+            check_place(path)
+        except (OSError, ValueError) as error:
+            raise unwritable(path, error) from None
+    return suffix
+
+
+def write(
+    export: PagesExport, path: Path, suffix: str, name: str, stdout: BinaryIO | None = None
+) -> None:
+    """Writes a file, which appears only when it is complete. Raises ExportError, BrokenPipeError,
+    and what ``stream`` raises."""
+    pieces = export.stream(suffix, name)
+    try:
+        if path == STDOUT:
+            out = stdout or sys.stdout.buffer
+            out.writelines(pieces)
+            out.flush()
+        else:
+            write_file(path, pieces)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def _original(row: KeptPage) -> Original:
+    return Original(row.url, date_of(row.fetched_at.timestamp()))

@@ -1,0 +1,381 @@
+"""What a request needs not to fetch or to parse, because the store of pages has it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+
+import pytest
+
+from crawlframe import Request, Spider
+from crawlframe.frontier.records import Claimed
+from crawlframe.node.worker.fetching import NEVER
+from crawlframe.node.worker.page_source import Asked, Found, PageSource, Same
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.pages.packing import digest_of
+from crawlframe.pages.results import Results
+from crawlframe.pages.stored import tags_of
+from crawlframe.proxies.place import KEPT_HOST
+from crawlframe.request import make_rid
+from crawlframe.response import Response
+from crawlframe.stored_page import StoredPage
+from tests.node.runner import URL, Ready, Tasks, items
+
+BODY = b"<a href=/b>b</a>"
+
+
+class Plain(Spider):
+    name = "shop"
+    settings: ClassVar[dict[str, Any]] = {"keep": "all"}
+
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url, "stored": response.stored is not None}
+        yield from response.follow_all(css="a")
+
+
+class Shop(Plain):
+    settings: ClassVar[dict[str, Any]] = {"max_age": 60.0}
+
+
+class Asking(Plain):
+    settings: ClassVar[dict[str, Any]] = {"conditional": True}
+
+
+class Skipping(Plain):
+    settings: ClassVar[dict[str, Any]] = {"conditional": True, "skip_unchanged": True}
+    pipelines = (lambda item, response: {**item, "piped": True},)
+
+
+class Once(Plain):
+    settings: ClassVar[dict[str, Any]] = {"same_content": "skip"}
+
+
+class Store(PageSource):
+    """``page`` and ``body`` are what it has; ``other``: another request fetches the page."""
+
+    def __init__(self, page: StoredPage | None = None, body: bytes | None = BODY) -> None:
+        self.page, self._body = page, body
+        self.other = False
+        self.earlier: Results | None = None
+        self.same = ""
+        self.asked: list[Asked] = []
+
+    async def find(self, asked: Asked) -> Found:
+        self.asked.append(asked)
+        fresh = self.page is not None and 0 < asked.max_age >= self.page.age
+        wanted = fresh or asked.conditional
+        body = self._body if wanted and self.page is not None else None
+        waits = 700 if not fresh and self.other and asked.lasts else 0
+        return Found(self.page, fresh, body, waits, bool(asked.lasts) and not fresh and not waits)
+
+    async def body(self, page: StoredPage) -> bytes | None:
+        return self._body
+
+    async def results(self, page: StoredPage) -> Results | None:
+        return self.earlier
+
+    async def same_content(self, page: Same) -> str:
+        return self.same
+
+
+class Site(Ready):
+    """Says 304 to whoever has its tag."""
+
+    def __init__(self, tag: str = '"1"', body: bytes = BODY, modified: str = "") -> None:
+        super().__init__(body=body, headers={"ETag": tag, "Content-Type": "text/html"})
+        self._tag, self._modified = tag, modified
+
+    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+        response = await super().fetch(request, *others, **more)
+        tags = request.headers.get("If-None-Match", "").split(", ")
+        since = request.headers.get("If-Modified-Since", "")
+        if self._tag in tags or (self._modified and since == self._modified):
+            headers = {"ETag": self._tag, "X-New": "1"}
+            response = Response(request.url, 304, headers, b"", request, address="192.0.2.1")
+        response.sent = ("GET", request.url, [*request.headers.items()])
+        return response
+
+
+def kept(age: float = 10.0, body: bytes = BODY, **more: Any) -> StoredPage:
+    headers = {"received": [["Content-Type", "text/html"], ["Set-Cookie", "a=********"]]}
+    given: dict[str, Any] = {"etag": "", "modified": "", "url": URL, "status": 200} | more
+    return StoredPage(
+        1, b"r" * 16, given.pop("url"), given.pop("status"), headers, "192.0.2.9",
+        given.pop("etag"), given.pop("modified"), 1e9, age, 7, digest_of(body), **given,
+    )  # fmt: skip
+
+
+def run(
+    spider: type[Spider],
+    store: Store,
+    site: Ready | None = None,
+    request: Request | None = None,
+    *,
+    host: str | None = None,
+) -> Outcome:
+    async def one() -> Outcome:
+        tasks, asked = Tasks(spider, site or Site(), pages=store), request or Request(URL)
+        rid = make_rid(1, asked.fingerprint())
+        return await tasks.take(Claimed(rid, 1, host or asked.host, 9, 0, asked.encode()))
+
+    return asyncio.run(one())
+
+
+def counted(outcome: Outcome) -> list[str]:
+    return sorted(outcome.stats.counters) if outcome.stats else []
+
+
+# -- pages that any task has fetched --------------------------------------------------------------
+
+
+def test_a_fresh_page_is_not_fetched() -> None:
+    site, store = Site(), Store(kept(age=60))
+    outcome = run(Shop, store, site)
+    assert not site.asked
+    assert items(outcome) == [{"url": URL, "stored": True}]
+    assert (outcome.verdict, outcome.status, counted(outcome)) == (
+        Verdict.DONE, 200, ["store/stored"],
+    )  # fmt: skip
+    assert outcome.page is not None
+    assert outcome.page.fetched_at == 1e9  # it becomes no younger by that
+    assert outcome.page.key == store.asked[0].key
+    assert not outcome.reserved
+
+
+def test_a_page_that_is_too_old_is_fetched_and_reserved() -> None:
+    site = Site()
+    outcome = run(Shop, Store(kept(age=61)), site)
+    assert len(site.asked) == 1
+    assert (items(outcome), outcome.reserved) == ([{"url": URL, "stored": False}], True)
+    assert outcome.page is not None
+    assert outcome.page.fetched_at is None
+
+
+def test_a_page_that_another_request_fetches_is_waited_for() -> None:
+    site, store = Site(), Store(kept(age=61))
+    store.other = True
+    outcome = run(Shop, store, site)
+    assert (outcome.verdict, outcome.reason, outcome.delay) == (Verdict.DEFER, "shared", 700)
+    assert not site.asked
+
+
+def test_a_host_is_free_at_once_if_its_request_is_not_sent() -> None:
+    told: list[float] = []
+
+    async def one(store: Store, host: str | None = None) -> None:
+        tasks = Tasks(Shop, Site(), pages=store, sent=lambda claimed, ago: told.append(ago))
+        record = Request(URL).encode()
+        at = host or "shop.example"
+        await tasks.take(Claimed(b"r" * 16, 1, at, 9, 0, record, due=time.monotonic()))
+
+    waiting = Store()
+    waiting.other = True
+    for store in (Store(kept()), waiting):
+        asyncio.run(one(store))
+    assert told == [NEVER, NEVER]
+    asyncio.run(one(Store(kept()), KEPT_HOST + "aa"))
+    assert len(told) == 2
+
+
+def test_a_page_whose_body_is_gone_is_fetched() -> None:
+    site = Site()
+    run(Shop, Store(kept(), body=None), site)
+    assert len(site.asked) == 1
+
+
+def test_a_page_beyond_the_domains_of_the_spider_is_not_used() -> None:
+    site = Site()
+    narrow = type("Narrow", (Shop,), {"allowed_domains": ["shop.example"]})
+    run(narrow, Store(kept(url="http://elsewhere.example/")), site)
+    assert len(site.asked) == 1
+
+
+def test_a_missing_page_is_missing_for_all_tasks() -> None:
+    site = Site()
+    outcome = run(Shop, Store(kept(status=404)), site)
+    assert (outcome.verdict, outcome.reason, site.asked) == (Verdict.ERROR, "http_404", [])
+
+
+def test_requests_wait_apart_until_it_is_known_that_they_must_be_fetched() -> None:
+    outcome = run(Shop, Store(kept()))
+    (link,) = outcome.follow_ups
+    assert link.host == KEPT_HOST + link.rid.hex()
+    answered = run(Shop, Store(kept()), host=link.host)
+    assert answered.verdict is Verdict.DONE
+    moved = run(Shop, Store(), host=link.host)
+    assert (moved.verdict, moved.target) == (Verdict.REDIRECT, "shop.example")
+    waits = Store()
+    waits.other = True
+    assert run(Shop, waits, host=link.host).verdict is Verdict.DEFER
+    assert run(Asking, Store(kept())).follow_ups[0].host == "shop.example"
+
+
+def test_a_file_is_not_looked_for() -> None:
+    store = Store(kept())
+    run(Shop, store, request=Request(URL, save=True))
+    assert not store.asked
+
+
+def owners(spider: type[Spider], cookies: dict[str, str] | None = None, **given: Any) -> bytes:
+    store = Store(kept())
+
+    async def one() -> None:
+        tasks = Tasks(spider, Site(), given, pages=store)
+        crawl = await tasks.runner.crawls.get(1, b"")
+        for name, value in (cookies or {}).items():
+            crawl.cookies.absorb(URL, [f"{name}={value}"])
+        await tasks.run(Request(URL))
+
+    asyncio.run(one())
+    return store.asked[0].key
+
+
+class Argued(Shop):
+    name = "argued"
+    user: str = ""
+
+
+class Layer:
+    async def fetch(
+        self, request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        return await call_next(request)
+
+
+class Layered(Shop):
+    name = "layered"
+    middlewares = (Layer,)
+
+
+def test_a_page_that_may_be_somebodys_is_not_shared_with_others() -> None:
+    assert owners(Shop) == owners(Argued, user="a")
+    assert owners(Layered) != owners(Shop)
+    with_cookies = [owners(Argued, {"sid": n}, user=user) for n, user in ("1a", "2a", "1b")]
+    assert with_cookies[0] == with_cookies[1] != with_cookies[2]  # the same spider and arguments
+    assert owners(Shop, {"sid": "1"}) not in (*with_cookies, owners(Shop))
+
+
+# -- pages that may have changed ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tag", "has", "modified"),
+    [
+        ('"1"', '"1"', ""), ('W/"1"', 'W/"1"', ""), ('"1"', '"1-gzip"', ""),
+        ('"1"', '"1;br"', ""), ("unquoted", "unquoted", ""), ('"9"', "", "then"),
+    ],
+)  # fmt: skip
+def test_a_304_brings_the_page_of_the_store(tag: str, has: str, modified: str) -> None:
+    site = Site(tag, b"other", modified)
+    outcome = run(Asking, Store(kept(etag=has, modified=modified)), site)
+    assert (outcome.verdict, outcome.status, outcome.size) == (Verdict.DONE, 304, 0)
+    assert items(outcome) == [{"url": URL, "stored": False}]
+    assert counted(outcome) == ["store/not_modified"]
+    page = outcome.page
+    assert page is not None
+    assert (page.status, page.body, page.etag, page.fetched_at) == (200, BODY, tag, None)
+    received = page.headers["received"]
+    assert ["X-New", "1"] in received
+    assert ["Content-Type", "text/html"] in received
+
+
+def test_a_page_that_has_changed_is_new() -> None:
+    outcome = run(Asking, Store(kept(etag='"0"')), Site(body=b"new"))
+    assert (outcome.status, outcome.size, counted(outcome)) == (200, 3, [])
+
+
+def test_a_server_that_always_says_200_with_the_same_bytes() -> None:
+    outcome = run(Asking, Store(kept(etag='"0"')), Site())
+    assert (outcome.status, counted(outcome)) == (200, ["store/same_bytes"])
+
+
+def test_a_304_that_nobody_asked_for_is_an_error() -> None:
+    site = Ready(304)
+    for store in (Store(), Store(kept()), Store(kept(etag='"1"'), body=None)):
+        outcome = run(Asking, store, site)
+        assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "http_304")
+    assert all("If-None-Match" not in request.headers for request in site.asked)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(URL, headers={"If-None-Match": '"mine"'}),
+        Request(URL, headers={"range": "bytes=0-9"}),
+        Request(URL, method="POST", body=b"1"),
+    ],
+)
+def test_requests_that_are_left_as_they_are(request_: Request) -> None:
+    site = Site()
+    run(Asking, Store(kept(etag='"1"')), site, request_)
+    assert site.asked[0].headers == request_.headers
+
+
+def test_tags_of_servers_that_compress() -> None:
+    assert tags_of('"a-gzip"') == '"a-gzip", "a"'
+    assert tags_of('W/"a--gzip"') == 'W/"a--gzip", W/"a"'
+    assert tags_of('"a"') == '"a"'
+    assert tags_of("a-gzip") == "a-gzip"
+
+
+# -- callbacks that need not run ------------------------------------------------------------------
+
+
+def test_results_of_an_unchanged_page_are_taken_over() -> None:
+    first = run(Skipping, Store()).page
+    assert first is not None
+    assert first.signature
+    assert [Request.decode(one).url for one in first.requests or ()] == ["http://shop.example/b"]
+    store = Store(kept(etag='"1"', signature=first.signature))
+    store.earlier = Results([b'{"old":1}'], first.requests or [])
+    outcome = run(Skipping, store)
+    assert items(outcome) == [{"old": 1}]  # through no pipeline again
+    assert [Request.decode(one.record).url for one in outcome.follow_ups] == [
+        "http://shop.example/b"
+    ]
+    assert counted(outcome) == ["store/not_modified", "store/taken_over"]
+    assert outcome.page is not None
+    assert (outcome.page.signature, outcome.page.requests) == (first.signature, first.requests)
+
+
+@pytest.mark.parametrize("case", ["other code", "changed", "gone"])
+def test_callbacks_run_where_it_may_matter(case: str) -> None:
+    first = run(Skipping, Store()).page
+    assert first is not None
+    signature = b"x" * 16 if case == "other code" else first.signature
+    store = Store(kept(etag='"1"', signature=signature))
+    store.earlier = None if case == "gone" else Results([b'{"old":1}'], [])
+    site = Site('"2"', b"new") if case == "changed" else Site()
+    outcome = run(Skipping, store, site)
+    assert items(outcome)[0]["url"] == URL
+    assert "store/taken_over" not in counted(outcome)
+
+
+def test_the_signature_depends_on_the_data_of_the_request() -> None:
+    def signature(request: Request) -> bytes:
+        page = run(Skipping, Store(), request=request).page
+        assert page is not None
+        return page.signature
+
+    assert signature(Request(URL)) == signature(Request(URL, depth=3, priority=7))
+    assert signature(Request(URL)) != signature(Request(URL, meta={"a": 1}))
+
+
+def test_a_page_with_the_content_of_another_one_is_not_parsed() -> None:
+    store = Store()
+    store.same = "http://shop.example/twin"
+    outcome = run(Once, store)
+    assert (outcome.verdict, outcome.items, outcome.follow_ups) == (Verdict.DONE, [], [])
+    assert outcome.detail == "the same content as http://shop.example/twin"
+    assert counted(outcome) == ["store/same_content"]
+    assert outcome.page is not None
+
+
+def test_without_such_settings_the_store_is_not_asked() -> None:
+    store = Store(kept())
+    outcome = run(Plain, store)
+    assert not store.asked
+    assert outcome.page is not None
+    assert (outcome.page.signature, outcome.page.requests) == (b"", None)
