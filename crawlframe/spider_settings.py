@@ -82,7 +82,7 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
         if self.fetch_only and self.keep != "all":
             raise ValueError('fetch_only needs keep = "all", because its pages are parsed later')
         if self.fetch_only and self.skip_unchanged:
-            raise ValueError("skip_unchanged takes over what callbacks yield, which fetch_only leaves")
+            raise ValueError("skip_unchanged needs what callbacks yield, and fetch_only runs none")
         if self.fetch_only and self.render:
             raise ValueError('render = "auto" needs the items of a page, which fetch_only leaves')
         if self.purpose and not self.robots:
