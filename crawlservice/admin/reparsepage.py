@@ -25,9 +25,9 @@ from crawlframe.errors import CrawlframeError, FrontierError
 from crawlservice.accounts.roles import may_steer, may_submit
 from crawlservice.admin.steering import note
 from crawlservice.models import KeptPage, Task
-from crawlservice.tasks import reparse
-from crawlservice.tasks.parsed import EXAMINED, changes
-from crawlservice.tasks.reparse import TEXT, Wanted
+from crawlservice.reparse import submission as reparse
+from crawlservice.reparse.changes import EXAMINED, changes
+from crawlservice.reparse.submission import TEXT, Wanted
 
 REASONS = 1_000  # kept pages whose reasons are offered
 

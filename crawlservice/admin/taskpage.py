@@ -43,11 +43,11 @@ from crawlservice.models import KeptPage, Task
 from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES, PagesExport
 from crawlservice.proxies.use import lacks_of
+from crawlservice.reparse.submission import fetches, has_pages
 from crawlservice.tasks import export, summary
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.progress import Progress, read
-from crawlservice.tasks.reparse import fetches, has_pages
 from crawlservice.tasks.starting import yielded
 from crawlservice.tasks.submit import limits_as_written, obeys_robots
 from crawlservice.tasks.versions import pages_by_version

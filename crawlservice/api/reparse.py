@@ -23,8 +23,8 @@ from crawlservice.api.schemas import TaskOut
 from crawlservice.api.spiders import Name
 from crawlservice.api.tasks import SUBMIT, load_task, serialized, steered
 from crawlservice.models import ParsedPage, Token
-from crawlservice.tasks import reparse
-from crawlservice.tasks.parsed import EXAMINED, as_json, changes
+from crawlservice.reparse import submission as reparse
+from crawlservice.reparse.changes import EXAMINED, as_json, changes
 from crawlservice.tasks.submit import RedisNotUpdated
 
 router = Router(tags=["reparse"])

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from crawlservice.api.schemas import Given, Priority
-from crawlservice.tasks.reparse import TEXT
+from crawlservice.reparse.submission import TEXT
 
 Name = Annotated[str, Field(max_length=TEXT, pattern=r"^[^\x00]*$")]
 

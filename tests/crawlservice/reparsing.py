@@ -27,8 +27,8 @@ from crawlframe.spider import describe
 from crawlframe.task_life import Summary
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task
-from crawlservice.tasks import reparse
-from crawlservice.tasks.reparse import Wanted
+from crawlservice.reparse import submission as reparse
+from crawlservice.reparse.submission import Wanted
 from crawlservice.tasks.submit import submit
 from tests.node.runner import HERE, Spiders
 

@@ -11,7 +11,7 @@ import pytest
 
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Era, Item, Page, ParsedPage, Task
-from crawlservice.tasks.reparse import Wanted, submit
+from crawlservice.reparse.submission import Wanted, submit
 from crawlservice.tasks.submit import cancel, pause, resume
 from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import LONGEST_WAIT, Look, on, wait_for

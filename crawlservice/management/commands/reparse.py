@@ -18,8 +18,8 @@ from crawlservice.cli.terminal import plain, watch
 from crawlservice.connections import clock
 from crawlservice.management.commands.retry import read_since
 from crawlservice.models import Task
+from crawlservice.reparse.submission import Wanted, as_given, in_words, reparse_of, submit
 from crawlservice.tasks import outcomes
-from crawlservice.tasks.reparse import Wanted, as_given, in_words, reparse_of, submit
 
 
 class Command(ServiceCommand):

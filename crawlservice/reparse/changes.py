@@ -1,4 +1,4 @@
-"""Parsed: what came of the pages that a task has parsed again, over all of them."""
+"""Changes: what came of the pages that a task has parsed again, over all of them."""
 
 from __future__ import annotations
 

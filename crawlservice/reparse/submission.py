@@ -1,4 +1,4 @@
-"""Reparse: tasks that parse kept pages by the code of today."""
+"""Submission: tasks that parse kept pages by the code of today."""
 
 from __future__ import annotations
 
