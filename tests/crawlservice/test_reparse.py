@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError, connection
 from django.utils import timezone
 
@@ -36,6 +39,7 @@ from crawlservice.models import (
     ReplacedItem,
     Task,
 )
+from crawlservice.pages.archived import archive
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState, submit
@@ -759,3 +763,20 @@ def test_items_are_compared_by_what_the_spider_expects_to_be_unique(crawling: Cr
     assert {(row["added"], row["changed"], row["removed"]) for row in told(task)} == {(1, 0, 0)}
     task = crawling.parse(first, reason="", key="")
     assert told(task) == []
+
+
+def test_pages_in_segments(
+    crawling: Crawling,
+    tmp_path: Path,
+    settings_with: Callable[..., None],
+    request: pytest.FixtureRequest,
+) -> None:
+    settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, pages=str(tmp_path)))
+    archive.cache_clear()
+    request.addfinalizer(archive.cache_clear)
+    crawling.ledger = DjangoLedger()
+    first = crawling.crawl()
+    assert not PageBody.objects.filter(segment=None).exists()
+    mended(crawling)
+    crawling.parse(first)
+    assert numbers(first) == (8, 7, 1, 6)
