@@ -12,6 +12,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.outcome import Outcome
+from crawlframe.pages.reparse import Reparse, SourcePage
 from crawlframe.pages.results import Results
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Admission
@@ -58,7 +59,7 @@ class StoredProxy(NamedTuple):
 class TaskSpec(NamedTuple):
     """The parts of a task that a worker needs. ``settings`` replace those of its spider.
     ``recipe``: the one with the name of the spider, if the database has one; used where no code
-    defines the spider."""
+    defines the spider. ``reparse``: set if it parses kept pages."""
 
     task: int
     spider: str
@@ -66,6 +67,7 @@ class TaskSpec(NamedTuple):
     priority: int
     settings: dict[str, Any] = {}
     recipe: StoredRecipe | None = None
+    reparse: Reparse | None = None
 
 
 class Recorded(NamedTuple):
@@ -184,6 +186,17 @@ class Ledger(Protocol):
         """Writes ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
         Returns the row that the ledger now has for each outcome. Repeating it changes nothing.
         Raises TablesChanged and FilesGone."""
+
+    def pages_to_parse(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
+        """The numbers of the next kept pages after this one, at most so many, and whether there
+        never will be others behind them."""
+
+    def source_pages(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
+        """The kept pages of these numbers that are still there, and the numbers of those that were
+        not read, because the bodies of the others are large."""
+
+    def recorded_requests(self, rids: Collection[bytes]) -> set[bytes]:
+        """Those of these requests that have a row."""
 
     def last_start_part(self, task: int) -> StartPart | None:
         """The last part that was recorded of what the task's ``start`` yields."""

@@ -23,6 +23,7 @@ from crawlframe.request import Admission
 from crawlframe.stats import PageStats
 
 if TYPE_CHECKING:
+    from crawlframe.pages.reparse import Replacement
     from crawlframe.pages.results import Results
     from crawlframe.render.attempt import Attempt
     from crawlframe.response import Response
@@ -80,6 +81,8 @@ class Outcome:
     files: list[SavedFile] = field(default_factory=list)  # in the file store already
     pictures: list[Picture] = field(default_factory=list)  # of the page in a browser
     page: PageCopy | None = None  # to be kept
+    source: Replacement | None = None  # set if a kept page was parsed
+    parent: int = 0  # a task that knows requests, which this one then does not make
     key: bytes = b""  # of its page, where that may come from the store
     reserved: bool = False  # others wait for its page
     received: Response | None = None  # before middlewares changed it, if there are some

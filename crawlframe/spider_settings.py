@@ -49,6 +49,9 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     # "recorded": a new version of its code is refused if its recorded pages fail.
     check: Literal["recorded"] | None = None
     keep: Literal["errors", "all", "none"] = "errors"  # of the pages that were fetched
+    # Callbacks are not run: kept pages are parsed later. "start": the pages that start and sitemaps
+    # name; "links": also what they link to within allowed_domains.
+    fetch_only: Literal["start", "links"] | None = None
     max_age: float = 0.0  # seconds for which a page that any task has fetched is not fetched again
     conditional: bool = False  # ask servers whether a page has changed since it was kept
     skip_unchanged: bool = False  # do not run callbacks of pages that have not
@@ -84,6 +87,12 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
         for name in ("concurrency", "timeout", "max_body", "max_file", "file_timeout"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0")
+        if self.fetch_only and self.keep != "all":
+            raise ValueError('fetch_only needs keep = "all", because its pages are parsed later')
+        if self.fetch_only and self.skip_unchanged:
+            raise ValueError("skip_unchanged needs what callbacks yield, and fetch_only runs none")
+        if self.fetch_only and self.render:
+            raise ValueError('render = "auto" needs the items of a page, which fetch_only leaves')
         if self.purpose and not self.robots:
             raise ValueError("purpose needs robots, because robots.txt says what pages are for")
         for name in ("max_age", "conditional", "skip_unchanged", "same_content"):

@@ -160,6 +160,8 @@ class SitemapSpider(Spider):
                         yield Request.plain(url, callback)
                         break
 
+    read_sitemap.finds_pages = True  # type: ignore[attr-defined]
+
     @cached_property
     def _turn(self) -> asyncio.Lock:
         return asyncio.Lock()

@@ -22,7 +22,9 @@ from crawlframe.program import command
 from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.steering import retry_some
 from crawlservice.files import download
-from crawlservice.models import ErrorGroup, KeptPage, Page, PageFile, Task
+from crawlservice.models import ErrorGroup, KeptPage, Page, PageFile, ReplacedItem, Task
+
+REPLACED = 50  # items on the page
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
@@ -53,6 +55,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "pictures": [one for one in files if one.kind in download.SHOWN],
         "group": _group(row),
         "kept": KeptPage.objects.filter(rid=row.rid).only("pk").first(),
+        "replaced": _replaced(request, row),
         "shell": shell_command(row.url, row.task.spider),
         "may_retry": failed and steers and row.task.state not in Task.ACTIVE,
         "wait_for_end": failed and steers and row.task.state in Task.ACTIVE,
@@ -112,6 +115,13 @@ def _group(row: Page) -> ErrorGroup | None:
     if row.error_group is None:
         return None
     return ErrorGroup.objects.filter(pk=row.error_group).first()
+
+
+def _replaced(request: HttpRequest, row: Page) -> list[ReplacedItem]:
+    """The newest of its items in whose place others were stored, if the user may see items."""
+    if not request.user.has_perm("crawlservice.view_item"):
+        return []
+    return [*ReplacedItem.objects.filter(rid=row.rid).order_by("-pk")[:REPLACED]]
 
 
 def _row(pk: int | str) -> Page:

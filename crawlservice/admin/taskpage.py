@@ -26,7 +26,15 @@ from django.views.decorators.http import require_POST, require_safe
 from crawlframe.errors import CrawlframeError
 from crawlframe.warc import FORMATS
 from crawlservice.accounts.roles import may_steer, may_submit
-from crawlservice.admin import itemcomparison, itemtable, limits, quality, tasklabels, tasklog
+from crawlservice.admin import (
+    itemcomparison,
+    itemtable,
+    limits,
+    quality,
+    reparsepage,
+    tasklabels,
+    tasklog,
+)
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
 from crawlservice.alerts.wording import no_proxy
@@ -35,6 +43,7 @@ from crawlservice.models import KeptPage, Task
 from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES, PagesExport
 from crawlservice.proxies.use import lacks_of
+from crawlservice.reparse.submission import fetches, has_pages
 from crawlservice.tasks import export, summary
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.labels import of_task
@@ -84,6 +93,11 @@ def urls(site: AdminSite) -> list[URLPattern]:
             "<int:pk>/labels/",
             site.admin_view(lambda request, pk: tasklabels.page(site, request, pk)),
             name=name("labels"),
+        ),
+        path(
+            "<int:pk>/reparse/",
+            site.admin_view(lambda request, pk: reparsepage.page(site, request, pk)),
+            name=name("reparse"),
         ),
         *itemtable.urls(site),
         *itemcomparison.urls(site),
@@ -224,13 +238,14 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
         "progress": progress,
         "known": known,
         "tone": state_label(task.status)[1],
-        "ignores_robots": not obeys_robots(task),
+        "ignores_robots": not obeys_robots(task) and fetches(task),
         "starting": None if progress.ended else yielded([task.pk]).get(task.pk),
         "lacks": [] if progress.ended else [no_proxy(one) for one in lacks_of(task.pk)],
         "rate": rate,
         "eta": known.seconds(rate),
         "buttons": _buttons(progress) if may_steer(request.user, task) else (),
         "may_submit": may_submit(request.user),
+        "may_parse": may_submit(request.user) and has_pages(task),
         "may_delete": progress.ended and request.user.has_perm("crawlservice.delete_task"),
     }
 
@@ -240,6 +255,7 @@ def _summary(task: Task) -> dict[str, Any]:
         "task": task,
         "found": summary.summarize(task),
         "versions": pages_by_version(task),
+        **reparsepage.shown(task),
         "latest": summary.LATEST,
     }
 

@@ -23,6 +23,7 @@ from crawlservice.api import (
     proxies,
     proxy_lists,
     quality,
+    reparse,
     schedules,
     spiders,
     tables,
@@ -50,7 +51,8 @@ api = NinjaAPI(
 errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
-    tasks, quality, labels, log, items, tables, pages, kept_pages, files, error_groups,
+    tasks, reparse, quality, labels, log, items, tables, pages, kept_pages, files,
+    error_groups,
     spiders, nodes, hosts, proxies, proxy_lists,
     schedules, events, alerts, alert_rules, exports,
 )  # fmt: skip

@@ -115,6 +115,9 @@ class TaskOut(BaseModel):
     arguments: dict[str, Any] = Field(description="with ******** for each secret")
     priority: int
     settings: dict[str, Any] = Field(description="what it has instead of its spider's settings")
+    reparse: dict[str, Any] | None = Field(
+        description="the kept pages that it parses in place of a site; null: it fetches"
+    )
     limits: dict[str, Any] = Field(description="as its spider was published, or changed since")
     labels: dict[str, str]
     created_at: datetime

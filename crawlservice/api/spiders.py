@@ -74,7 +74,8 @@ def enable_spider(request: HttpRequest, name: Name) -> SpiderOut:
 def _show(name: str) -> SpiderOut:
     info, now = submit.published_spiders().get(name), submit.spiders()
     off = spider_switch.find(name)
-    last = Task.objects.filter(spider=name).defer("seeds").order_by("-pk").first()
+    runs = Task.objects.filter(spider=name, reparse__isnull=True).defer("seeds")
+    last = runs.order_by("-pk").first()
     if info is None and off is None and last is None:
         raise ApiError(404, "unknown_spider", "no node has published a spider of this name")
     return _out(name, info, name in now, off, last)

@@ -260,6 +260,7 @@ def _out(
         arguments=task.shown_arguments,
         priority=task.priority,
         settings=task.overrides,
+        reparse=task.reparse,
         limits=submit.limits_as_written(task),
         labels=tagged,
         created_at=task.created_at,

@@ -14,6 +14,7 @@ from rich.table import Table
 from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import NO_ERRORS
 from crawlservice.alerts.wording import no_proxy
+from crawlservice.cli.changes import facts_of
 from crawlservice.cli.terminal import facts_table, plain, status
 from crawlservice.connections.frontier import frontier
 from crawlservice.display import duration
@@ -39,7 +40,8 @@ def report(task: Task, more: list[tuple[str, str]] | None = None) -> RenderableT
     """Numbers, errors by reason with examples, parked requests, and where the data is. ``more``
     are further lines for the table."""
     progress = read([task])[0]
-    parts: list[RenderableType] = [facts_table([*_facts(progress), *(more or ())])]
+    facts = [*_facts(progress), *facts_of(task), *(more or ())]
+    parts: list[RenderableType] = [facts_table(facts)]
     if errors := errors_table(task):
         parts.append(errors)
     return Group(*parts)

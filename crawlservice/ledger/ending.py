@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -17,8 +17,9 @@ from django.db.models.functions import Now
 from crawlframe.frontier import Counts
 from crawlframe.request import end_rid
 from crawlframe.task_life import Summary
+from crawlservice.ledger import reparsed
 from crawlservice.models import Event, Page, Task
-from crawlservice.quality.judging import SECONDS_AT_END, at_end
+from crawlservice.quality.judging import SECONDS_AT_END, at_end, begin_again, read_again
 from crawlservice.quality.norms import Totals
 from crawlservice.tasks.outcomes import KINDS, Decision, Ending, decide, with_last
 from crawlservice.tasks.secret_arguments import revealed
@@ -36,24 +37,34 @@ END = (
 def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
     """In the caller's transaction: ends the tasks of which the ledger has every row, apart from
     ``strays`` rows of each. Returns which have ended. Raises django.db.Error."""
-    pages = Page.objects.filter(task_id__in=tasks).values_list("task_id")
-    deepest = Max("depth", filter=Q(state=Page.State.DONE))
-    sums = pages.annotate(rows=Count("*"), sum=Sum("items"), deepest=deepest)
-    held = {pk: found for pk, *found in sums}
+    sources = reparsed.sources(tasks)
     # In order, so that two who end some of the same tasks cannot deadlock.
-    locked = Task.objects.filter(pk__in=tasks).order_by("pk").select_for_update()
-    known = {task.pk: task for task in locked.defer("seeds").annotate(clock=Now())}
+    locked = Task.objects.filter(pk__in={*tasks, *sources}).order_by("pk")
+    locked = locked.select_for_update(no_key=True).defer("seeds")
+    known = {task.pk: task for task in locked.annotate(clock=Now())}
+    # Then, because until then pages may be parsed again.
+    pages = Page.objects.filter(task_id__in=tasks).values_list("task_id")
+    done = Q(state=Page.State.DONE)
+    sums = pages.annotate(
+        rows=Count("*"),
+        sum=Sum("items"),
+        deepest=Max("depth", filter=done),
+        done=Count("pk", filter=done),
+    )
+    held = {pk: found for pk, *found in sums}
     ended, changes = set(), []
     events: list[Event] = []
     until = time.monotonic() + SECONDS_AT_END
     lasts = _lasts([task.pk for task in known.values() if task.ends])
     for pk, counts in tasks.items():
-        rows, items, depth = held.get(pk, (0, 0, None))
+        rows, items, depth, right = held.get(pk, (0, 0, None, 0))
         task, missing = known.get(pk), counts.na - (rows - strays)
         if counts.nr > 0 or not _may_end(task, missing, counts):
             continue
         ended.add(pk)
         if task is not None and task.state in Task.ACTIVE:
+            if not strays and not counts.cancelled:  # Redis does not know which were repaired
+                counts = counts._replace(nf=right, ne=counts.na - right)
             change, told = _ended(task, counts, items, depth, missing, lasts.get(pk), until)
             changes.append(change)
             events += told
@@ -61,6 +72,7 @@ def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
         with default_connection.cursor() as cursor:
             cursor.executemany(END, changes)
         Event.objects.bulk_create(events)
+    judge_again([known[pk] for pk in sorted(sources) if pk in known and pk not in tasks])
     for event in events:
         if event.kind == Event.Kind.FAILED:
             log.warning("task %d has failed: %s", event.task_id, event.reason)
@@ -111,6 +123,29 @@ def _ended(
     kind = KINDS[Task.Outcome(outcome)]
     event = Event(task=task, kind=kind, outcome=outcome, reason=reason)
     return [*change, task.pk], [event, *([found] if found else [])]
+
+
+def judge_again(tasks: Iterable[Task]) -> None:
+    """Decides the outcomes of tasks anew that have ended, because some of their pages were parsed
+    again. They are locked. Raises django.db.Error."""
+    for task in tasks:
+        if task.state in Task.ACTIVE:
+            read_again(task)
+        if task.state != Task.State.FINISHED:
+            continue
+        depth = None
+        if not task.items:
+            pages = Page.objects.filter(task=task.pk, state=Page.State.DONE).order_by()
+            depth = pages.aggregate(deepest=Max("depth"))["deepest"]
+        limited = sum((task.refused or {}).values())
+        numbers = (task.items, limited, depth, task.cancelled, task.excluded)
+        ending = Ending(task.na, task.nf, task.ne, *numbers)
+        last = _lasts([task.pk]).get(task.pk) if task.ends else None
+        decided = decide(task, ending.without(last) if last else ending)
+        if last:
+            decided = with_last(decided, last)
+        Task.objects.filter(pk=task.pk).update(outcome=decided.outcome, reason=decided.reason)
+        begin_again(task)
 
 
 def _limited(counts: Counts) -> int:

@@ -3,9 +3,10 @@ of a request counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 from functools import cache
+from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -60,6 +61,7 @@ MAX_REDIRECTS, MAX_TARGET = 20, 2000  # redirects of a page that are kept, and c
 
 # PostgreSQL takes up to 256 MiB as one jsonb value.
 MAX_ARRAY = 16 << 20  # bytes of one JSON array of rows, unless a single row is larger
+MAX_ASKED = 500  # rids in one query
 MAX_PACKED = 16 << 20  # bytes of follow-ups, above which they are written separately
 
 # One statement is one transaction and one round trip. An item goes in with its page, or not at all.
@@ -261,3 +263,18 @@ def read(rids: list[bytes]) -> dict[bytes, Recorded]:
         )
         for rid, state, reason, packed, items in rows.values_list(*columns)
     }
+
+
+def recorded(rids: Collection[bytes]) -> set[bytes]:
+    """Those of these requests that have a row. Raises django.db.Error."""
+    found: set[bytes] = set()
+    for some in _batched(rids, MAX_ASKED):
+        rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in some])
+        found.update(rid.bytes for rid in rows.values_list("rid", flat=True))
+    return found
+
+
+def _batched(rids: Collection[bytes], most: int) -> Iterator[list[bytes]]:
+    left = iter(rids)
+    while some := [*islice(left, most)]:
+        yield some

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import msgspec
 from django.db import DataError, Error, IntegrityError, OperationalError, transaction
 from django.db import connection as default_connection
 
@@ -27,6 +28,7 @@ from crawlframe.ledger import (
     TaskSpec,
 )
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.pages.reparse import Reparse, SourcePage
 from crawlframe.pages.results import Results
 from crawlframe.robots.state import RobotsState
 from crawlframe.stored_page import StoredPage
@@ -34,15 +36,17 @@ from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.files import rows as files
 from crawlservice.identity.papers import StoredPapers
-from crawlservice.ledger import error_causes, host_stats, model_rows, robots, starts
+from crawlservice.ledger import error_causes, host_stats, model_rows, replacement, robots, starts
+from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.refused_rows import exceeds_limit
-from crawlservice.ledger.rows import insert, read
-from crawlservice.models import Task
+from crawlservice.ledger.rows import insert, read, recorded
+from crawlservice.models import KeptPage, Task
 from crawlservice.pages import lookup
 from crawlservice.pages.archived import archive
 from crawlservice.pages.results import results_of
 from crawlservice.pages.rows import PageRows
+from crawlservice.pages.sources import Sources, source_pages
 from crawlservice.proxies import runs
 from crawlservice.proxies.pool import StoredProxies
 from crawlservice.recipes.current import current, numbers
@@ -59,6 +63,7 @@ class DjangoLedger(Ledger):
         self._papers = StoredPapers()
         self._proxies = StoredProxies()
         self._pages = PageRows(archive())
+        self._sources = Sources(CommitOrder(KeptPage).settled)
 
     @property
     def waits(self) -> str:
@@ -66,13 +71,14 @@ class DjangoLedger(Ledger):
 
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
-            rows = Task.objects.only("spider", "arguments", "priority", "overrides")
+            rows = Task.objects.only("spider", "arguments", "priority", "overrides", "reparse")
             row = rows.filter(pk=task).first()
             recipe = current(row.spider) if row else None
         if row is None:
             return None
         arguments = revealed(row.arguments)
-        return TaskSpec(task, row.spider, arguments, row.priority, row.overrides, recipe)
+        again = None if row.reparse is None else msgspec.convert(row.reparse, Reparse)
+        return TaskSpec(task, row.spider, arguments, row.priority, row.overrides, recipe, again)
 
     def recipe_numbers(self, names: Collection[str]) -> dict[str, int]:
         with _named_errors():
@@ -143,7 +149,8 @@ class DjangoLedger(Ledger):
         saved = [o for o in outcomes if o.files or o.pictures]
         naming = [o for o in outcomes if o.proxies]
         kept = [o for o in outcomes if o.page is not None]
-        several = more or modelled or saved or naming or kept
+        parsed = [o for o in outcomes if o.source is not None]
+        several = more or modelled or saved or naming or kept or parsed
         with transaction.atomic() if several else nullcontext():
             stats.fit(more)
             won = insert(outcomes)
@@ -151,7 +158,9 @@ class DjangoLedger(Ledger):
             if kept:
                 self._pages.add([outcome for outcome in kept if outcome.rid in won])
             if modelled:
-                model_rows.save(outcome for outcome in modelled if outcome.rid in won)
+                model_rows.save(o for o in modelled if o.rid in won and o.source is None)
+            if parsed:
+                replacement.replace(o for o in parsed if o.rid in won)
             if naming:
                 runs.name(outcome for outcome in naming if outcome.rid in won)
             ours = [outcome for outcome in more if outcome.rid in won]
@@ -160,6 +169,18 @@ class DjangoLedger(Ledger):
             budgets.note_traps(ours)
             _close(ours)
         return won, spent
+
+    def pages_to_parse(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
+        with _named_errors():
+            return self._sources.numbers(reparse, after, most)
+
+    def source_pages(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
+        with _named_errors():
+            return source_pages(numbers)
+
+    def recorded_requests(self, rids: Collection[bytes]) -> set[bytes]:
+        with _named_errors():
+            return recorded(rids)
 
     def last_start_part(self, task: int) -> StartPart | None:
         with _named_errors():

@@ -1,7 +1,7 @@
 """The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
 the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, kept
-pages, recipes, the quality of runs, errors over tasks, what is decided about spiders, our identity,
-and proxies."""
+pages, what came of parsing them again, recipes, the quality of runs, errors over tasks, what is
+decided about spiders, our identity, and proxies."""
 
 from crawlservice.models.alert import (
     OPEN,
@@ -30,6 +30,7 @@ from crawlservice.models.people import Action, SetupLink, Submission, Token
 from crawlservice.models.proxy import Proxy, ProxySource
 from crawlservice.models.quality import Finding, Profile
 from crawlservice.models.recipe import Recipe, RecipeVersion
+from crawlservice.models.reparse import ParsedPage, ReplacedItem
 from crawlservice.models.robots import RobotsFile
 from crawlservice.models.spider import WHY, DisabledSpider
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
@@ -42,9 +43,9 @@ __all__ = (
     "AlertReport", "AlertRule", "AlertTarget", "BotKey", "BulkRetry", "Delivery",
     "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
     "Generation", "Host", "HostCredential", "Installation", "Item", "KeptPage", "Label",
-    "LogLine", "Page", "PageBody", "PageDictionary", "PageFile", "PageSegment", "Profile",
-    "Proxy", "ProxySource", "Recipe", "RecipeVersion", "RobotsFile", "RowChange",
-    "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
+    "LogLine", "Page", "PageBody", "PageDictionary", "PageFile", "PageSegment", "ParsedPage",
+    "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "ReplacedItem", "RobotsFile",
+    "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
     "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLog", "Token",
     "Trap", "Webhook",
 )  # fmt: skip

@@ -152,6 +152,13 @@ class Task(models.Model):
         db_default=0,
         help_text=_("how often its failed requests were run again"),
     )
+    reparse = models.JSONField(
+        _("parses again"),
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=_("the kept pages that it parses in place of a site; empty: none"),
+    )
     user = models.ForeignKey(
         USER,
         models.SET_NULL,

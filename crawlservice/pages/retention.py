@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Sum
 from django.db.models.functions import Now
 
-from crawlservice.models import KeptPage, PageBody, PageDictionary
+from crawlservice.models import KeptPage, PageBody, PageDictionary, Task
 
 BATCH = 2_000  # rows deleted, or looked at, at a time
 UNUSED = timedelta(minutes=10)  # since a page used a body, before it is deleted
@@ -47,9 +47,10 @@ class PageRetention:
         return _delete(old.order_by("fetched_at")) == BATCH
 
     def _surplus(self) -> bool:
-        """Of each task and reason, those before the newest."""
+        """Of each task and reason, those before the newest, unless all of its pages are kept."""
         keep = settings.KEEP_ERROR_PAGES
-        failed = KeptPage.objects.exclude(reason="").order_by()
+        all_kept = Task.objects.filter(pk=OuterRef("task"), settings__keep="all")
+        failed = KeptPage.objects.exclude(reason="").filter(~Exists(all_kept)).order_by()
         many = failed.values_list("task", "reason").annotate(n=Count("pk")).filter(n__gt=keep)
         gone = 0
         for task, reason, _ in many[:100]:

@@ -151,6 +151,7 @@ def judge_ended() -> None:
     """Removes what complete runs have not named. Raises django.db.Error."""
     for source in ProxySource.objects.exclude(spider=""):
         ended = Task.objects.filter(spider=source.spider, pk__gt=source.judged)
+        ended = ended.filter(reparse__isnull=True)
         # In their order, so that a short run does not hide a longer one that began before it.
         first = ended.filter(state__in=Task.ACTIVE).aggregate(first=Min("pk"))["first"]
         if first is not None:

@@ -34,6 +34,8 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
     """Judges a task in the transaction that ends it, if what is unread can be read by ``until``, in
     time.monotonic(). If not, or if judging fails, the leading steward does it later. ``outcome``
     and ``reason`` are those without findings. Raises django.db.Error if the connection is lost."""
+    if not has_quality(task, totals.items):
+        return Ended(outcome, reason)
     try:
         with transaction.atomic():
             reading = read(task, None, until, AT_END, totals.items)
@@ -45,6 +47,26 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
         log.exception("the quality of task %d could not be judged at its end", task.pk)
         _leave(task)
     return Ended(outcome, reason)
+
+
+def has_quality(task: Task, items: int) -> bool:
+    """Whether its items can be compared with those of other runs: those of a task that only
+    fetches come later, and one that parses kept pages has none of its own."""
+    return task.reparse is None and not (task.settings.get("fetch_only") and not items)
+
+
+def read_again(task: Task) -> None:
+    """Lets the leading steward read a running task from the start, because its items were replaced:
+    a profile cannot forget some. Raises django.db.Error."""
+    Profile.objects.filter(task=task.pk).delete()
+
+
+def begin_again(task: Task) -> None:
+    """Lets the leading steward read and judge a task anew that has ended, because its items were
+    replaced. Call it in a transaction. Raises django.db.Error."""
+    Finding.objects.filter(task=task.pk).delete()
+    Profile.objects.filter(task=task.pk).delete()
+    Profile.objects.bulk_create([new_profile(task)], ignore_conflicts=True)
 
 
 def _leave(task: Task) -> None:

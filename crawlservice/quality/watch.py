@@ -16,7 +16,7 @@ from crawlframe.frontier import Counts
 from crawlservice.connections import clock
 from crawlservice.models import Profile, Task
 from crawlservice.quality.history import History, history_of
-from crawlservice.quality.judging import after_end, seconds_of, while_it_runs
+from crawlservice.quality.judging import after_end, has_quality, seconds_of, while_it_runs
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds
 from crawlservice.tasks import submit
@@ -60,7 +60,7 @@ class Watch:
                 break
             self._last = pk
             counts, task = found[pk], rows.filter(pk=pk).first()
-            if task is None or counts is None:
+            if task is None or counts is None or not has_quality(task, counts.items):
                 continue
             pages = max(0, counts.nf + counts.errors - 1)
             totals = Totals(counts.items, pages, seconds_of(task, now))

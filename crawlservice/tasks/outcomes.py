@@ -91,7 +91,7 @@ def decide(task: Task, end: Ending) -> Decision:
     """The outcome of a task that was not cancelled. Raises django.db.Error."""
     if task.closing:
         return _closed(task, end)
-    if problem := _problem(task, end):
+    if problem := (_problem if task.reparse is None else _parse_problem)(task, end):
         return Decision(Task.Outcome.FAILED, _short(problem))
     if end.errors > 0:
         return Decision(Task.Outcome.FINISHED_WITH_ERRORS, _short(_errors(task, end)))
@@ -134,13 +134,20 @@ def _problem(task: Task, end: Ending) -> str:
         return "start led to no request; check that its URLs are in allowed_domains"
     if end.errors > _share(task) * end.pages or (end.nf == 1 and end.errors and not end.items):
         return _errors(task, end)
-    if end.items or named_proxies(task):
+    if end.items or task.settings.get("fetch_only") or named_proxies(task):
         return ""
     if not end.deepest and not end.limited:
         return (
             f"nothing beyond the start pages was fetched, and there are no items{_but(task, end)}"
         )
     return _fewer_items(task)
+
+
+def _parse_problem(task: Task, end: Ending) -> str:
+    """The same for a task that parses kept pages: it has no items of its own."""
+    if end.nf == 0 or (end.errors and _start_row(task).filter(state=Page.State.ERROR).exists()):
+        return _start_failed(task)
+    return _errors(task, end) if end.errors > _share(task) * end.pages else ""
 
 
 def named_proxies(task: Task) -> bool:
@@ -207,7 +214,7 @@ def _most(reasons: Counter[str]) -> str:
 
 def _fewer_items(task: Task) -> str:
     """Why having no items is too few, compared with earlier runs; "" if it is not."""
-    same = Task.objects.filter(spider=task.spider)
+    same = Task.objects.filter(spider=task.spider, reparse__isnull=True)
     for rows in (same.filter(arguments_hash=task.arguments_hash), same):
         before = _completed(rows).filter(pk__lt=task.pk)
         if runs := _without_last([*before.values_list("pk", "items", "ends")[:COMPARED]]):

@@ -21,7 +21,9 @@ from crawlservice.models import (
     LogLine,
     Page,
     PageFile,
+    ParsedPage,
     Profile,
+    ReplacedItem,
     Run,
     Sample,
     Spent,
@@ -109,6 +111,8 @@ def _thin_out(task: int) -> Iterator[Extent]:
         (Page, "pages"),
         (PageFile, ""),
         (KeptPage, ""),
+        (ParsedPage, ""),
+        (ReplacedItem, ""),
     )
     for model, told in kinds:
         number = ROWS_PER_DELETE
@@ -133,7 +137,9 @@ def _remove(group: list[int]) -> Extent:
         Label,
         LogLine,
         PageFile,
+        ParsedPage,
         Profile,
+        ReplacedItem,
         Sample,
         Spent,
         StartPart,

@@ -94,7 +94,8 @@ def look_up(name: str) -> SpiderNow | None:
     except (RedisError, CrawlframeError):
         info, known = None, False
     off = spider_switch.find(name)
-    last = Task.objects.filter(spider=name).defer("seeds").order_by("-pk").first()
+    runs = Task.objects.filter(spider=name, reparse__isnull=True).defer("seeds")
+    last = runs.order_by("-pk").first()
     if not known and off is None and last is None:
         return None
     return SpiderNow(name, info, off, last)
@@ -111,7 +112,8 @@ def last_tasks() -> dict[str, Task]:
 
 def runs(spider: str, count: int = RUNS) -> list[SpiderRun]:
     """Its latest runs, the latest first."""
-    rows = Task.objects.filter(spider=spider).defer("seeds", "arguments").order_by("-pk")
+    rows = Task.objects.filter(spider=spider, reparse__isnull=True)
+    rows = rows.defer("seeds", "arguments").order_by("-pk")
     tasks = [*rows[: count + 1]]
     covered = dict(Profile.objects.filter(task__in=tasks).values_list("task", "coverage"))
     found: list[SpiderRun] = []

@@ -98,7 +98,7 @@ def submit(
         spider=info.name,
         arguments=checked,
         priority=priority,
-        settings=_published(task_settings.check(info, overrides, user))
+        settings=stored_limits(task_settings.check(info, overrides, user))
         | ({"workers": 1} if info.workers else {}),
         overrides=overrides,
         arguments_hash=hash_,
@@ -109,18 +109,23 @@ def submit(
         user=user if isinstance(user, Account) else None,
         schedule=schedule,
     )
+    start(task, _seeds, tagged)
+    return task
+
+
+def start(task: Task, seeds: Callable[[Task], list[Admission]], labels: dict[str, str]) -> None:
+    """Records a new task, with what it starts with, and opens it. Raises RedisNotUpdated."""
     with transaction.atomic():
         task.save()
         while _is_open(task.pk):  # the database lost a task, and reuses its number
             task.delete()
             task.save()
-        task.seeds = pack_admissions(_seeds(task))
+        task.seeds = pack_admissions(seeds(task))
         task.save(update_fields=["seeds"])
-        task_labels.write(task.pk, tagged)
+        task_labels.write(task.pk, labels)
         if "time_limit" in task.settings:
             budgets.begin(task)
         _update_redis("is recorded", task.pk, lambda: _open_recorded(task))
-    return task
 
 
 def _seeds(task: Task) -> list[Admission]:
@@ -128,7 +133,7 @@ def _seeds(task: Task) -> list[Admission]:
     return [root, end_admission(task.pk, task.priority)] if task.ends else [root]
 
 
-def _published(settings: SpiderSettings) -> dict[str, Any]:
+def stored_limits(settings: SpiderSettings) -> dict[str, Any]:
     """The part of a spider's settings that is stored with its task."""
     delay = settings.min_delay if settings.delay == "auto" else settings.delay
     kept: dict[str, Any] = {
@@ -139,7 +144,7 @@ def _published(settings: SpiderSettings) -> dict[str, Any]:
         "robots": settings.robots,
     }
     defaults = SpiderSettings()
-    for name in (*LIMITS, "traps"):
+    for name in (*LIMITS, "traps", "fetch_only", "keep"):
         if (value := getattr(settings, name)) != getattr(defaults, name):
             kept[name] = value
     if settings.ip_concurrency or settings.ip_delay:

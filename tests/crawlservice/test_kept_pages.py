@@ -171,6 +171,17 @@ class TestRetention:
         assert sorted(bodies()) == ["a3", "a4", "b0", "b1", "b2", "b3", "b4", "c", "d"]
         assert PageBody.objects.count() == 9
 
+    def test_all_stay_of_a_task_that_keeps_all(
+        self, task: Task, settings_with: Callable[..., None]
+    ) -> None:
+        settings_with(KEEP_ERROR_PAGES=2)
+        Task.objects.update(settings={"keep": "all"})
+        ledger = DjangoLedger()
+        for number in range(5):
+            ledger.commit([kept(task, f"a{number}", b"a%d" % number, "http_404")])
+        self.run()
+        assert len(bodies()) == 5
+
     def test_the_oldest_go_if_all_take_too_much(
         self, task: Task, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -28,6 +28,7 @@ from crawlframe.ledger import (
 )
 from crawlframe.links import host_of
 from crawlframe.node.task_finisher import TaskFinisher
+from crawlframe.node.worker import source_links
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH
 from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.lessons import teach
@@ -220,6 +221,7 @@ class Committer(threading.Thread):
                 self._frontier.share_cookies(outcome.task, outcome.cookies)
         final = [outcome for outcome in batch if outcome.verdict.final]
         if final:
+            source_links.drop(final, self._frontier, self._ledger)
             self._drop_known(final)
             recorded = self._commit(final)
             for outcome in final:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from crawlframe.actions import keeps_page
 from crawlframe.budgets import ByteBudget
-from crawlframe.errors import BadRequest, SpiderError, UnknownCallback
+from crawlframe.errors import BadRequest, FetchError, SpiderError, UnknownCallback
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.ledger import TaskSpec
@@ -22,11 +24,12 @@ from crawlframe.overrides import overridden
 from crawlframe.pipelines import Pipelines
 from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import route_of
-from crawlframe.request import Request
+from crawlframe.request import END_CALLBACK, ROOT_CALLBACK, Request
 from crawlframe.response import Response
 from crawlframe.signatures import misfit
 from crawlframe.spider import STORE_MISFIT, Spider, read_settings
 from crawlframe.spider_settings import SpiderSettings
+from crawlframe.task_life import Summary
 
 if TYPE_CHECKING:
     from crawlframe.page_objects import PageObjects
@@ -72,6 +75,13 @@ class TaskCrawl:
         settings = overridden(read_settings(type(spider)), spec.settings)
         if settings.uses_store and middlewares is not None:
             raise SpiderError(STORE_MISFIT)
+        if spec.reparse is not None:
+            settings = replace(settings, fetch_only=None)
+        if settings.fetch_only == "links" and not spider.allowed_domains:
+            raise SpiderError(
+                f'spider {spec.spider!r}: fetch_only = "links" needs allowed_domains, or it would '
+                "fetch every page that others link to"
+            )
         limited = settings.byte_limit or settings.host_byte_limit
         budget = ByteBudget(settings.byte_limit, settings.host_byte_limit) if limited else None
         traps = None if settings.traps == "off" else TrapWatch(spec.task)
@@ -116,6 +126,11 @@ class TaskCrawl:
             )
         session = "" if options.session is None else f"{self.spec.task}.{options.session}"
         return route_of(choice, shared=settings.proxy_limits == "all", session=session)
+
+    @property
+    def parent(self) -> int:
+        """The task whose pages it parses, and whose requests it does not make; 0: there is none."""
+        return self.spec.reparse.task if self.spec.reparse else 0
 
     @property
     def uses_store(self) -> bool:
@@ -183,6 +198,40 @@ def check_fit(crawl: TaskCrawl, request: Request) -> None:
 def _is_async(function: Callable[..., Any]) -> bool:
     plain = inspect.unwrap(function)
     return inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain)
+
+
+def called(
+    crawl: TaskCrawl,
+    request: Request,
+    got: Response | FetchError | Summary | None,
+    *,
+    again: bool = False,
+) -> tuple[str, Callable[[], Any], Response | None]:
+    """The method that gets this (None: ``start``), by name, its call, and the page. ``again``: a
+    kept page is parsed, also if the task only fetches. Raises Park."""
+    if got is None:
+        run = partial(method(crawl, ROOT_CALLBACK), **crawl.start_arguments)
+        return ROOT_CALLBACK, run, None
+    if isinstance(got, FetchError | Summary):
+        name = END_CALLBACK if isinstance(got, Summary) else request.errback or ""
+        response = got.response if isinstance(got, FetchError) else None
+        return name, partial(method(crawl, name), got), response
+    name = request.callback or "parse"
+    if crawl.settings.fetch_only and not again and not finds_pages(method(crawl, name)):
+        return name, partial(links_of, got, crawl.settings.fetch_only), got
+    return name, call_of(crawl, name, got, request.cb_kwargs), got
+
+
+def finds_pages(function: Callable[..., Any]) -> bool:
+    """Whether a callback only reads a list of pages, as that of sitemaps does."""
+    return getattr(function, "finds_pages", False) is True
+
+
+def links_of(response: Response, what: str) -> Iterator[Request]:
+    """What a task that only fetches requests of a page."""
+    if what == "links":
+        for url in response.links():
+            yield Request.plain(url)
 
 
 def call_of(

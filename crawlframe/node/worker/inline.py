@@ -42,6 +42,16 @@ class BytesSpent(FetchError):
         super().__init__(f"{host}: {HOST_BYTE_LIMIT} is spent, so nothing more is fetched")
 
 
+class WithoutNetwork(FetchError):
+    """The callback of a kept page fetches another one."""
+
+    reason = "without_network"
+    retryable = False
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"{url} is not fetched: kept pages are parsed without the network")
+
+
 class InlineFetch:
     """Those of one task in one worker. They wait for a permit of the host, so its delay and
     concurrency hold over the cluster; each redirect is a fetch of its own. robots.txt is obeyed,
@@ -73,6 +83,9 @@ class InlineFetch:
 
     async def fetch(self, request: Request) -> Response:
         """Returns the response, whatever its status. Raises FetchError."""
+        running = RUNNING.get(None)
+        if isinstance(running, Outcome) and running.source is not None:
+            raise WithoutNetwork(request.url)
         trail = Trail(request)
         try:
             with self._downloader.memory.account() as account:

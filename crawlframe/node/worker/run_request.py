@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from crawlframe import faults
 from crawlframe.budgets import HOST_BYTE_LIMIT
@@ -30,7 +29,7 @@ from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.collecting import collectors
-from crawlframe.node.worker.crawl import Park, TaskCrawl, call_of, check_fit, method
+from crawlframe.node.worker.crawl import Park, TaskCrawl, called, check_fit, method
 from crawlframe.node.worker.crawls import Crawls
 from crawlframe.node.worker.exchange import exchange_of
 from crawlframe.node.worker.failures import (
@@ -45,12 +44,14 @@ from crawlframe.node.worker.failures import (
 from crawlframe.node.worker.fetching import Fetching, Sent
 from crawlframe.node.worker.inline import InlineFetch
 from crawlframe.node.worker.keeping import Keeping
+from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.opening import OPENED, NotOpened
 from crawlframe.node.worker.page_source import PageSource
 from crawlframe.node.worker.permits import HostPermits
 from crawlframe.node.worker.proxy_source import ProxySource
 from crawlframe.node.worker.rendering import Rendering, RenderSource
+from crawlframe.node.worker.reparsing import Reparsing
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sharing import earlier_of
@@ -59,9 +60,10 @@ from crawlframe.node.worker.signalling import DETOURS, REFUSALS, JudgementFailed
 from crawlframe.node.worker.start_run import StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.pages.reparse import REPARSE
 from crawlframe.record import errand_of, hops_of
 from crawlframe.rendered import is_held, release_page
-from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
+from crawlframe.request import END_CALLBACK, END_URL, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
 from crawlframe.task_life import Summary
@@ -96,11 +98,13 @@ class RequestRunner:
         proxies: ProxySource | None = None,
         renders: RenderSource | None = None,
         pages: PageSource | None = None,
+        kept: KeptPages | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
         ``moves``, ``sent``, ``replay``, ``permits``, ``proxies`` and ``pages`` those of Fetching;
         ``renders`` that of Rendering. ``failed`` is called with what authors' code raised. Without
-        ``starts``, nothing is recorded before an outcome."""
+        ``starts``, nothing is recorded before an outcome; without ``kept``, no kept page is
+        parsed."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -129,6 +133,9 @@ class RequestRunner:
                 downloader, crawl, in_place, self._fetching.permits, replay, proxies
             ),
         )
+        self._reparsing = Reparsing(
+            *(source, kept, starts, self.crawls, self.callbacks, mark, failed), settings.user_agent
+        )
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """Returns the outcome of one request; raises only when it is cancelled."""
@@ -144,10 +151,13 @@ class RequestRunner:
                 if poison:
                     return outcome.end(Verdict.ERROR, "poison", poison)
             request = self._decode(outcome)
+            if outcome.callback == REPARSE:
+                return await self._reparsing.run(outcome, claimed.alone, self._call)
             crawl = await self.crawls.get(claimed.task, rid)
             if view.cookies > crawl.cookie_version:
                 crawl.cookies.load(*await self._source.load_cookies(claimed.task))
                 crawl.cookie_version = view.cookies
+            outcome.parent = crawl.parent
             if request.url == ROOT_URL:
                 return await self._call(outcome, crawl, request, None, alone=claimed.alone)
             if request.url == END_URL:
@@ -281,17 +291,8 @@ class RequestRunner:
         alone: bool = False,
     ) -> Outcome:
         """Runs start (got None), callback, errback or closed and collects what it yields."""
-        response = got.response if isinstance(got, FetchError) else None
-        run: Callable[[], Any]
-        if got is None:
-            name = ROOT_CALLBACK
-            run = partial(method(crawl, name), **crawl.start_arguments)
-        elif isinstance(got, FetchError | Summary):
-            name = END_CALLBACK if isinstance(got, Summary) else request.errback or ""
-            run = partial(method(crawl, name), got)
-        else:
-            name, response = request.callback or "parse", got
-            run = earlier_of(outcome) or call_of(crawl, name, got, request.cb_kwargs)
+        name, run, response = called(crawl, request, got, again=outcome.source is not None)
+        run = earlier_of(outcome) or run
         collect = collectors(outcome, crawl, request, got, response, self._sieve)
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)

@@ -269,12 +269,12 @@ class Starts:
     """The runs of ``start`` in one worker, whose parts go to ``parts``."""
 
     def __init__(self, parts: StartParts) -> None:
-        self._parts = parts
-        self._leaving = asyncio.Event()
+        self.parts = parts
+        self.leaving = asyncio.Event()
 
     def leave(self) -> None:
         """The worker ends: root requests are given back, for others to continue."""
-        self._leaving.set()
+        self.leaving.set()
 
     async def run(
         self,
@@ -290,7 +290,7 @@ class Starts:
         collector of what was not recorded in parts. If the request runs ``alone``, it is given back
         after the first part, for it has proved to be harmless. Raises StartEnded, and what
         ``start`` raises."""
-        run = StartRun(call, outcome, collect, self._parts, self._leaving, alone)
+        run = StartRun(call, outcome, collect, self.parts, self.leaving, alone)
         return await run.run(step), run.collector
 
 

@@ -1,5 +1,4 @@
-"""Worker: a forked process with one event loop, in which many requests run at a time, and one
-commit thread. It takes requests from its master, and reports what it has fetched and settled."""
+"""Worker: a forked process with an event loop, in which many requests run, and a commit thread."""
 
 from __future__ import annotations
 
@@ -38,6 +37,7 @@ from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback, is_cancelled
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
+from crawlframe.node.worker.kept_pages import StoredKeptPages
 from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import CrawlMaker
@@ -165,6 +165,7 @@ class Worker:
             permits=StoredPermits(self._committer, self._frontier, self._generation),
             proxies=self._proxies,
             renders=renders,
+            kept=StoredKeptPages(self._committer, ledger),
             pages=StoredPages(*stores),
         )
         self._recipes = RecipeRefresh(

@@ -1,0 +1,1 @@
+"""Kept pages parsed again: how fast they are read, and a whole task of them."""

@@ -1,0 +1,79 @@
+"""KeptPages: from where a worker gets the kept pages that are parsed again."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from functools import partial
+
+from crawlframe.ledger import Ledger
+from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.task_source import on_commit_thread
+from crawlframe.pages.reparse import Reparse, SourcePage
+
+GATHER = 0.003  # seconds in which requests for pages join a read
+POLL = 0.02  # seconds between two looks whether there is room for more
+MAX_HELD = 64 << 20  # bytes of bodies that are being parsed, beyond which none is read
+
+
+class KeptPages(ABC):
+    """Reads kept pages."""
+
+    @abstractmethod
+    async def numbers(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
+        """As Ledger.pages_to_parse."""
+
+    @abstractmethod
+    async def page(self, number: int) -> SourcePage | None:
+        """Returns the page of this number; None if it is not kept any more."""
+
+    @abstractmethod
+    def give(self, page: SourcePage) -> None:
+        """Its body is not needed any more."""
+
+
+class StoredKeptPages(KeptPages):
+    """Reads the database on the connection of the commit thread: what is asked for at about the
+    same time, at once, but not more bodies than MAX_HELD, apart from the last read."""
+
+    def __init__(self, committer: Committer, ledger: Ledger) -> None:
+        self._committer = committer
+        self._ledger = ledger
+        self._asked: dict[int, asyncio.Future[SourcePage | None]] = {}
+        self._reader: asyncio.Task[None] | None = None
+        self._held = 0  # bytes
+
+    async def numbers(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
+        return await on_commit_thread(
+            self._committer, lambda: self._ledger.pages_to_parse(reparse, after, most)
+        )
+
+    async def page(self, number: int) -> SourcePage | None:
+        future = self._asked.get(number)
+        if future is None:
+            future = self._asked[number] = asyncio.get_running_loop().create_future()
+        if self._reader is None or self._reader.done():
+            self._reader = asyncio.ensure_future(self._read_all())
+        return await asyncio.shield(future)
+
+    def give(self, page: SourcePage) -> None:
+        self._held -= len(page.body)
+
+    async def _read_all(self) -> None:
+        while self._asked:
+            await asyncio.sleep(GATHER)
+            while self._held > MAX_HELD:
+                await asyncio.sleep(POLL)
+            asked = dict(self._asked)
+            try:
+                found, left = await on_commit_thread(
+                    self._committer, partial(self._ledger.source_pages, [*asked])
+                )
+            except Exception as error:
+                for number in asked:
+                    self._asked.pop(number).set_exception(error)
+                return
+            for number in asked.keys() - left:
+                page = found.get(number)
+                self._held += len(page.body) if page is not None else 0
+                self._asked.pop(number).set_result(page)

@@ -1,0 +1,226 @@
+"""Reparsing: requests whose pages are kept. Today's callbacks run on them, without the network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from crawlframe.errors import FetchError
+from crawlframe.ledger import StartPart
+from crawlframe.node.running_marks import LOOP
+from crawlframe.node.worker.backoff import backoff
+from crawlframe.node.worker.callbacks import Callbacks
+from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit
+from crawlframe.node.worker.crawls import Crawls
+from crawlframe.node.worker.failures import StatusError, callback_traceback, reason_of, trim
+from crawlframe.node.worker.kept_pages import KeptPages
+from crawlframe.node.worker.signalling import Judge, JudgementFailed
+from crawlframe.node.worker.start_run import POLL, Room, StartEnded, Starts
+from crawlframe.node.worker.task_source import TaskSource
+from crawlframe.node.worker.terms import Terms
+from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.pages.reparse import (
+    PAGES_URL,
+    Reparse,
+    Replacement,
+    SourcePage,
+    page_admission,
+    page_in,
+)
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+PART = 500  # requests that are recorded and admitted together
+MAX_TASKS = 1000  # whose definitions are remembered
+STORE_TRIES = 5  # of a page whose body cannot be read now
+
+# Runs the callback or errback of a request, as RequestRunner does.
+Call = Callable[[Outcome, TaskCrawl, Request, Response | FetchError], Awaitable[Outcome]]
+
+
+class Reparsing:
+    """Those of one worker. ``pages`` reads the store, ``starts`` records which pages are to be
+    parsed; without them, nothing is. ``mark`` is that of Callbacks, ``failed`` that of
+    RequestRunner."""
+
+    def __init__(
+        self,
+        source: TaskSource,
+        pages: KeptPages | None,
+        starts: Starts | None,
+        crawls: Crawls,
+        callbacks: Callbacks,
+        mark: Callable[[int, bytes], None],
+        failed: Callable[[BaseException], None],
+        user_agent: str,
+    ) -> None:
+        self._source = source
+        if pages is not None and starts is not None:
+            self._pages, self._starts = pages, starts
+        self._crawls = crawls
+        self._callbacks = callbacks
+        self._mark = mark
+        self._failed = failed
+        self._terms = Terms(user_agent)
+        self._known: dict[int, tuple[Reparse, int]] = {}  # task -> what it parses, and priority
+
+    async def run(self, outcome: Outcome, alone: bool, call: Call) -> Outcome:
+        """Returns the outcome of the first request of a task that parses kept pages, or of one for
+        a page. Raises as ``RequestRunner.run`` expects it."""
+        reparse, priority = await self._definition(outcome.task)
+        if outcome.url == PAGES_URL:
+            try:
+                await self._find(outcome, reparse, priority, alone)
+            except StartEnded as ended:
+                outcome.end(ended.verdict, ended.reason, ended.detail)
+            return outcome
+        return await self._parse(outcome, reparse, call)
+
+    async def _definition(self, task: int) -> tuple[Reparse, int]:
+        if task not in self._known:
+            spec = await self._source.load_task(task)
+            if spec is None or spec.reparse is None or not hasattr(self, "_pages"):
+                raise Park(f"task {task} parses no kept pages")
+            if len(self._known) >= MAX_TASKS:
+                del self._known[next(iter(self._known))]
+            self._known[task] = spec.reparse, spec.priority
+        return self._known[task]
+
+    # -- which pages ------------------------------------------------------------------------------
+
+    async def _find(self, outcome: Outcome, reparse: Reparse, priority: int, alone: bool) -> None:
+        """Admits a request for each page, in the order of their numbers, in parts: a run that is
+        interrupted is continued behind its last part. Raises StartEnded."""
+        task, parts = outcome.task, self._starts.parts
+        number = position = after = 0
+        if last := await parts.last(task):
+            number, position = last.number + 1, last.position
+            after = int.from_bytes(last.mark)
+        while True:
+            await self._look(task)
+            numbers, is_all = await self._pages.numbers(reparse, after, PART)
+            if numbers:
+                after, position = numbers[-1], position + len(numbers)
+                admissions = [page_admission(task, page, priority) for page in numbers]
+                mark = after.to_bytes(8)
+                part = StartPart(task, outcome.rid, number, position, mark, 0, admissions)
+                written = await parts.record(outcome.host, part, [])
+                number += bool(written.follow_ups)
+                if alone:  # it has proved to be harmless
+                    raise StartEnded(Verdict.RELEASE)
+            elif is_all:
+                return
+            else:
+                await self._rest()
+
+    async def _look(self, task: int) -> None:
+        """Waits while it must. Raises StartEnded."""
+        if self._starts.leaving.is_set():
+            raise StartEnded(Verdict.RELEASE)
+        while (room := await self._starts.parts.room(task)) is Room.WAIT:
+            await self._rest()
+        if room is Room.CANCELLED:
+            raise StartEnded(Verdict.ERROR, CANCELLED)
+
+    async def _rest(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._starts.leaving.wait(), POLL)
+            raise StartEnded(Verdict.RELEASE)
+
+    # -- one page ---------------------------------------------------------------------------------
+
+    async def _parse(self, outcome: Outcome, reparse: Reparse, call: Call) -> Outcome:
+        page = await self._pages.page(page_in(outcome.url))
+        if page is None:
+            return outcome.end(Verdict.ERROR, "not_kept", "the page is not kept any more")
+        try:
+            return await self._parse_page(outcome, page, reparse, call)
+        finally:
+            self._pages.give(page)
+
+    async def _parse_page(
+        self, outcome: Outcome, page: SourcePage, reparse: Reparse, call: Call
+    ) -> Outcome:
+        outcome.url, outcome.status, outcome.size = page.url, page.status, len(page.body)
+        if page.problem:
+            if page.again and outcome.attempts < STORE_TRIES:
+                delay = backoff(outcome.attempts)
+                return outcome.end(Verdict.RETRY, "store", page.problem, delay)
+            return outcome.end(Verdict.ERROR, "store", page.problem)
+        request = self._decode(outcome, page)
+        crawl = await self._crawls.get(page.task, outcome.rid)
+        check_fit(crawl, request)
+        outcome.source = Replacement(
+            *(page.number, page.rid, page.task, page.failed, reparse.dry_run, reparse.key)
+        )
+        outcome.parent = page.task if reparse.follow else 0
+        response = page.response(request)
+        try:
+            await self._judge(outcome, crawl, request, response)
+        except FetchError as error:
+            await self._answer(outcome, crawl, request, error, call)
+        except JudgementFailed as failed:
+            self._failed(failed.error)
+            outcome.end(Verdict.ERROR, "callback", callback_traceback(failed.error))
+        else:
+            await call(outcome, crawl, request, response)
+        return _settled(outcome)
+
+    def _decode(self, outcome: Outcome, page: SourcePage) -> Request:
+        self._mark(LOOP, outcome.rid)  # constructors of authors' classes run here
+        try:
+            request = Request.decode(page.record)
+        finally:
+            self._mark(LOOP, b"")
+        outcome.url, outcome.depth = request.url, request.depth
+        outcome.callback = request.callback or "parse"
+        return request
+
+    async def _judge(
+        self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response
+    ) -> None:
+        """What is decided of a page after its fetch, by today's code. Raises FetchError and
+        JudgementFailed."""
+
+        async def kept() -> Response:
+            return response
+
+        what = f"is_blocked of spider {crawl.spec.spider}"
+        marked = partial(self._callbacks.stepwise, rid=outcome.rid, what=what)
+        judge = Judge(crawl, marked)
+        await judge.of(request, kept(), time.perf_counter)
+        judge.check()
+        if not crawl.handles(request, response.status):
+            raise StatusError(response, retryable=False)
+        self._terms.read(response, request, outcome, crawl.settings)
+
+    async def _answer(
+        self,
+        outcome: Outcome,
+        crawl: TaskCrawl,
+        request: Request,
+        error: FetchError,
+        call: Call,
+    ) -> None:
+        """The page is an error by today's code. If it was one before, what its errback yields
+        takes the place of what that yielded then; if not, everything stays as it is."""
+        assert outcome.source is not None
+        if not outcome.source.failed:
+            outcome.end(Verdict.ERROR, reason_of(error), trim(str(error)))
+            return
+        outcome.source.still = True
+        if request.errback:
+            error.request = request
+            await call(outcome, crawl, request, error)
+
+
+def _settled(outcome: Outcome) -> Outcome:
+    """The items belong to the request that brought the page. A page that closed its task, or named
+    proxies, did so when it was fetched."""
+    outcome.closing, outcome.proxies = "", None
+    if outcome.source is not None:
+        outcome.source.items, outcome.items = outcome.items, []
+    return outcome

@@ -1,0 +1,236 @@
+"""Replacement: items of kept pages that were parsed again take the place of those of the requests
+that brought the pages, in the transaction of the rows of the parse.
+
+The rows of the tasks are locked first and those of the requests then, each in their order, as a
+retry does: of a retry and a replacement one is first, and the other finds what it left. A dry run
+does the same and takes it back, so that it finds what a real one would."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db import connection as default_connection
+from django.db import transaction
+from django.db.models import F
+
+from crawlframe.items import clean_text
+from crawlframe.model_items import label_of
+from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
+from crawlframe.pages.copy import ITEM
+from crawlframe.pages.reparse import Replacement
+from crawlservice.ledger import model_rows
+from crawlservice.ledger.refused_rows import RowRefused
+from crawlservice.models import MODEL, VERSION, Item, KeptPage, Page, ParsedPage, ReplacedItem, Task
+from crawlservice.pages.difference import Difference, difference
+
+COPIED = "task_id, rid, ordinal, data, version, model, created_at"
+KEEP = (
+    f"INSERT INTO {ReplacedItem._meta.db_table} ({COPIED}, replaced_by)"
+    f" SELECT {COPIED}, %s FROM {Item._meta.db_table} WHERE rid IN ({{rids}})"
+)
+PAGE = (
+    "rid", "task_id", "state", "reason", "items", "version",
+)  # fmt: skip
+REPAIRED = ("state", "reason", "detail", "error_group", "exchange", "request", "items", "version")
+
+
+@dataclass
+class Parsed:
+    """A kept page that was parsed, and the row of the request that brought it."""
+
+    outcome: Outcome
+    source: Replacement
+    page: Page
+    difference: Difference
+    models: set[str]  # of its items that were stored as rows
+
+    @property
+    def repaired(self) -> bool:
+        return self.page.state == Page.State.ERROR and not self.source.still
+
+    @property
+    def replaces(self) -> bool:
+        return bool(self.difference) or self.repaired
+
+    @property
+    def fits(self) -> bool:
+        """Whether its page was kept for an error that it has no more."""
+        return not self.outcome.unfit and not self.source.still
+
+    def row(self) -> ParsedPage:
+        found, outcome = self.difference, self.outcome
+        return ParsedPage(
+            rid=UUID(bytes=outcome.rid),
+            task_id=outcome.task,
+            source_task=self.source.task,
+            source_rid=self.page.rid,
+            url=clean_text(outcome.url),
+            old_version=self.page.version,
+            version=_version(outcome),
+            before=self.page.items,
+            after=len(self.source.items),
+            added=found.added,
+            removed=found.removed,
+            changed=found.changed,
+            fields=dict(found.fields),
+            examples=found.examples,
+            links=self.source.links,
+            repaired=self.repaired,
+        )
+
+
+def replace(outcomes: Iterable[Outcome]) -> None:
+    """Replaces the items of the pages that these outcomes parsed, or finds what would be, and
+    records how they differ. Call it in the transaction that writes the outcomes. Raises RowRefused,
+    what ``model_rows.save`` raises, and django.db.Error."""
+    parsed = [o for o in outcomes if o.source is not None and o.verdict is Verdict.DONE]
+    rows: list[ParsedPage] = []
+    for dry_run in (False, True):
+        some = [o for o in parsed if o.source is not None and o.source.dry_run is dry_run]
+        if not some:
+            continue
+        found = _compared(some)
+        if any(one.replaces for one in found):
+            with transaction.atomic():
+                _lock(found)
+                found = _compared(some)  # somebody may have been first
+                before = [one.row() for one in found if one.replaces or one.source.links]
+                _replace([one for one in found if one.replaces])
+                transaction.set_rollback(dry_run)
+        else:
+            before = [one.row() for one in found if one.source.links]
+        rows += before
+    ParsedPage.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["rid"],
+        update_fields=[f.name for f in ParsedPage._meta.concrete_fields if f.name not in KEPT],
+    )
+
+
+KEPT = ("id", "rid")
+
+
+def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
+    """Without those whose row is gone, as after a retry, or has become an error that is none of
+    the parser's."""
+    rids = [UUID(bytes=o.source.rid) for o in outcomes if o.source is not None]
+    pages = {page.rid: page for page in Page.objects.filter(rid__in=rids).only(*PAGE)}
+    items: dict[UUID, list[Any]] = defaultdict(list)
+    models: dict[UUID, set[str]] = defaultdict(set)
+    some = Item.objects.filter(rid__in=rids).order_by("rid", "ordinal")
+    for rid, data, model in some.values_list("rid", "data", "model"):
+        items[rid].append(data)
+        if model:
+            models[rid].add(model)
+    found = []
+    for outcome in outcomes:
+        source = outcome.source
+        assert source is not None
+        rid = UUID(bytes=source.rid)
+        page = pages.get(rid)
+        if page is None or page.task_id != source.task or page.reason in NO_ERRORS:
+            continue
+        if source.still and page.state == Page.State.DONE:
+            continue  # it was right by other code
+        new = [orjson.loads(item) for item in source.items]
+        differing = difference(items[rid], new, source.key)
+        found.append(Parsed(outcome, source, page, differing, models[rid]))
+    return found
+
+
+def _lock(found: Sequence[Parsed]) -> None:
+    if default_connection.vendor != "postgresql":  # SQLite has one writer at a time
+        return
+    tasks = Task.objects.filter(pk__in={one.source.task for one in found}).order_by("pk")
+    [*tasks.select_for_update(no_key=True).values_list("pk", flat=True)]
+    pages = Page.objects.filter(rid__in=[one.page.rid for one in found]).order_by("rid")
+    [*pages.select_for_update(no_key=True).values_list("pk", flat=True)]
+
+
+def _replace(found: Sequence[Parsed]) -> None:
+    if not found:
+        return
+    for one in found:
+        _refuse_doubles(one)
+    by: dict[int, list[UUID]] = defaultdict(list)
+    for one in found:
+        by[one.outcome.task].append(one.page.rid)
+    with default_connection.cursor() as cursor:
+        for task, rids in sorted(by.items()):
+            marks = ", ".join(["%s"] * len(rids))
+            hexed = [rid.hex if default_connection.vendor == "sqlite" else rid for rid in rids]
+            cursor.execute(KEEP.format(rids=marks), [task, *hexed])
+    old = Item.objects.filter(rid__in=[one.page.rid for one in found])
+    old._raw_delete(old.db)
+    Item.objects.bulk_create([item for one in found for item in _items(one)])
+    model_rows.save(one.outcome for one in found if one.outcome.models)
+    _count(found)
+    _set_right(found)
+
+
+def _refuse_doubles(one: Parsed) -> None:
+    """Raises RowRefused if a row that was inserted for an item would be inserted once more."""
+    for item in (one.outcome.models or {}).values():
+        label = label_of(item.instance)
+        if item.upsert is None and label in one.models:
+            raise RowRefused(
+                f"{label}: its rows are inserted, so parsing the page again would double them; "
+                "give the model an Upsert"
+            )
+
+
+def _items(one: Parsed) -> Iterable[Item]:
+    models, version = one.outcome.models or {}, _version(one.outcome)
+    for ordinal, data in enumerate(one.source.items):
+        model = label_of(models[ordinal].instance)[:MODEL] if ordinal in models else ""
+        yield Item(
+            task_id=one.source.task,
+            rid=one.page.rid,
+            ordinal=ordinal,
+            data=orjson.loads(data),
+            version=version,
+            model=model,
+        )
+
+
+def _count(found: Sequence[Parsed]) -> None:
+    """Corrects the counters of tasks that have ended. Those of others are counted when they end."""
+    items: Counter[int] = Counter()
+    repaired: Counter[int] = Counter()
+    for one in found:
+        items[one.source.task] += len(one.source.items) - one.page.items
+        repaired[one.source.task] += one.repaired
+    for task in sorted(items):
+        Task.objects.filter(pk=task).exclude(state__in=Task.ACTIVE).update(
+            items=F("items") + items[task],
+            nf=F("nf") + repaired[task],
+            ne=F("ne") - repaired[task],
+        )
+
+
+def _set_right(found: Sequence[Parsed]) -> None:
+    """The rows of the requests, and why their pages are kept."""
+    repaired = [one for one in found if one.repaired]
+    for one in found:
+        one.page.items, one.page.version = len(one.source.items), _version(one.outcome)
+    for one in repaired:
+        page = one.page
+        page.state, page.reason, page.detail = Page.State.DONE, "", ""
+        page.error_group = page.exchange = page.request = None
+    others = [one.page for one in found if not one.repaired]
+    Page.objects.bulk_update(others, ["items", "version"], batch_size=100)
+    Page.objects.bulk_update([one.page for one in repaired], REPAIRED, batch_size=100)
+    fit = [one.page.rid for one in found if one.fits]
+    KeptPage.objects.filter(rid__in=fit).exclude(reason="").update(reason="")
+    unfit = [one.page.rid for one in repaired if not one.fits]
+    KeptPage.objects.filter(rid__in=unfit).update(reason=ITEM)
+
+
+def _version(outcome: Outcome) -> str:
+    return clean_text(outcome.version)[:VERSION]

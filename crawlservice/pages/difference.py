@@ -1,0 +1,120 @@
+"""Difference: what the items of a page are by the code of today, compared with the stored ones."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+EXAMPLES = 3  # of a page that are kept
+FIELDS = 20  # of an example
+VALUE = 300  # characters of a value, as JSON
+NAMES = 200  # fields that are counted
+
+Data = dict[str, Any]
+
+
+@dataclass
+class Difference:
+    """Numbers of items. ``fields``: in how many of them each field differs. ``examples``: kind,
+    key, and the values before and after by field, shortened."""
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    fields: Counter[str] = field(default_factory=Counter)
+    examples: list[dict[str, Any]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def _note(self, kind: str, name: Any, fields: dict[str, list[Any]]) -> None:
+        for one in fields:
+            if one in self.fields or len(self.fields) < NAMES:
+                self.fields[one] += 1
+        if len(self.examples) < EXAMPLES:
+            some = dict([*fields.items()][:FIELDS])
+            shown = {
+                n: [shortened(before), shortened(after)] for n, (before, after) in some.items()
+            }
+            self.examples.append({"kind": kind, "key": shortened(name), "fields": shown})
+
+    def add(self, name: Any, after: Data) -> None:
+        self.added += 1
+        self._note("added", name, {n: [None, value] for n, value in after.items()})
+
+    def remove(self, name: Any, before: Data) -> None:
+        self.removed += 1
+        self._note("removed", name, {n: [value, None] for n, value in before.items()})
+
+    def change(self, name: Any, fields: dict[str, list[Any]]) -> None:
+        self.changed += 1
+        self._note("changed", name, fields)
+
+
+def difference(old: Sequence[Any], new: Sequence[Any], key: str = "") -> Difference:
+    """Compares items of the same value of the field ``key``; without it, and for items that lack
+    it or repeat it, those at the same place."""
+    found = Difference()
+    before, after = _by_key(old, key), _by_key(new, key)
+    for name, data in after.items():
+        if name not in before:
+            found.add(_shown(name), data)
+        elif fields := _differing(before[name], data):
+            found.change(_shown(name), fields)
+    for name, data in before.items():
+        if name not in after:
+            found.remove(_shown(name), data)
+    return found
+
+
+def _by_key(items: Sequence[Any], key: str) -> dict[tuple[bool, Hashable], Data]:
+    """By key, and those without one by their place among them."""
+    found: dict[tuple[bool, Hashable], Data] = {}
+    places = 0
+    for item in items:
+        data = item if isinstance(item, dict) else {"": item}
+        value = data.get(key) if key else None
+        name: tuple[bool, Hashable] = True, json.dumps(value, sort_keys=True)
+        if value in (None, "") or name in found:
+            name, places = (False, places), places + 1
+        found[name] = data
+    return found
+
+
+def _shown(name: tuple[bool, Hashable]) -> Any:
+    keyed, value = name
+    return json.loads(str(value)) if keyed else value
+
+
+def _differing(old: Data, new: Data) -> dict[str, list[Any]]:
+    names = dict.fromkeys([*old, *new])
+    return {
+        name: [old.get(name), new.get(name)]
+        for name in names
+        if (name in old) != (name in new) or not _same(old[name], new[name])
+    }
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Databases write large numbers in other ways than they were given."""
+    if old == new:
+        return isinstance(old, bool) == isinstance(new, bool)
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old.keys() == new.keys() and all(_same(old[name], new[name]) for name in old)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(_same, old, new))
+    if isinstance(old, float) != isinstance(new, float):
+        numbers = isinstance(old, int | float) and isinstance(new, int | float)
+        return numbers and float(old) == float(new)
+    return False
+
+
+def shortened(value: Any) -> Any:
+    """The value, or the beginning of its JSON."""
+    if isinstance(value, str):
+        return value if len(value) <= VALUE else f"{value[: VALUE - 1]}…"
+    text = json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= VALUE else f"{text[: VALUE - 1]}…"

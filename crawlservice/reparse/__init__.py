@@ -1,0 +1,1 @@
+"""Parsing kept pages again: tasks that do, and what came of them."""

@@ -1,0 +1,180 @@
+"""Submission: tasks that parse kept pages by the code of today."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from django.contrib.auth.models import User as Account
+from django.db.models import Max
+
+from crawlframe.errors import ArgumentError
+from crawlframe.expect import expectation
+from crawlframe.pages.reparse import Reparse, first_admission
+from crawlframe.program import command
+from crawlframe.request import MAX_TASK_PRIORITY
+from crawlservice.accounts.roles import User
+from crawlservice.models import KeptPage, Task
+from crawlservice.pages.sources import chosen
+from crawlservice.tasks import overrides as task_settings
+from crawlservice.tasks import spider_switch
+from crawlservice.tasks.labels import of_task
+from crawlservice.tasks.submit import get_task, published, start, stored_limits
+
+TEXT = 100  # characters of a callback, a reason or a field
+# They were about what the task fetched.
+LEFT_OUT = ("page_limit", "host_page_limit", "time_limit", "byte_limit", "host_byte_limit")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be parsed: the pages of a task, or of all tasks of a spider. The rest as in
+    Reparse. ``key``: None for that of the spider, if it declares one. ``wait``: also pages that the
+    task has still to fetch."""
+
+    task: int | None = None
+    spider: str = ""
+    since: datetime | None = None
+    reason: str | None = None
+    callback: str = ""
+    key: str | None = None
+    dry_run: bool = False
+    follow: bool = False
+    wait: bool = False
+
+
+def submit(wanted: Wanted, *, user: User | None = None, priority: int = 0) -> Task:
+    """Creates and starts a task that parses kept pages by the code of the nodes. Its items take the
+    place of those of the tasks that fetched the pages.
+
+    Raises ArgumentError if nothing is kept of what is wanted or two wishes do not fit, UnknownTask,
+    SpiderDisabled, UnknownSpider, and FrontierError: RedisNotUpdated after it was recorded."""
+    source = None if wanted.task is None else get_task(wanted.task)
+    reparse = _checked(wanted, source)
+    spider = source.spider if source is not None else wanted.spider
+    spider_switch.check(spider)
+    if not -MAX_TASK_PRIORITY <= priority <= MAX_TASK_PRIORITY:
+        raise ArgumentError(
+            f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
+        )
+    info = published(spider)
+    overrides = source.overrides if source is not None else {}
+    limits = stored_limits(task_settings.check(info, overrides, user))
+    limits = {name: value for name, value in limits.items() if name not in LEFT_OUT}
+    task = Task(
+        spider=spider,
+        arguments=source.arguments if source is not None else {},
+        priority=priority,
+        settings=limits | ({"workers": 1} if info.workers else {}),
+        overrides={n: value for n, value in overrides.items() if n not in LEFT_OUT},
+        seeds=b"",
+        user=user if isinstance(user, Account) else None,
+        reparse=msgspec.to_builtins(reparse),
+    )
+    labels = of_task(source.pk) if source is not None else {}
+    start(task, lambda one: [first_admission(one.pk, one.priority)], labels)
+    return task
+
+
+def _checked(wanted: Wanted, source: Task | None) -> Reparse:
+    for name in ("callback", "reason", "key"):
+        if len(getattr(wanted, name) or "") > TEXT:
+            raise ArgumentError(f"{name}: it has more than {TEXT} characters")
+    if source is None:
+        for name in ("follow", "wait"):
+            if getattr(wanted, name):
+                raise ArgumentError(
+                    f"{name} needs a task, not a spider: what is new, and when all is fetched, "
+                    "depends on the task"
+                )
+    elif source.reparse is not None:
+        other = source.reparse.get("task") or f"spider {source.reparse.get('spider')}"
+        raise ArgumentError(
+            f"task {source.pk} parses kept pages itself, those of {other}; name that instead"
+        )
+    if wanted.follow and wanted.dry_run:
+        raise ArgumentError("a dry run follows nothing; it counts what is new")
+    key = wanted.key
+    if key is None:
+        key = _declared_key(source)
+    reparse = Reparse(
+        task=source.pk if source is not None else 0,
+        spider="" if source is not None else wanted.spider,
+        since=wanted.since.timestamp() if wanted.since else None,
+        reason=wanted.reason,
+        callback=wanted.callback,
+        key=key,
+        dry_run=wanted.dry_run,
+        follow=wanted.follow,
+    )
+    if wanted.wait:
+        return reparse
+    last = chosen(reparse).aggregate(last=Max("pk"))["last"]
+    if last is None:
+        raise ArgumentError(_nothing(wanted, source))
+    return msgspec.structs.replace(reparse, last=last)
+
+
+def _declared_key(source: Task | None) -> str:
+    """The field that the spider of a task expects to be unique; "" if it declares none."""
+    try:
+        expect = expectation(source.expect) if source is not None else None
+    except (ValueError, TypeError):  # a newer release has written it
+        expect = None
+    return next(iter(expect.unique), "") if expect is not None else ""
+
+
+def _nothing(wanted: Wanted, source: Task | None) -> str:
+    whose = f"task {source.pk}" if source is not None else f"spider {wanted.spider}"
+    asked = replace(wanted, since=None, reason=None, callback="")
+    if asked != wanted:
+        return f"no kept page of {whose} is as asked for; leave out since, reason or callback"
+    if source is None and not Task.objects.filter(spider=wanted.spider).exists():
+        return f"there is no task of spider {wanted.spider!r}; see {command('tasks')}"
+    return (
+        f'no page of {whose} is kept. Pages that failed are, and with keep = "all" the others; see '
+        f"docs/howto/kept-pages.md"
+    )
+
+
+def pages_of(task: Task) -> int:
+    """How many kept pages a task has. Raises django.db.Error."""
+    return KeptPage.objects.filter(task=task.pk).count()
+
+
+def fetches(task: Task) -> bool:
+    """Whether a task fetches anything."""
+    return task.reparse is None or bool(task.reparse.get("follow"))
+
+
+def has_pages(task: Task) -> bool:
+    """Whether pages of a task can be parsed again. Raises django.db.Error."""
+    return task.reparse is None and KeptPage.objects.filter(task=task.pk).exists()
+
+
+def reparse_of(task: Task) -> Reparse | None:
+    """What a task parses; None for one that fetches."""
+    return None if task.reparse is None else msgspec.convert(task.reparse, Reparse)
+
+
+def in_words(reparse: Reparse) -> str:
+    """Such as ``pages of task 12 with reason callback, dry run``."""
+    words = [f"pages of task {reparse.task}" if reparse.task else f"pages of {reparse.spider}"]
+    if reparse.callback:
+        words.append(f"for {reparse.callback}")
+    if reparse.reason is not None:
+        words.append(f"with reason {reparse.reason}" if reparse.reason else "that are done")
+    if reparse.since is not None:
+        since = datetime.fromtimestamp(reparse.since, UTC)
+        words.append(f"since {since:%Y-%m-%d %H:%M} UTC")
+    more = {"dry run": reparse.dry_run, "new links are followed": reparse.follow}
+    more["until all is fetched"] = reparse.waits
+    return ", ".join([" ".join(words), *(name for name, on in more.items() if on)])
+
+
+def as_given(reparse: Reparse) -> dict[str, Any]:
+    """For the journal."""
+    given: dict[str, Any] = msgspec.to_builtins(reparse)
+    return {name: value for name, value in given.items() if name != "last"}

@@ -1,0 +1,179 @@
+"""A crawl and its reparse without nodes: what a worker does, with the database and Redis of a
+test, one request after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from crawlframe import Request, Response, Spider
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.frontier import Counts, Frontier
+from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.ledger import LedgerRefused, StartPart, TaskSpec
+from crawlframe.node.worker import source_links
+from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.kept_pages import KeptPages
+from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.run_request import RequestRunner
+from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.start_run import Room, StartParts, Starts
+from crawlframe.node.worker.task_source import TaskSource
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.pages.reparse import Reparse, SourcePage
+from crawlframe.request import Admission, unpack_admissions
+from crawlframe.spider import describe
+from crawlframe.task_life import Summary
+from crawlservice.ledger.store import DjangoLedger
+from crawlservice.models import Task
+from crawlservice.reparse import submission as reparse
+from crawlservice.reparse.submission import Wanted
+from crawlservice.tasks.submit import submit
+from tests.node.runner import HERE, Spiders
+
+Site = dict[str, tuple[int, bytes]]  # path -> status and body
+
+
+class Web(Downloader):
+    """``site`` may be changed between two tasks; ``asked`` has the paths that were fetched."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(HERE)
+        self.site = site
+        self.asked: list[str] = []
+
+    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+        path = request.url.removeprefix("http://shop.example")
+        self.asked.append(path)
+        status, body = self.site.get(path, (404, b"no"))
+        headers = {"Content-Type": "text/html", "Set-Cookie": "sid=4711; Path=/"}
+        return Response(request.url, status, headers, body, request)
+
+
+class _Source(TaskSource):
+    def __init__(self, ledger: DjangoLedger, make: Callable[[TaskSpec], TaskCrawl]) -> None:
+        self._ledger = ledger
+        self._make = make
+
+    async def load_task(self, task: int) -> TaskSpec | None:
+        return self._ledger.task(task)
+
+    async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
+        return {}, 0
+
+    async def load_summary(self, task: int) -> Summary | None:
+        return None
+
+    def make(self, spec: TaskSpec) -> TaskCrawl:
+        return self._make(spec)
+
+
+class _Pages(KeptPages):
+    def __init__(self, ledger: DjangoLedger) -> None:
+        self._ledger = ledger
+
+    async def numbers(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
+        return self._ledger.pages_to_parse(reparse, after, most)
+
+    async def page(self, number: int) -> SourcePage | None:
+        return self._ledger.source_pages([number])[0].get(number)
+
+    def give(self, page: SourcePage) -> None:
+        pass
+
+
+class _Parts(StartParts):
+    def __init__(self, ledger: DjangoLedger) -> None:
+        self._ledger = ledger
+        self.waiting: list[Admission] = []
+
+    async def last(self, task: int) -> StartPart | None:
+        return self._ledger.last_start_part(task)
+
+    async def record(self, host: str, part: StartPart, fingerprints: list[bytes]) -> StartPart:
+        assert self._ledger.add_start_part(part)
+        self.waiting += part.follow_ups
+        return part
+
+    async def room(self, task: int) -> Room:
+        return Room.GO
+
+
+class Crawling:
+    """``version`` is that of the code; ``spider`` may be replaced."""
+
+    def __init__(self, frontier: Frontier, spider: type[Spider], site: Site) -> None:
+        self.frontier = frontier
+        self.web = Web(site)
+        self.ledger = DjangoLedger()
+        self.spider = spider
+        self.version = "first"
+        self.outcomes: list[Outcome] = []
+
+    def crawl(self, **settings: Any) -> Task:
+        """A task of the spider, run to its end."""
+        self.frontier.spiders.publish([describe(self.spider)])
+        return self.run(submit(self.spider.name, {}, settings=settings))
+
+    def parse(self, task: Task | None = None, **wanted: Any) -> Task:
+        """A task that parses kept pages, those of ``task``, run to its end."""
+        return self.run(self.begin(task, **wanted))
+
+    def begin(self, task: Task | None = None, **wanted: Any) -> Task:
+        self.frontier.spiders.publish([describe(self.spider)])
+        return reparse.submit(Wanted(task.pk if task else None, **wanted))
+
+    def run(self, task: Task) -> Task:
+        waiting = unpack_admissions(task.seeds)
+        seen = {one.rid for one in waiting}
+        self.outcomes = []
+        while waiting:
+            outcome, more = self.take(task, waiting.pop(0))
+            for one in more:
+                if one.rid not in seen:
+                    seen.add(one.rid)
+                    waiting.append(one)
+            self.outcomes.append(outcome)
+        return self.end(task, len(seen))
+
+    def end(self, task: Task, admitted: int) -> Task:
+        failed = sum(o.verdict is Verdict.ERROR for o in self.outcomes)
+        counts = Counts("running", admitted, admitted - failed, failed, 0, 0, 0, 0, 0)
+        assert self.ledger.finish({task.pk: counts}) == {task.pk}
+        self.frontier.store.redis.flushdb()  # it has nothing else
+        task.refresh_from_db()
+        return task
+
+    def take(self, task: Task, admission: Admission) -> tuple[Outcome, list[Admission]]:
+        """Runs a request, and writes its outcome. Returns what it led to as well."""
+        outcome, parts = self.outcome_of(task, admission)
+        assert outcome.verdict.final, (outcome.verdict, outcome.reason, outcome.detail)
+        source_links.drop([outcome], self.frontier, self.ledger)
+        row = self.commit(outcome)
+        return outcome, [*parts, *row]
+
+    def outcome_of(self, task: Task, admission: Admission) -> tuple[Outcome, list[Admission]]:
+        parts = _Parts(self.ledger)
+        maker = CrawlMaker(Spiders(self.spider), HERE.deadline)
+
+        async def main() -> Outcome:
+            runner = RequestRunner(
+                *(HERE, _Source(self.ledger, maker.make), self.version, self.web, Sieve()),
+                lambda slot, rid: None,
+                starts=Starts(parts),
+                kept=_Pages(self.ledger),
+            )
+            one = admission
+            claimed = Claimed(one.rid, task.pk, one.host, 9, 1, one.record, 0, 0, 0)
+            return await runner.run(claimed, TaskView("running", 0))
+
+        return asyncio.run(main()), parts.waiting
+
+    def commit(self, outcome: Outcome) -> list[Admission]:
+        """As the commit thread does."""
+        try:
+            return self.ledger.commit([outcome])[outcome.rid].follow_ups
+        except LedgerRefused as error:
+            outcome.end(Verdict.ERROR, "refused", str(error))
+            return self.ledger.commit([outcome])[outcome.rid].follow_ups
