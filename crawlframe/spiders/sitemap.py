@@ -54,6 +54,7 @@ class SitemapSpider(Spider):
     sitemap_rules: ClassVar[Any] = (("", "parse"),)
     sitemap_follow: ClassVar[Any] = ("",)
     sitemap_alternate_links: ClassVar[bool] = False
+    _discovers: ClassVar[tuple[str, ...]] = ("read_sitemap",)
     since: Annotated[
         str, Meta(pattern=SINCE, description="a date such as 2026-11-20, or an age such as 7d")
     ] = ""
