@@ -56,7 +56,7 @@ class StoredProxy(NamedTuple):
 class TaskSpec(NamedTuple):
     """The parts of a task that a worker needs. ``settings`` replace those of its spider.
     ``recipe``: the one with the name of the spider, if the database has one; used where no code
-    defines the spider."""
+    defines the spider. ``watch``: the one of which it is a round, or 0."""
 
     task: int
     spider: str
@@ -64,6 +64,7 @@ class TaskSpec(NamedTuple):
     priority: int
     settings: dict[str, Any] = {}
     recipe: StoredRecipe | None = None
+    watch: int = 0
 
 
 class Recorded(NamedTuple):

@@ -30,8 +30,8 @@ PLACES = (*_HALF, *((1 - place, weight) for place, weight in _HALF))
 
 class Trust(NamedTuple):
     """What visits of a host have shown. ``said``: visits before which its sitemap had said that the
-    page has changed; ``wrong``: those that found it unchanged; ``due_wrong``: how many of them were to
-    be found unchanged if what is said meant nothing; ``expected``: changes that were expected in
+    page has changed; ``wrong``: those that found it unchanged; ``due_wrong``: how many of them
+    would be unchanged if what is said meant nothing; ``expected``: changes that were expected in
     the times until something was said, or until the visit."""
 
     said: float = 0.0

@@ -41,6 +41,7 @@ from crawlservice.proxies.pool import StoredProxies
 from crawlservice.recipes.current import current, numbers
 from crawlservice.tasks import budgets, log, stats
 from crawlservice.tasks.secret_arguments import revealed
+from crawlservice.watches import visits
 
 
 class DjangoLedger(Ledger):
@@ -58,13 +59,14 @@ class DjangoLedger(Ledger):
 
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
-            rows = Task.objects.only("spider", "arguments", "priority", "overrides")
+            rows = Task.objects.only("spider", "arguments", "priority", "overrides", "watch")
             row = rows.filter(pk=task).first()
             recipe = current(row.spider) if row else None
         if row is None:
             return None
         arguments = revealed(row.arguments)
-        return TaskSpec(task, row.spider, arguments, row.priority, row.overrides, recipe)
+        watch = row.watch_id or 0
+        return TaskSpec(task, row.spider, arguments, row.priority, row.overrides, recipe, watch)
 
     def recipe_numbers(self, names: Collection[str]) -> dict[str, int]:
         with _named_errors():
@@ -161,7 +163,9 @@ def _write(
     more = [o for o in outcomes if o.stats or o.closing or o.budget or o.trap]
     saved = [o for o in outcomes if o.files or o.pictures]
     naming = [o for o in outcomes if o.proxies]
-    with transaction.atomic() if more or modelled or saved or naming else nullcontext():
+    watched = [o for o in outcomes if o.visit]
+    several = more or modelled or saved or naming or watched
+    with transaction.atomic() if several else nullcontext():
         stats.fit(more)
         won = insert(outcomes)
         files.add(outcome for outcome in saved if outcome.rid in won)
@@ -169,6 +173,8 @@ def _write(
             model_rows.save(outcome for outcome in modelled if outcome.rid in won)
         if naming:
             runs.name(outcome for outcome in naming if outcome.rid in won)
+        if watched:
+            visits.record([outcome for outcome in watched if outcome.rid in won])
         ours = [outcome for outcome in more if outcome.rid in won]
         stats.add(ours)
         spent = budgets.spend(ours)

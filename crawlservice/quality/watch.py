@@ -60,7 +60,7 @@ class Watch:
                 break
             self._last = pk
             counts, task = found[pk], rows.filter(pk=pk).first()
-            if task is None or counts is None:
+            if task is None or counts is None or task.watch_id is not None:
                 continue
             pages = max(0, counts.nf + counts.errors - 1)
             totals = Totals(counts.items, pages, seconds_of(task, now))

@@ -91,6 +91,10 @@ def decide(task: Task, end: Ending) -> Decision:
     """The outcome of a task that was not cancelled. Raises django.db.Error."""
     if task.closing:
         return _closed(task, end)
+    if task.watch_id is not None:  # pages that are gone are what it looks for
+        errors = end.errors > 0
+        kind = Task.Outcome.FINISHED_WITH_ERRORS if errors else Task.Outcome.FINISHED
+        return Decision(kind, _short(_errors(task, end)) if errors else "")
     if problem := _problem(task, end):
         return Decision(Task.Outcome.FAILED, _short(problem))
     if end.errors > 0:

@@ -24,6 +24,7 @@ from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import route_of
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.revisit.watching import Watching
 from crawlframe.signatures import misfit
 from crawlframe.spider import Spider, read_settings
 from crawlframe.spider_settings import SpiderSettings
@@ -51,6 +52,7 @@ class TaskCrawl:
     traps: TrapWatch | None = None
     links: LinkLimits | None = None
     pages: PageObjects | None = None
+    watching: Watching | None = None
     required: tuple[str, ...] | None = None  # fields of items; None: not read yet
     used: float = 0.0  # time.monotonic() when a request asked for it last
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
@@ -86,6 +88,7 @@ class TaskCrawl:
             traps=traps,
             links=links if links.limits else None,
             pages=_page_objects_of(spider),
+            watching=Watching.of(spec.watch, spider) if spec.watch else None,
         )
 
     def allows(self, hostname: str) -> bool:

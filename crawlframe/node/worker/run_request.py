@@ -113,8 +113,7 @@ class RequestRunner:
             proxies=proxies,
         )
         self._rendering = Rendering(self.callbacks, renders)
-        self._failed = failed
-        self._starts = starts
+        self._failed, self._starts = failed, starts
         in_place = partial(self._fetching.check_for, in_place=True)
         self.crawls = Crawls(
             source,
@@ -304,6 +303,7 @@ class RequestRunner:
             nofollow=crawl.settings.obey_nofollow and denies(response, FOLLOW),
             noindex=crawl.settings.obey_noindex and denies(response, INDEX),
             route=crawl.route,
+            watching=crawl.watching,
         )
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
@@ -318,6 +318,8 @@ class RequestRunner:
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
                 outcome.closing = await self._run(finish) or outcome.closing
+            if crawl.watching is not None and isinstance(got, Response):
+                crawl.watching.look(outcome, crawl.spider, got)
             if outcome.closing and name == END_CALLBACK:
                 raise SpiderError("closed raised CloseTask; the task has ended already")
             faults.at("parse.after")
