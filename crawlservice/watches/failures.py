@@ -50,9 +50,7 @@ def take_back(
         else:
             errors += 1
             page.state = WatchedPage.State.FAILED
-        if page.state == WatchedPage.State.FAILED and not (policy and policy.errors):
-            page.next_at = None
-        elif page.state == WatchedPage.State.GONE:
+        if _is_over(page, policy):
             page.next_at = None
         elif policy is not None:
             plan(page, policy, group, trust)
@@ -62,6 +60,13 @@ def take_back(
     if errors:
         day = WatchDay.objects.filter(watch=watch, day=now.date())
         day.update(errors=F("errors") + errors)
+
+
+def _is_over(page: WatchedPage, policy: Revisit | None) -> bool:
+    """Whether it is not visited again."""
+    if page.state == WatchedPage.State.FAILED:
+        return policy is None or not policy.errors
+    return page.state == WatchedPage.State.GONE
 
 
 def _confirmed(page: WatchedPage, row: Page, before: datetime | None, group: Group) -> None:
