@@ -23,7 +23,7 @@ from crawlframe.upsert import Upsert
 if TYPE_CHECKING:
     from crawlframe.pipelines import Pipelines
     from crawlframe.response import Response
-    from crawlframe.revisit.watching import Watching
+    from crawlframe.watching import Watching
 
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
 MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed

@@ -20,7 +20,7 @@ def next_level(level: float, demand: float, budget: float) -> float:
     again."""
     if demand <= 0:
         return level
-    return level * min(STEP, max(1 / STEP, (demand / budget) ** POWER))
+    return level * min(STEP, max(1 / STEP, math.pow(demand / budget, POWER)))
 
 
 def replanned(left: float, before: float, after: float) -> float:

@@ -36,6 +36,7 @@ from crawlservice.models import (
 )
 from crawlservice.monitoring import lives
 from crawlservice.steward import sampling
+from crawlservice.steward.old_rounds import prune_rounds
 from crawlservice.tasks import bulk_submit
 
 EVERY = 60.0  # seconds between two rounds over all kinds
@@ -72,7 +73,7 @@ class Pruner:
             self._next = time.monotonic() + EVERY
             lives.forget_old()
             kinds = (*KINDS, lambda: ended_lives(self._lives()), *self._more)
-            self._left.extend((*map(_batch, kinds), prune_old))
+            self._left.extend((*map(_batch, kinds), prune_old, prune_rounds))
         batch = self._left.popleft()
         if batch():
             self._left.append(batch)

@@ -78,8 +78,7 @@ class Steward:
         self._leading, self._installation = False, ""
         self._lease = settings.lease
         self._last_good = time.monotonic()  # end of the last round that could replay the dead
-        self._patient_until = 0.0
-        self._trouble = ""  # why the last round failed
+        self._patient_until, self._trouble = 0.0, ""  # why the last round failed
         self._run: str | None = None  # the server's run_id
         self._still: dict[int, tuple[Counts, float]] = {}  # tasks without progress, and since when
         self._beat: Callable[[], object] = lambda: None

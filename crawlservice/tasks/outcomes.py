@@ -211,7 +211,7 @@ def _most(reasons: Counter[str]) -> str:
 
 def _fewer_items(task: Task) -> str:
     """Why having no items is too few, compared with earlier runs; "" if it is not."""
-    same = Task.objects.filter(spider=task.spider)
+    same = Task.objects.filter(spider=task.spider, watch=None)
     for rows in (same.filter(arguments_hash=task.arguments_hash), same):
         before = _completed(rows).filter(pk__lt=task.pk)
         if runs := _without_last([*before.values_list("pk", "items", "ends")[:COMPARED]]):

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db import DatabaseError, transaction
 from django.db.models import F, QuerySet
+from msgspec.structs import replace
 
 from crawlframe import faults
 from crawlframe.errors import ArgumentError, UnknownSpider
@@ -98,13 +99,9 @@ def _with_own(watch: Watch, policies: dict[str, Revisit]) -> dict[str, Revisit]:
     for name, policy in policies.items():
         if policy.is_optimal:
             budget, host = watch.budget or policy.budget, watch.host_budget or policy.host_budget
-            policy = Revisit(**_fields(policy) | {"budget": budget, "host_budget": host})
+            policy = replace(policy, budget=budget, host_budget=host)
         found[name] = policy
     return found
-
-
-def _fields(policy: Revisit) -> dict[str, object]:
-    return {name: getattr(policy, name) for name in policy.__struct_fields__}
 
 
 def _mark(watch: Watch, problem: str) -> None:
@@ -123,13 +120,12 @@ def _waiting() -> QuerySet[WatchedPage]:
 def _take_back(watch: Watch, policies: dict[str, Revisit], now: datetime) -> None:
     """Pages of rounds that have ended, of which no visit is recorded: it failed, was cancelled, or
     the round was removed."""
-    numbers = [
-        *_waiting().filter(watch=watch).order_by().values_list("round", flat=True).distinct()
-    ]
+    waiting = _waiting().filter(watch=watch, round__isnull=False).order_by()
+    numbers = {number or 0 for number in waiting.values_list("round", flat=True).distinct()}
     rows = Task.objects.filter(pk__in=numbers)
     active = {*rows.filter(state__in=Task.ACTIVE).values_list("pk", flat=True)}
     settling = {*rows.filter(unwritten__isnull=False).values_list("pk", flat=True)}
-    for number in sorted({*numbers} - active - settling):
+    for number in sorted(numbers - active - settling):
         pages = _waiting().filter(watch=watch, round=number).order_by("pk").select_for_update()
         failures.take_back(watch, [*pages], policies, now)
 

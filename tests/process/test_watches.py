@@ -111,7 +111,7 @@ def test_every_due_visit_ends_once_whatever_dies(
     wait_for(lambda: {node.node for node in look.frontier.leases.nodes()} >= {"two", "three"})
     next_day()
     wait_for(lambda: Task.objects.filter(watch=watch, state__in=Task.ACTIVE).exists())
-    workers = [p for p in psutil.Process(nodes[0].process.pid).children(recursive=True)]
+    workers = psutil.Process(nodes[0].process.pid).children(recursive=True)
     workers[-1].kill()
     wait_for(lambda: are_visited(*new))
     next_day()

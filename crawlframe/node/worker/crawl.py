@@ -24,10 +24,10 @@ from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import route_of
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.revisit.watching import Watching
 from crawlframe.signatures import misfit
 from crawlframe.spider import Spider, read_settings
 from crawlframe.spider_settings import SpiderSettings
+from crawlframe.watching import Watching
 
 if TYPE_CHECKING:
     from crawlframe.page_objects import PageObjects

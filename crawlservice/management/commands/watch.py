@@ -68,7 +68,8 @@ class Command(ServiceCommand):
             from_text=True,
             settings=parse_settings(options["overrides"]),
             info=info,
-            **budgets,
+            budget=budgets.get("budget"),
+            host_budget=budgets.get("host_budget"),
         )
         record("begin watch", command=True, watch=watch.pk, spider=watch.spider)
         self.stdout.write(f"watch {watch.pk} begins: {watch.spider}")

@@ -15,8 +15,8 @@ from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import ROOT_URL, Request, unpack_admissions
 from crawlframe.revisit import Revisit
 from crawlframe.revisit.visit import Visit
-from crawlframe.revisit.watching import Watching, digest_of
 from crawlframe.spider import Spider, SpiderInfo, describe
+from crawlframe.watching import Watching, digest_of
 
 
 class News(Spider):

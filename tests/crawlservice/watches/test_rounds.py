@@ -334,9 +334,7 @@ def test_two_leaders_make_one_round(site: Site, watch: Watch, ahead: Ahead) -> N
     assert WatchedPage.objects.filter(visits=2).count() == 3
 
 
-def test_a_second_commit_of_a_visit_changes_nothing(
-    site: Site, watch: Watch, ahead: Ahead
-) -> None:
+def test_a_second_commit_of_a_visit_changes_nothing(site: Site, watch: Watch, ahead: Ahead) -> None:
     from crawlservice.ledger.store import DjangoLedger
 
     ahead(days=1)

@@ -65,7 +65,7 @@ class Watching:
         if visit is None or visit.policy is None:
             return
         visit.digest = _digest(visit.policy, spider, response, items)
-        url, fields = response.request.url, visit.policy.key
+        url, fields = response.request.url, (*visit.policy.key,)
         visit.keys = [_key(fields, item, url, place) for place, item in enumerate(items)]
 
     def found(self, request: Request, fingerprint: bytes, place: str, rank: int) -> FoundPage:
