@@ -6,8 +6,8 @@ some are sent again. A receiver that raises is logged, and not called again for 
 Receivers get ``event``, a crawlservice.models.Event; those of task_ended also ``task``, ``outcome``
 and ``reason``, those of schedule_failed ``schedule``, those of node_offline and node_back the name
 of the ``node``, those of host_held and host_resumed that of the ``host``, those of quality_failed
-the ``task`` and its ``findings``, those of pages_found and page_gone the ``task`` and ``pages``, what
-the event has of them. The ends of rounds of watches are not sent."""
+the ``task`` and its ``findings``, those of pages_found and page_gone the ``task`` and ``pages``,
+what the event has of them. The ends of rounds of watches are not sent."""
 
 from __future__ import annotations
 

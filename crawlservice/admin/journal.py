@@ -27,6 +27,7 @@ VERBS = {
     "accept quality": _("accept quality"),
     "acknowledge": _("acknowledge"),
     "add": _("add"),
+    "begin": _("begin"),
     "cancel": _("cancel"),
     "change": _("change"),
     "check": _("check"),
@@ -39,6 +40,7 @@ VERBS = {
     "disable": _("disable"),
     "import": _("import"),
     "enable": _("enable"),
+    "end": _("end"),
     "export": _("export"),
     "forget node": _("forget node"),
     "forget rendering": _("forget which pages need the browser"),
@@ -80,6 +82,7 @@ VERBS = {
     "submit": _("submit"),
     "take over redis": _("take over Redis"),
     "test": _("test"),
+    "visit now": _("visit now"),
 }
 THINGS = {
     "alert": _("alert"),
@@ -104,6 +107,7 @@ THINGS = {
     "task": _("task"),
     "token": _("token"),
     "user": _("user"),
+    "watch": _("watch"),
     "webhook": _("webhook"),
 }
 USERS = 100  # users offered as choices; ?user=7 accepts any

@@ -53,6 +53,7 @@ class Decision(NamedTuple):
 
 
 ACTIVE = ("running", "paused")
+JOURNALED = {"budget": "change watch", "start": "visit now"}  # the verbs of others
 DECISIONS = {
     one.verb: one
     for one in (
@@ -184,7 +185,8 @@ def _done(request: HttpRequest, watch: Watch, decision: Decision, form: forms.Fo
     except CrawlframeError as error:
         form.add_error(None, str(error))
         return False
-    record(f"{decision.verb} watch", **by(request), watch=watch.pk, **form.cleaned_data)
+    verb = JOURNALED.get(decision.verb, f"{decision.verb} watch")
+    record(verb, **by(request), watch=watch.pk, **form.cleaned_data)
     messages.success(request, gettext("Done: {what}").format(what=decision.text))
     return True
 

@@ -207,7 +207,7 @@ def _out(watches: list[Watch]) -> list[WatchOut]:
             arguments=watch.shown_arguments,
             priority=watch.priority,
             settings=watch.overrides,
-            state=watch.state,
+            state=watch.state,  # type: ignore[arg-type]
             budget=watch.budget,
             host_budget=watch.host_budget,
             user=watch.user.get_username() if watch.user else None,
@@ -226,7 +226,7 @@ def _page(watch: Watch, page: WatchedPage) -> WatchedPageOut:
         id=page.pk,
         url=page.url,
         callback=page.callback,
-        state=page.state,
+        state=page.state,  # type: ignore[arg-type]
         reason=page.reason,
         status=page.status,
         importance=page.importance,

@@ -118,7 +118,7 @@ def test_every_due_visit_ends_once_whatever_dies(
     wait_for(lambda: are_visited("5", *new))
 
     assert Event.objects.filter(kind="page_gone").count() == 1
-    found = [u for e in Event.objects.filter(kind="pages_found") for u in e.detail["urls"]]
+    found = [u for e in Event.objects.filter(kind="pages_found") for u in (e.detail or {})["urls"]]
     assert sorted(found) == [f"{web.url}changed", f"{web.url}new"]
     rows = pages()
     assert rows["5"].state == "gone"
