@@ -11,6 +11,7 @@ from benchmarks.lab.chart import Line, Panel
 from benchmarks.lab.job import keep, run, say, show
 from benchmarks.revisit.optimal import Optimal
 from benchmarks.revisit.rivals import Learned, Nutch, known_rates, uniform
+from benchmarks.revisit.server import measure as watched
 from benchmarks.revisit.world import DAYS, Policy, Run, Signals, Site
 from benchmarks.revisit.world import run as simulate
 from crawlframe.revisit.allotment import shares
@@ -30,11 +31,25 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=PAGES, help=f"({PAGES:,})")
     parser.add_argument("--days", type=int, default=DAYS, help=f"simulated ({DAYS})")
     parser.add_argument("--seeds", type=int, default=3, help="populations (3)")
+    parser.add_argument(
+        "--server",
+        action="store_true",
+        help="a real server and a real node, whose clock is driven; about a second for each hour "
+        "of the simulated time, with each budget",
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=0.2,
+        help="with --server: by the mean number of changes (0.2)",
+    )
     parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
     options = parser.parse_args()
     for name in ("pages", "days", "seeds"):
         if not 1 <= getattr(options, name) <= 10**6:
             parser.error(f"--{name} must be 1 to 1,000,000")
+    if options.server:
+        return run("revisit", lambda work: serve(options, work))
     return run(
         "revisit",
         lambda work: measure(options.pages, options.days, options.seeds, options.output),
@@ -52,6 +67,33 @@ POLICIES: tuple[Made, ...] = (
     ("ours, sitemaps that lie", Optimal, Signals(lies=True)),
     ("Azar et al., rates known", known_rates, None),
 )
+
+
+def serve(options: argparse.Namespace, work: Path) -> int:
+    """Compares a node with the simulation of the same site, and with the optimum."""
+    site = Site.of(options.pages, SEED)
+    budget = options.budget * sum(site.rates)
+    real = watched(site, options.budget, options.days, work)
+    rows = [("a node", f"{real.fresh:.3f}", f"{real.late:.3f}", f"{real.visits:,}")]
+    for name, make, signals in POLICIES:
+        if signals is None:
+            one = simulate(site, make(site, budget), budget, options.days)
+            rows.append((f"{name}, simulated", *_numbers(one)))
+    best = site.fresh(shares(site.rates, site.importance, budget))
+    rows.append(("in theory, rates known", f"{best:.3f}", "", ""))
+    show(
+        f"{options.pages:,} pages on a server, {options.days} days, a budget of "
+        f"{options.budget:.0%} of the changes: share of the time up to date, weighted",
+        ["all", "second half", "visits"],
+        rows,
+    )
+    figures = {"real": vars(real), "optimum": best, "pages": options.pages, "days": options.days}
+    keep("revisit-server", figures, "Coming back in time", [], options.output)
+    return int(real.visits > 1.02 * budget * options.days + 1)
+
+
+def _numbers(one: Run) -> tuple[str, str, str]:
+    return f"{one.fresh:.3f}", f"{one.late:.3f}", f"{one.visits:,}"
 
 
 def _even(site: Site, budget: float) -> list[float]:

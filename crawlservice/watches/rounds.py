@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from crawlframe import faults
 from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.request import Admission, make_rid, root_admission
-from crawlframe.revisit.declared import START, Revisit
+from crawlframe.revisit.declared import ALL, START, Revisit
 from crawlframe.spider import SpiderInfo
 from crawlservice.models import Task, Watch, WatchDay, WatchedHost, WatchedPage
 from crawlservice.security.sealing import SealError
@@ -68,6 +68,7 @@ def work(pk: int, info: SpiderInfo | None, problem: str = "") -> Task | None:
         assert info is not None
         policies = _with_own(watch, policies)
         groups = groups_of(watch.groups)
+        _regroup(watch, groups, policies)
         tuning.tune(watch, groups, policies, now)
         made = _make(watch, groups, policies, info, now)
         if kept := as_kept(groups):
@@ -102,6 +103,17 @@ def _with_own(watch: Watch, policies: dict[str, Revisit]) -> dict[str, Revisit]:
             policy = replace(policy, budget=budget, host_budget=host)
         found[name] = policy
     return found
+
+
+def _regroup(watch: Watch, groups: dict[str, Group], policies: dict[str, Revisit]) -> None:
+    """After a change of the code: pages go to the groups that its callbacks have now."""
+    pages = WatchedPage.objects.filter(watch=watch)
+    for name in groups.keys() - policies.keys():
+        del groups[name]
+        if ALL in policies:
+            pages.filter(group=name).update(group=ALL)
+    for name in policies.keys() - groups.keys() - {ALL} if groups else ():
+        pages.filter(callback=name).update(group=name)
 
 
 def _mark(watch: Watch, problem: str) -> None:

@@ -315,6 +315,19 @@ def test_a_spider_without_revisit_is_not_watched(site: Site, watch: Watch) -> No
     site.work(watch)
 
 
+def test_pages_follow_the_callbacks_of_the_code(site: Site, watch: Watch, ahead: Ahead) -> None:
+    site.use(like({"parse": Revisit(every="2h"), "start": Revisit(every="52w")}))
+    site.work(watch)
+    assert {*WatchedPage.objects.values_list("group", flat=True)} == {"parse"}
+    ahead(days=1)
+    site.all_rounds(watch)
+    ahead(hours=3)
+    assert site.all_rounds(watch) == ["a", "b", "c"]
+    site.use(News)
+    site.work(watch)
+    assert {*WatchedPage.objects.values_list("group", flat=True)} == {"*"}
+
+
 def test_two_leaders_make_one_round(site: Site, watch: Watch, ahead: Ahead) -> None:
     ahead(days=1)
     made: list[Any] = []
