@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.lab import results
 from benchmarks.lab.chart import Line, Panel
 from benchmarks.lab.job import keep, run, say, show
 from benchmarks.revisit.optimal import Optimal
@@ -88,7 +89,7 @@ def serve(options: argparse.Namespace, work: Path) -> int:
         rows,
     )
     figures = {"real": vars(real), "optimum": best, "pages": options.pages, "days": options.days}
-    keep("revisit-server", figures, "Coming back in time", [], options.output)
+    results.write("revisit-server", {"machine": results.machine(), **figures}, options.output)
     return int(real.visits > 1.02 * budget * options.days + 1)
 
 

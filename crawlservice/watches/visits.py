@@ -22,6 +22,7 @@ from crawlservice.watches import clock
 from crawlservice.watches.group import Group, groups_of
 
 URLS_TOLD = 100  # of an event that pages were found
+PHASES = 1009  # a prime: parts of the first interval
 GONE_AGAIN = timedelta(days=7)  # after which a link to a page that was gone is believed
 PLANNED = ("every", "said_every", "mean_every", "next_at")
 VISITED = (
@@ -241,7 +242,12 @@ def plan(page: WatchedPage, policy: Revisit, group: Group, trust: Trust) -> None
     times = group.times(policy, belief, trust, page.importance)
     page.every, page.said_every, page.mean_every = times
     assert page.last_visit is not None
-    page.next_at = page.last_visit + timedelta(seconds=times.silent)
+    seconds = times.silent
+    if policy.is_optimal and page.visits <= 1:
+        # Pages that were first visited together do not fall due together: as if they had been
+        # visited at any time before.
+        seconds *= (page.key.int % PHASES + 0.5) / PHASES
+    page.next_at = page.last_visit + timedelta(seconds=seconds)
 
 
 def trusts_of(watch: int, hosts: Collection[str]) -> dict[str, Trust]:
