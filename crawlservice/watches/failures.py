@@ -13,7 +13,7 @@ from crawlframe.revisit.rates import Evidence, learn
 from crawlframe.revisit.trust import Trust
 from crawlservice.models import Event, Page, Watch, WatchDay, WatchedItem, WatchedPage
 from crawlservice.watches.group import Group, groups_of
-from crawlservice.watches.visits import VISITED, plan, trusts_of
+from crawlservice.watches.visits import VISITED, confirm, plan, trusts_of
 
 MISSING = (404, 410)
 MISSES = 2  # visits in a row that find no page, after which it is gone
@@ -72,6 +72,8 @@ def _is_over(page: WatchedPage, policy: Revisit | None) -> bool:
 def _confirmed(page: WatchedPage, row: Page, before: datetime | None, group: Group) -> None:
     """It was answered without its callback, as when it is not modified."""
     page.state, page.misses, page.reason = WatchedPage.State.LIVE, 0, ""
+    if row.status == NOT_MODIFIED and page.last_visit is not None:
+        confirm([page], page.last_visit)
     if before is not None and row.status == NOT_MODIFIED and page.last_visit is not None:
         interval = (page.last_visit - before).total_seconds()
         known = Evidence(page.shape, page.time)

@@ -230,10 +230,20 @@ class _Recorder:
                 unique_fields=("watch", "key"),
                 update_fields=("page", "data", "last_seen", "gone_at"),
             )
-        gone = WatchedItem.objects.filter(page__in=pages.values(), gone_at=None)
+        unchanged = {o.rid for o, visit in outcomes if visit.unchanged}
+        seen = [page for rid, page in pages.items() if rid not in unchanged]
+        confirm([page for rid, page in pages.items() if rid in unchanged], self.now)
+        gone = WatchedItem.objects.filter(page__in=seen, gone_at=None)
         gone = gone.exclude(key__in=[UUID(bytes=key) for key in rows])
         if numbers := [*gone.order_by("pk").select_for_update().values_list("pk", flat=True)]:
             WatchedItem.objects.filter(pk__in=numbers).update(gone_at=self.now)
+
+
+def confirm(pages: Collection[WatchedPage], now: datetime) -> None:
+    """The items of pages that have not changed are as they were."""
+    items = WatchedItem.objects.filter(page__in=pages, gone_at=None).order_by("pk")
+    if pages and (numbers := [*items.select_for_update().values_list("pk", flat=True)]):
+        WatchedItem.objects.filter(pk__in=numbers).update(last_seen=now)
 
 
 def plan(page: WatchedPage, policy: Revisit, group: Group, trust: Trust) -> None:

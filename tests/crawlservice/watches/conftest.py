@@ -56,6 +56,7 @@ class Site:
         self.links: dict[str, list[str]] = {}
         self.items: dict[str, list[bytes]] = {}
         self.visited: list[str] = []
+        self.unmodified: set[str] = set()  # the server says that they have not changed
         self.version = "v1"
         self.use(kind)
 
@@ -138,7 +139,9 @@ class Site:
             visit.found.append(page._replace(lastmod=self.lastmod.get(link)))
         outcome.items = self.items.get(path, [])
         visit.keys = [digest_of(item.split(b",")[0]) for item in outcome.items]
-        if path != "start":
+        if path in self.unmodified:
+            outcome.items, visit.keys, visit.unchanged = [], [], True
+        elif path != "start":
             visit.digest = digest_of(content.encode())
         return outcome
 

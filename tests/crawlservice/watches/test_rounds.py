@@ -188,6 +188,20 @@ def test_items_have_a_life(site: Site, watch: Watch, ahead: Ahead) -> None:
     assert [*WatchedItem.objects.filter(gone_at=None).values_list("data__id", flat=True)] == [2]
 
 
+def test_what_is_not_modified_stays_as_it_is(site: Site, watch: Watch, ahead: Ahead) -> None:
+    site.items["a"] = [b'{"id":1}']
+    ahead(days=1)
+    site.all_rounds(watch)
+    before = WatchedItem.objects.get()
+    ahead(days=1)
+    site.unmodified = {"a"}
+    site.all_rounds(watch)
+    after = WatchedItem.objects.get()
+    assert (after.gone_at, after.last_seen > before.last_seen) == (None, True)
+    assert (page("a").visits, page("a").changes) == (3, 0)
+    assert page("a").time > 0
+
+
 def test_a_sitemap_makes_pages_due(site: Site, ahead: Ahead) -> None:
     site.use(like({"parse": Revisit(by="lastmod"), "start": Revisit(every="1h")}))
     site.links, site.lastmod = {"start": ["a", "b"]}, {"a": 1e9, "b": 1e9}
