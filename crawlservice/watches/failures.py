@@ -12,6 +12,7 @@ from crawlframe.revisit.declared import Revisit, policy_of
 from crawlframe.revisit.rates import Evidence, learn
 from crawlframe.revisit.trust import Trust
 from crawlservice.models import Event, Page, Watch, WatchDay, WatchedItem, WatchedPage
+from crawlservice.watches import page_rows
 from crawlservice.watches.group import Group, groups_of
 from crawlservice.watches.visits import VISITED, confirm, plan, trusts_of
 
@@ -56,7 +57,7 @@ def take_back(
             plan(page, policy, group, trust)
             if page.misses and page.next_at is not None:
                 page.next_at = min(page.next_at, now + CONFIRM)
-    WatchedPage.objects.bulk_update(pages, VISITED, batch_size=100)
+    page_rows.update(pages, VISITED)
     if errors:
         day = WatchDay.objects.filter(watch=watch, day=now.date())
         day.update(errors=F("errors") + errors)

@@ -25,7 +25,7 @@ from crawlservice.models import Task, Watch, WatchDay, WatchedHost, WatchedPage
 from crawlservice.security.sealing import SealError
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.secret_arguments import revealed
-from crawlservice.watches import clock, failures, tuning
+from crawlservice.watches import clock, failures, page_rows, tuning
 from crawlservice.watches.group import Group, as_kept, groups_of, refilled
 
 log = logging.getLogger(__name__)
@@ -178,9 +178,9 @@ def _make(
         watch.problem = str(error)
         return None
     picker.spend()
-    for page in sorted(pages, key=lambda page: page.pk):
-        rid = UUID(bytes=make_rid(task.pk, page.key.bytes))
-        WatchedPage.objects.filter(pk=page.pk).update(round=task.pk, rid=rid)
+    for page in pages:
+        page.round, page.rid = task.pk, UUID(bytes=make_rid(task.pk, page.key.bytes))
+    page_rows.update(sorted(pages, key=lambda page: page.pk), ("round", "rid"))
     watch.round_at, watch.problem = now, ""
     if begins:
         watch.start_at = now + timedelta(seconds=policies[START].interval)

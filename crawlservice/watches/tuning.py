@@ -18,8 +18,9 @@ from crawlframe.revisit.interval import survival
 from crawlframe.revisit.rates import Evidence, fit
 from crawlframe.revisit.trust import Trust
 from crawlservice.models import Watch, WatchDay, WatchedPage
+from crawlservice.watches import page_rows
 from crawlservice.watches.group import Group
-from crawlservice.watches.visits import trusts_of
+from crawlservice.watches.visits import PLANNED, trusts_of
 
 EVERY = 600.0  # seconds between two looks at a group
 SAMPLE = 5_000  # pages of a group that are looked at
@@ -127,9 +128,7 @@ def _replan(watch: Watch, name: str, group: Group, policy: Revisit, now: datetim
             page.next_at = now + timedelta(seconds=left)
         page.every, page.said_every, page.mean_every = times
         changed.append(page)
-    WatchedPage.objects.bulk_update(
-        changed, ("every", "said_every", "mean_every", "next_at"), batch_size=200
-    )
+    page_rows.update(changed, PLANNED)
     group.replan = pages[-1].pk if len(pages) == REPLANNED else None
 
 

@@ -18,7 +18,7 @@ from crawlframe.revisit.rates import Evidence
 from crawlframe.revisit.trust import Trust, learn_with
 from crawlframe.revisit.visit import FoundPage, Visit
 from crawlservice.models import Event, Watch, WatchedHost, WatchedItem, WatchedPage
-from crawlservice.watches import clock
+from crawlservice.watches import clock, page_rows
 from crawlservice.watches.group import Group, groups_of
 
 URLS_TOLD = 100  # of an event that pages were found
@@ -72,9 +72,9 @@ class _Recorder:
         visited = {p.rid.bytes: p for p in pages if p.rid is not None and p.rid.bytes in done}
         self._visit(visited, done)
         if again:
-            WatchedPage.objects.bulk_update(again, HEARD)
+            page_rows.update(again, HEARD)
         if visited:
-            WatchedPage.objects.bulk_update(visited.values(), VISITED)
+            page_rows.update(visited.values(), VISITED)
         self._add_trust()
         self._take_items(outcomes, visited)
 
