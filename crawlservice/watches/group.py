@@ -54,7 +54,14 @@ def refilled(tokens: float | None, at: float, budget: float, now: float) -> floa
 
 
 def groups_of(kept: Mapping[str, Any]) -> dict[str, Group]:
-    return {name: msgspec.convert(value, Group) for name, value in kept.items()}
+    """Those of a watch; what cannot be read begins anew."""
+    found = {}
+    for name, value in kept.items():
+        try:
+            found[name] = msgspec.convert(value, Group)
+        except msgspec.ValidationError:
+            found[name] = Group()
+    return found
 
 
 def as_kept(groups: Mapping[str, Group]) -> dict[str, Any]:

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import orjson
 import pytest
 from django.db import connection
+from django.test import override_settings
+from django.utils import timezone
 
 from crawlframe import Spider
 from crawlframe.errors import ArgumentError
@@ -25,10 +28,11 @@ from crawlservice.models import (
     WatchedPage,
     Webhook,
 )
+from crawlservice.steward.old_rounds import prune_rounds
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState
 from crawlservice.watches import editing, rounds
-from crawlservice.webhooks.deliveries import create_deliveries
+from crawlservice.webhooks.deliveries import body, create_deliveries
 from tests.crawlservice.watches.conftest import News, Site
 
 Ahead = Callable[..., None]
@@ -111,6 +115,8 @@ def test_new_pages_are_an_event(site: Site, watch: Watch, ahead: Ahead) -> None:
     create_deliveries()  # the ends of rounds are delivered to nobody
     kinds = {*Event.objects.filter(delivery__isnull=False).values_list("kind", flat=True)}
     assert kinds == {"pages_found"}
+    (first, *_) = Event.objects.filter(kind="pages_found")
+    assert orjson.loads(body(first))["pages"] == first.detail
 
 
 def test_gone_is_what_is_missing_twice(site: Site, watch: Watch, ahead: Ahead) -> None:
@@ -340,6 +346,23 @@ def test_pages_follow_the_callbacks_of_the_code(site: Site, watch: Watch, ahead:
     site.use(News)
     site.work(watch)
     assert {*WatchedPage.objects.values_list("group", flat=True)} == {"*"}
+
+
+def test_old_rounds_are_removed(site: Site, watch: Watch, ahead: Ahead) -> None:
+    rounds = Task.objects.filter(watch=watch)
+    old = rounds.earliest("pk")
+    rounds.filter(pk=old.pk).update(finished_at=timezone.now() - timedelta(days=40))
+    pages = WatchedPage.objects.count()
+    with override_settings(KEEP_ROUNDS=0):
+        prune_rounds()
+    assert rounds.filter(pk=old.pk).exists()
+    with override_settings(KEEP_ROUNDS=30):
+        prune_rounds()
+    assert not rounds.filter(pk=old.pk).exists()
+    assert rounds.exists()
+    assert WatchedPage.objects.count() == pages
+    ahead(days=1)
+    assert site.all_rounds(watch) == ["a", "b", "c"]
 
 
 def test_two_leaders_make_one_round(site: Site, watch: Watch, ahead: Ahead) -> None:
