@@ -25,7 +25,7 @@ class Group(msgspec.Struct, omit_defaults=True):
     tokens: float | None = None  # visits left; None: none was made yet
     tokens_at: float = 0.0  # seconds since the epoch
     tuned_at: float = 0.0
-    tuned_pages: int = 0  # that had been visited then
+    learned_from: int = 0  # visits after the first one of a page, for the prior
     replan: int | None = None  # pages with higher numbers are still to be planned anew
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import F
+from django.db.models import Count, F, QuerySet, Sum
 
 from crawlframe.revisit.budget import is_near, next_level, replanned
 from crawlframe.revisit.declared import DAY, Revisit
@@ -27,7 +27,8 @@ SAMPLE = 5_000  # pages of a group that are looked at
 FITS = 20  # steps of learning the prior
 ROUNDS = 12  # steps of setting the level
 REPLANNED = 2_000  # pages planned anew in one round of the steward
-GROWN = 1.5  # pages visited, as a multiple, after which the prior is learned anew
+GROWN = 1.5  # by how many times visits have grown when the prior is learned anew
+FEWEST = 20  # visits after the first one of a page, for that
 
 
 class Known(NamedTuple):
@@ -56,7 +57,8 @@ def tune(
 def _tune(watch: Watch, name: str, group: Group, policy: Revisit, now: datetime) -> None:
     pages = _pages(watch, name)
     group.tuned_at = now.timestamp()
-    count = pages.count()
+    found = pages.aggregate(count=Count("pk"), visits=Sum("visits", default=0))
+    count, again = found["count"], found["visits"] - found["count"]
     if not count:
         return
     step = math.ceil(count / SAMPLE)
@@ -67,9 +69,9 @@ def _tune(watch: Watch, name: str, group: Group, policy: Revisit, now: datetime)
         for host, weight, shape, time, visited in rows.values_list(*columns)
     ]
     trusts = trusts_of(watch.pk, {page.host for page in known})
-    before, prior = group.level, group.prior
-    if count >= GROWN * group.tuned_pages:
-        group.tuned_pages = count
+    before = group.level, group.prior
+    if again >= max(FEWEST, GROWN * group.learned_from):
+        group.learned_from, prior = again, group.prior
         for _ in range(FITS):
             prior = fit(prior, (page.evidence for page in known))
         group.shape, group.time = prior
@@ -78,12 +80,12 @@ def _tune(watch: Watch, name: str, group: Group, policy: Revisit, now: datetime)
         if is_near(demand, policy.budget / DAY):
             break
         group.level = next_level(group.level, demand, policy.budget / DAY)
-    if group.level != before:
+    if (group.level, group.prior) != before:
         group.replan = 0
     note_fresh(watch, known, group, now)
 
 
-def _pages(watch: Watch, name: str):  # type: ignore[no-untyped-def]
+def _pages(watch: Watch, name: str) -> QuerySet[WatchedPage]:
     live = (WatchedPage.State.LIVE, WatchedPage.State.FAILED)
     return WatchedPage.objects.filter(
         watch=watch, group=name, state__in=live, last_visit__isnull=False, next_at__isnull=False
