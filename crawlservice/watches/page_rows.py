@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cache
+from typing import Any
 
 from django.db import connection
 
@@ -15,7 +16,7 @@ def update(pages: Collection[WatchedPage], names: Sequence[str]) -> None:
     """Writes these fields of pages. Raises django.db.Error."""
     if not pages:
         return
-    fields = [WatchedPage._meta.get_field(name) for name in names]
+    fields: list[Any] = [WatchedPage._meta.get_field(name) for name in names]
     rows = [
         [
             *(field.get_db_prep_save(getattr(page, field.attname), connection) for field in fields),
@@ -30,7 +31,6 @@ def update(pages: Collection[WatchedPage], names: Sequence[str]) -> None:
 @cache
 def _statement(names: tuple[str, ...]) -> str:
     quoted = connection.ops.quote_name
-    columns = ", ".join(
-        f"{quoted(WatchedPage._meta.get_field(name).column)} = %s" for name in names
-    )
+    fields: list[Any] = [WatchedPage._meta.get_field(name) for name in names]
+    columns = ", ".join(f"{quoted(field.column)} = %s" for field in fields)
     return f"UPDATE {WatchedPage._meta.db_table} SET {columns} WHERE id = %s"
