@@ -13,7 +13,7 @@ from crawlframe.revisit.rates import Belief
 from crawlframe.revisit.trust import Times, Trust, due_times
 
 LONGEST = 365 * DAY  # seconds until a page is visited again, at most
-BURST = 1 / 24  # of a day's budget may be spent at once
+BURST = 1 / 8  # of a day's budget that may be spent at once
 
 
 class Group(msgspec.Struct, omit_defaults=True):
