@@ -8,6 +8,7 @@ from crawlframe.expect import Expect
 from crawlframe.middleware import CallNext, Middleware, SyncCallNext, SyncMiddleware
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.revisit import Revisit
 from crawlframe.secret import Secret
 from crawlframe.spider import Spider
 from crawlframe.task_life import Summary, TaskInfo
@@ -48,6 +49,7 @@ __all__ = [
     "Request",
     "Response",
     "Retry",
+    "Revisit",
     "Rule",
     "Secret",
     "SitemapSpider",

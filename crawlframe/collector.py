@@ -23,6 +23,7 @@ from crawlframe.upsert import Upsert
 if TYPE_CHECKING:
     from crawlframe.pipelines import Pipelines
     from crawlframe.response import Response
+    from crawlframe.watching import Watching
 
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
 MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
@@ -49,14 +50,18 @@ class Collector:
         nofollow: bool = False,
         noindex: bool = False,
         route: Callable[[Request], str] | None = None,
+        watching: Watching | None = None,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
         ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
         ``ends`` is true, the task takes no more requests. ``limits`` are asked about new
         links. ``nofollow``: no request is taken; ``noindex``: no item is; both are counted.
-        ``route`` returns through which proxies a request goes."""
+        ``route`` returns through which proxies a request goes. ``watching``: which pages are
+        visited by themselves; requests for them are found, and not followed."""
         self._outcome = outcome
+        self._watching = watching
+        outcome.visit = None if watching is None else watching.visit(outcome.callback)
         self._route = route
         self._priority = priority
         self._depth = depth
@@ -216,6 +221,14 @@ class Collector:
                 f"seconds up to {MAX_DELAY}"
             )
         request.depth = self._depth
+        if self._watching is not None and self._watching.takes(request):
+            assert outcome.visit is not None
+            outcome.visit.found.append(
+                self._watching.found(
+                    request, fingerprint, self._place(request), request.rank(self._priority)
+                )
+            )
+            return
         outcome.follow_ups.append(
             Admission(
                 make_rid(outcome.task, fingerprint),

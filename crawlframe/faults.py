@@ -31,6 +31,7 @@ POINTS = (
     "export.cursor.before", "export.cursor.after",  # that it did is recorded
     "rows.delivery.before", "rows.delivery.after",  # rows are committed in another database
     "schedule.before",  # a start that is due is written, but not committed
+    "watch.round",  # a round of a watch is written, but not committed
     "reload.load",  # a template begins to load the spiders
     "reload.ready",  # the new version is live, but no worker runs it yet
     "drain.begin", "drain.end",  # a worker completes what is in flight

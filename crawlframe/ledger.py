@@ -59,7 +59,8 @@ class StoredProxy(NamedTuple):
 class TaskSpec(NamedTuple):
     """The parts of a task that a worker needs. ``settings`` replace those of its spider.
     ``recipe``: the one with the name of the spider, if the database has one; used where no code
-    defines the spider. ``reparse``: set if it parses kept pages."""
+    defines the spider. ``reparse``: set if it parses kept pages. ``watch``: the one of which it is
+    a round, or 0."""
 
     task: int
     spider: str
@@ -68,6 +69,7 @@ class TaskSpec(NamedTuple):
     settings: dict[str, Any] = {}
     recipe: StoredRecipe | None = None
     reparse: Reparse | None = None
+    watch: int = 0
 
 
 class Recorded(NamedTuple):

@@ -44,7 +44,7 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
             name in inspect.get_annotations(kind) for kind in spider.__mro__
         ):
             return f'{name} is none: write proxy = "pool", or settings = {{"proxy_limits": ...}}'
-    for name in ("log", "stats", "expect", "proxy"):
+    for name in ("log", "stats", "expect", "proxy", "revisit"):
         if any(_declares(kind, name) for kind in spider.__mro__):
             return f"{name} is a name of Spider's own; rename the argument"
     if needed := _needed_to_make(spider):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from crawlframe.pages.results import Results
     from crawlframe.render.attempt import Attempt
     from crawlframe.response import Response
+    from crawlframe.revisit.visit import Visit
 
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
 CHALLENGED = "challenge"  # why a request goes back that is to be sent again with credentials
@@ -110,6 +111,7 @@ class Outcome:
     detour: bool = False  # it goes back to try another proxy
     trap: TrapSighting | None = None
     attempt: Attempt | None = None  # set if it is rendered when it must be
+    visit: Visit | None = None  # set if its task is a round of a watch
     exchange: dict[str, Any] | None = None  # of an error: its headers, as they are recorded
     error_group: int = 0  # of an error: the group that the ledger puts it into
 
@@ -120,6 +122,8 @@ class Outcome:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
             self.stats, self.closing, self.models, self.files = None, "", None, []
             self.proxies = None
+            if self.visit is not None:
+                self.visit.drop()
         return self
 
     def refuse_link(self, reason: str) -> None:

@@ -23,6 +23,8 @@ from crawlframe.proxies.choice import DIRECT, ProxyPool
 from crawlframe.render import required
 from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
+from crawlframe.revisit import Revisit
+from crawlframe.revisit.declared import policies_of
 from crawlframe.secret import Secret, convert, default_of, schema_of
 from crawlframe.spider_log import SpiderLog
 from crawlframe.spider_settings import SpiderSettings
@@ -68,7 +70,10 @@ class Spider:
     "auto"``, a page is rendered if an item lacks one of its fields, or one of ``item``.
 
     ``proxy`` is that of the requests that do not name one, as ``Request`` takes it; "": what the
-    settings say."""
+    settings say.
+
+    ``revisit`` is a Revisit, or a dict of them by callback: when the spider is watched, pages are
+    visited again."""
 
     name: ClassVar[str] = ""
     start_urls: ClassVar[Iterable[str]] = ()
@@ -81,7 +86,9 @@ class Spider:
     workers: ClassVar[int | None] = None  # 1: all requests of a task run in one worker
     expect: ClassVar[Expect | None] = None
     proxy: ClassVar[ProxyPool | str | None] = ""
+    revisit: ClassVar[Revisit | Mapping[Any, Revisit] | None] = None  # or a callback of this name
 
+    _discovers: ClassVar[tuple[str, ...]] = ()  # callbacks that only find pages
     _required: ClassVar[tuple[str, ...]] = ()  # further fields that the items must have
     _task = 0  # the number of the task; 0 outside of a worker
     _inline: Inline | None = None  # None outside of a worker
@@ -130,6 +137,11 @@ class Spider:
         the fetch brought none."""
         return request
 
+    def importance(self, request: Request) -> float:
+        """With ``revisit``, called with each request for a page that is to be visited again: how
+        much it matters that the page is up to date, compared with others; more than 0."""
+        return 1.0
+
     def is_blocked(self, response: Response) -> bool:
         """Whether the server has turned the crawler away: a page of this kind is tried again, and a
         host of which most pages are so is left alone for an hour. By default, by its status."""
@@ -152,6 +164,7 @@ class SpiderInfo(msgspec.Struct, frozen=True):
     ends: bool = False  # it has `closed`: its tasks have a last request that runs it
     workers: int = 0  # 1: all requests of a task run in one worker of the cluster at a time
     expect: Expect | None = None  # what its author expects of each run
+    revisit: dict[str, Revisit] = {}  # by callback; "*": all others
 
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:
@@ -269,7 +282,19 @@ def describe(spider: type[Spider]) -> SpiderInfo:
         ends=callable(getattr(spider, END_CALLBACK, None)),
         workers=spider.workers or 0,
         expect=_read_expect(spider),
+        revisit=read_revisit(spider),
     )
+
+
+def read_revisit(spider: type[Spider]) -> dict[str, Revisit]:
+    """When the pages of a spider are visited again, by callback. Raises SpiderError."""
+    given = spider.revisit
+    if inspect.isroutine(given):  # a callback of this name
+        return {}
+    try:
+        return policies_of(given, lambda name: getattr(spider, name, None))
+    except ValueError as error:
+        raise SpiderError(f"spider {spider.name!r}: {error}") from None
 
 
 def _read_expect(spider: type[Spider]) -> Expect | None:

@@ -34,6 +34,8 @@ STATES = {
     Event.Kind.HOST_HELD: (_("host held"), "warn"),
     Event.Kind.HOST_RESUMED: (_("host resumed"), "good"),
     Event.Kind.QUALITY_FAILED: (_("quality failed"), "bad"),
+    Event.Kind.PAGES_FOUND: (_("pages found"), "good"),
+    Event.Kind.PAGE_GONE: (_("page gone"), "warn"),
 }
 
 

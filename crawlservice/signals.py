@@ -6,7 +6,8 @@ some are sent again. A receiver that raises is logged, and not called again for 
 Receivers get ``event``, a crawlservice.models.Event; those of task_ended also ``task``, ``outcome``
 and ``reason``, those of schedule_failed ``schedule``, those of node_offline and node_back the name
 of the ``node``, those of host_held and host_resumed that of the ``host``, those of quality_failed
-the ``task`` and its ``findings``."""
+the ``task`` and its ``findings``, those of pages_found and page_gone the ``task`` and ``pages``,
+what the event has of them. The ends of rounds of watches are not sent."""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ node_back = Signal()
 host_held = Signal()
 host_resumed = Signal()
 quality_failed = Signal()
+pages_found = Signal()
+page_gone = Signal()
 
 _ALL = (
     *(task_ended, schedule_failed, node_offline, node_back, host_held, host_resumed),
-    quality_failed,
+    *(quality_failed, pages_found, page_gone),
 )
 
 
@@ -51,6 +54,9 @@ def send(event: Event) -> None:
     elif event.kind == Event.Kind.QUALITY_FAILED:
         found = (event.detail or {}).get("findings", [])
         quality_failed.send_robust(Task, task=event.task, findings=found, **given)
-    else:
+    elif event.kind in (Event.Kind.PAGES_FOUND, Event.Kind.PAGE_GONE):
+        signal = pages_found if event.kind == Event.Kind.PAGES_FOUND else page_gone
+        signal.send_robust(Task, task=event.task, pages=event.detail or {}, **given)
+    elif event.task is None or event.task.watch_id is None:
         about = {"task": event.task, "outcome": event.outcome, "reason": event.reason}
         task_ended.send_robust(Task, **about, **given)

@@ -29,11 +29,20 @@ from crawlframe.spiders.sitemap_file import (
     Entry,
     SitemapFile,
     changed_since,
+    moment_of,
     since_when,
 )
 
 STEP = 0.005  # seconds after which the other requests of the worker have their turn
 TURN_TIMEOUT = 45.0  # seconds that a sitemap waits for its turn; callbacks have 120 in all
+
+
+class ListedRequest(Request):
+    """A request for a page that a sitemap lists. ``lastmod``: when the page changed, as it says, in
+    seconds since the epoch; for the watch that the task belongs to."""
+
+    __slots__ = ("lastmod",)
+    lastmod: float
 
 
 class SitemapSpider(Spider):
@@ -54,6 +63,7 @@ class SitemapSpider(Spider):
     sitemap_rules: ClassVar[Any] = (("", "parse"),)
     sitemap_follow: ClassVar[Any] = ("",)
     sitemap_alternate_links: ClassVar[bool] = False
+    _discovers: ClassVar[tuple[str, ...]] = ("read_sitemap",)
     since: Annotated[
         str, Meta(pattern=SINCE, description="a date such as 2026-11-20, or an age such as 7d")
     ] = ""
@@ -157,10 +167,17 @@ class SitemapSpider(Spider):
             if url is not None:
                 for pattern, callback in self._rules:
                     if pattern.search(url):
-                        yield Request.plain(url, callback)
+                        yield self._listed(url, callback, entry.lastmod)
                         break
 
     read_sitemap.finds_pages = True  # type: ignore[attr-defined]
+
+    def _listed(self, url: str, callback: str, lastmod: str) -> Request:
+        if not lastmod or not self.revisit or (when := moment_of(lastmod)) is None:
+            return Request.plain(url, callback)
+        request = ListedRequest.plain(url, callback)
+        request.lastmod = when.timestamp()
+        return request
 
     @cached_property
     def _turn(self) -> asyncio.Lock:

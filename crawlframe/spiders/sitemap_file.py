@@ -143,6 +143,14 @@ def changed_since(lastmod: str, instant: datetime) -> bool:
         return True
 
 
+def moment_of(lastmod: str) -> datetime | None:
+    """The first instant that a ``lastmod`` can mean; None if it cannot be read."""
+    try:
+        return _instants(lastmod)[0]
+    except ValueError:
+        return None
+
+
 def _instants(text: str) -> tuple[datetime, datetime]:
     """The first and the last instant that a W3C date or time can mean. Raises ValueError."""
     full = text + {4: "-01-01", 7: "-01"}.get(len(text), "")

@@ -9,7 +9,7 @@ from django.db import router
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models import Task
+from crawlservice.models import Task, Watch
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
@@ -19,7 +19,7 @@ SUPERUSER = "superuser"  # no group: Django's own
 
 LOOKED_AT = (
     "task", "page", "item", "generation", "era", "event", "schedule", "run", "host", "robotsfile",
-    "recipe", "recipeversion", "alert", "keptpage",
+    "recipe", "recipeversion", "alert", "keptpage", "watch",
 )  # fmt: skip
 VIEWER = tuple(f"view_{name}" for name in LOOKED_AT)
 SUBMITTER = (*VIEWER, "submit_task", *(f"{verb}_token" for verb in ("add", "view", "change")))
@@ -119,6 +119,13 @@ def may_steer(user: User, task: Task) -> bool:
     if user.has_perm("crawlservice.steer_task"):
         return True
     return may_submit(user) and task.user_id is not None and task.user_id == user.pk
+
+
+def may_steer_watch(user: User, watch: Watch) -> bool:
+    """The same for a watch."""
+    if user.has_perm("crawlservice.steer_task"):
+        return True
+    return may_submit(user) and watch.user_id is not None and watch.user_id == user.pk
 
 
 def role_of(user: AbstractUser) -> str:

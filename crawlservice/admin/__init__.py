@@ -1,7 +1,7 @@
-"""The admin: tasks with their progress and actions; schedules, recipes, webhooks and exports;
-alerts, their rules, targets and messages; pages, items, hosts, nodes, robots.txt, events, eras and
-the journal, read-only; rows on their way to other databases; users with their roles; tokens;
-credentials of hosts; proxies."""
+"""The admin: tasks with their progress and actions; watches, schedules, recipes, webhooks and
+exports; alerts, their rules, targets and messages; pages, items, hosts, nodes, robots.txt, events,
+eras and the journal, read-only; rows on their way to other databases; users with their roles;
+tokens; credentials of hosts; proxies."""
 
 from crawlservice.admin import (
     alertmessages,
@@ -26,11 +26,12 @@ from crawlservice.admin import (
     schedules,
     tasks,
     tokens,
+    watches,
     webhooks,
 )  # fmt: skip
 
 __all__ = (
     "alertmessages", "alertrules", "alerts", "alerttargets", "credentials", "deliveries", "exports",
     "hosts", "items", "journal", "keptpages", "ledger", "nodes", "people", "proxies", "recipes",
-    "robots", "rowdeliveries", "runs", "schedules", "tasks", "tokens", "webhooks",
+    "robots", "rowdeliveries", "runs", "schedules", "tasks", "tokens", "watches", "webhooks",
 )  # fmt: skip

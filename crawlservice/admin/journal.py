@@ -27,6 +27,7 @@ VERBS = {
     "accept quality": _("accept quality"),
     "acknowledge": _("acknowledge"),
     "add": _("add"),
+    "begin": _("begin"),
     "cancel": _("cancel"),
     "change": _("change"),
     "check": _("check"),
@@ -39,6 +40,7 @@ VERBS = {
     "disable": _("disable"),
     "import": _("import"),
     "enable": _("enable"),
+    "end": _("end"),
     "export": _("export"),
     "export pages": _("export of pages"),
     "forget node": _("forget node"),
@@ -84,6 +86,7 @@ VERBS = {
     "try_page": _("try a kept page"),
     "take over redis": _("take over Redis"),
     "test": _("test"),
+    "visit now": _("visit now"),
 }
 THINGS = {
     "alert": _("alert"),
@@ -108,6 +111,7 @@ THINGS = {
     "task": _("task"),
     "token": _("token"),
     "user": _("user"),
+    "watch": _("watch"),
     "webhook": _("webhook"),
 }
 USERS = 100  # users offered as choices; ?user=7 accepts any

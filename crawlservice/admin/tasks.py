@@ -93,6 +93,24 @@ class Status(admin.SimpleListFilter):
         return queryset.filter(**{column: word})
 
 
+class Rounds(admin.SimpleListFilter):
+    """The rounds of watches are left out, unless they, or those of one watch, are asked for."""
+
+    title = _("rounds of watches")
+    parameter_name = "watch"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        chosen = self.value() or ""
+        shown = [(chosen, f"#{chosen}")] if chosen.isdecimal() else []
+        return [("all", _("shown, too")), *shown]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> QuerySet[Task]:
+        word = self.value()
+        if word == "all":
+            return queryset
+        return queryset.filter(watch=int(word) if word and word.isdecimal() else None)
+
+
 @admin.register(Task)
 class TaskAdmin(OwnPage):
     row_page: ClassVar[RowPage] = taskpage
@@ -101,7 +119,7 @@ class TaskAdmin(OwnPage):
         "trend", "took", "rate", "submitted", "links",
     )  # fmt: skip
     list_display_links = ("id", "spider")
-    list_filter = (Status, RecentSpider, RecentLabel, RecentUser, Created)
+    list_filter = (Status, RecentSpider, RecentLabel, RecentUser, Created, Rounds)
     list_select_related = ("user",)
     search_fields = ("=id", "spider")
     search_help_text = _("Number or spider")

@@ -39,6 +39,8 @@ KINDS = [
     (Event.Kind.HOST_HELD, _("a host is held")),
     (Event.Kind.HOST_RESUMED, _("host resumed")),
     (Event.Kind.QUALITY_FAILED, _("quality failed")),
+    (Event.Kind.PAGES_FOUND, _("a watch has found pages")),
+    (Event.Kind.PAGE_GONE, _("a watched page is gone")),
 ]
 
 

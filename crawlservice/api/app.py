@@ -28,6 +28,7 @@ from crawlservice.api import (
     spiders,
     tables,
     tasks,
+    watches,
 )
 from crawlservice.api.auth import Bearer, known_only
 from crawlservice.api.limits import Rate, only_known
@@ -54,7 +55,7 @@ PARTS = (
     tasks, reparse, quality, labels, log, items, tables, pages, kept_pages, files,
     error_groups,
     spiders, nodes, hosts, proxies, proxy_lists,
-    schedules, events, alerts, alert_rules, exports,
+    schedules, watches, events, alerts, alert_rules, exports,
 )  # fmt: skip
 for part in PARTS:
     api.add_router("", part.router)

@@ -34,6 +34,7 @@ from crawlservice.tasks.export import ExportError
 from crawlservice.tasks.spider_switch import SpiderDisabled
 from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
 from crawlservice.tasks.usage_filter import BadUsageFilter
+from crawlservice.watches.editing import UnknownWatch
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (ArgumentError, 422, "argument", ""),
     (UnknownSpider, 422, "unknown_spider", ""),
     (UnknownTask, 404, "unknown_task", ""),
+    (UnknownWatch, 404, "unknown_watch", ""),
     (UnknownNode, 404, "unknown_node", ""),
     (UnknownHost, 404, "unknown_host", ""),
     (UnknownSchedule, 404, "unknown_schedule", ""),

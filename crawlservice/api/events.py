@@ -61,7 +61,8 @@ def read_events(
     ] = None,
 ) -> StreamingHttpResponse:
     """Events as they happen (`finished`, `failed`, `cancelled`, `schedule_failed`, `node_offline`,
-    `node_back`, `host_held`, `host_resumed`, `quality_failed`), or all after a given one.
+    `node_back`, `host_held`, `host_resumed`, `quality_failed`, `pages_found`, `page_gone`), or all
+    after a given one.
 
     `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind, outcome,
     reason, schedule, node, host, labels, created_at. A task that finished with errors is of kind

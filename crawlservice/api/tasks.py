@@ -11,7 +11,7 @@ from ninja import Body, Header, Query, Router, Status
 from crawlframe.errors import ArgumentError
 from crawlservice.api.auth import Bearer, Caller
 from crawlservice.api.errors import READING, WRITING, ApiError, NotAllowed
-from crawlservice.api.paging import TEXT, After, Id, LabelIs, Limit, newest_first
+from crawlservice.api.paging import LARGEST, TEXT, After, Id, LabelIs, Limit, newest_first
 from crawlservice.api.schemas import (
     NewTask,
     OneOrMany,
@@ -93,11 +93,15 @@ def list_tasks(
     outcome: Annotated[Outcome | None, Query()] = None,
     spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
     label: LabelIs | None = None,
+    watch: Annotated[
+        int | None, Query(ge=1, le=LARGEST, description="the rounds of this watch, and no others")
+    ] = None,
     after: After = None,
     limit: Limit = 100,
 ) -> TasksOut:
-    """Tasks, the latest first. Long arguments are shortened here; a single task has them whole."""
-    rows = Task.objects.defer("seeds").select_related("user")
+    """Tasks, the latest first. Long arguments are shortened here; a single task has them whole.
+    Rounds of watches are left out, unless `watch` asks for them."""
+    rows = Task.objects.defer("seeds").select_related("user").filter(watch=watch)
     if state is not None:
         rows = rows.filter(state=state)
     if outcome is not None:

@@ -112,7 +112,9 @@ def _ended(
         decided = with_last(decided, last)
     seconds = (task.clock - task.created_at).total_seconds()
     totals = Totals(items, ending.pages - bool(last), seconds)
-    outcome, reason, found = at_end(task, decided.outcome.value, decided.reason, totals, until)
+    outcome, reason, found = decided.outcome.value, decided.reason, None
+    if task.watch_id is None:
+        outcome, reason, found = at_end(task, outcome, reason, totals, until)
     now = default_connection.ops.adapt_datetimefield_value(task.clock)
     lacks = counts.cancelled and task.state == Task.State.CANCELLING
     unwritten = max(0, missing) if lacks else None
@@ -122,6 +124,8 @@ def _ended(
     change.append(json.dumps(refused) if refused else None)
     kind = KINDS[Task.Outcome(outcome)]
     event = Event(task=task, kind=kind, outcome=outcome, reason=reason)
+    if task.watch_id is not None:  # its rounds are of interest to nobody
+        event.delivered_at = task.clock
     return [*change, task.pk], [event, *([found] if found else [])]
 
 

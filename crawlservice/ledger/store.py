@@ -52,6 +52,7 @@ from crawlservice.proxies.pool import StoredProxies
 from crawlservice.recipes.current import current, numbers
 from crawlservice.tasks import budgets, log, stats
 from crawlservice.tasks.secret_arguments import revealed
+from crawlservice.watches import visits
 
 
 class DjangoLedger(Ledger):
@@ -71,14 +72,20 @@ class DjangoLedger(Ledger):
 
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
-            rows = Task.objects.only("spider", "arguments", "priority", "overrides", "reparse")
+            rows = Task.objects.only(
+                "spider", "arguments", "priority", "overrides", "reparse", "watch"
+            )
             row = rows.filter(pk=task).first()
             recipe = current(row.spider) if row else None
         if row is None:
             return None
         arguments = revealed(row.arguments)
         again = None if row.reparse is None else msgspec.convert(row.reparse, Reparse)
-        return TaskSpec(task, row.spider, arguments, row.priority, row.overrides, recipe, again)
+        return TaskSpec(
+            *(task, row.spider, arguments, row.priority, row.overrides, recipe),
+            reparse=again,
+            watch=row.watch_id or 0,
+        )
 
     def recipe_numbers(self, names: Collection[str]) -> dict[str, int]:
         with _named_errors():
@@ -149,8 +156,9 @@ class DjangoLedger(Ledger):
         saved = [o for o in outcomes if o.files or o.pictures]
         naming = [o for o in outcomes if o.proxies]
         kept = [o for o in outcomes if o.page is not None]
+        watched = [o for o in outcomes if o.visit]
         parsed = [o for o in outcomes if o.source is not None]
-        several = more or modelled or saved or naming or kept or parsed
+        several = more or modelled or saved or naming or kept or watched or parsed
         with transaction.atomic() if several else nullcontext():
             stats.fit(more)
             won = insert(outcomes)
@@ -163,6 +171,8 @@ class DjangoLedger(Ledger):
                 replacement.replace(o for o in parsed if o.rid in won)
             if naming:
                 runs.name(outcome for outcome in naming if outcome.rid in won)
+            if watched:
+                visits.record([outcome for outcome in watched if outcome.rid in won])
             ours = [outcome for outcome in more if outcome.rid in won]
             stats.add(ours)
             spent = budgets.spend(ours)

@@ -1,7 +1,7 @@
 """The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
 the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, kept
 pages, what came of parsing them again, recipes, the quality of runs, errors over tasks, what is
-decided about spiders, our identity, and proxies."""
+decided about spiders, our identity, proxies, and watches."""
 
 from crawlservice.models.alert import (
     OPEN,
@@ -35,6 +35,7 @@ from crawlservice.models.robots import RobotsFile
 from crawlservice.models.spider import WHY, DisabledSpider
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
 from crawlservice.models.view import QUERY, VIEW_NAME, SavedView
+from crawlservice.models.watch import Watch, WatchDay, WatchedHost, WatchedItem, WatchedPage
 
 __all__ = (
     "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MEDIA_TYPE",
@@ -47,5 +48,5 @@ __all__ = (
     "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "ReplacedItem", "RobotsFile",
     "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
     "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLog", "Token",
-    "Trap", "Webhook",
+    "Trap", "Watch", "WatchDay", "WatchedHost", "WatchedItem", "WatchedPage", "Webhook",
 )  # fmt: skip

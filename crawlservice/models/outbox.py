@@ -26,6 +26,8 @@ class Event(models.Model):
         HOST_HELD = "host_held", _("host held")  # nothing of it is fetched for long
         HOST_RESUMED = "host_resumed", _("host resumed")
         QUALITY_FAILED = "quality_failed", _("quality failed")  # of a task; detail has findings
+        PAGES_FOUND = "pages_found", _("pages found")  # by a watch; detail has their URLs
+        PAGE_GONE = "page_gone", _("page gone")
 
     task = models.ForeignKey(Task, models.CASCADE, null=True, blank=True, verbose_name=_("task"))
     schedule = models.ForeignKey(

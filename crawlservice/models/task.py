@@ -176,6 +176,15 @@ class Task(models.Model):
         db_index=False,
         verbose_name=_("schedule"),
     )
+    watch = models.ForeignKey(
+        "crawlservice.Watch",
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        db_index=False,
+        help_text=_("of which it is a round"),
+        verbose_name=_("watch"),
+    )
 
     ACTIVE = (State.RUNNING, State.PAUSED, State.CANCELLING)
     COMPLETED = (Outcome.FINISHED, Outcome.FINISHED_WITH_ERRORS)
@@ -188,6 +197,11 @@ class Task(models.Model):
             models.Index(fields=("spider", "id"), name="task_spider"),
             models.Index(fields=("schedule", "id"), name="task_schedule"),
             models.Index(fields=("user", "id"), name="task_user"),
+            models.Index(
+                fields=("watch", "id"),
+                condition=models.Q(watch__isnull=False),
+                name="task_watch",
+            ),
             models.Index(
                 fields=("id",),
                 condition=models.Q(unwritten__isnull=False),

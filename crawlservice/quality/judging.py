@@ -51,7 +51,10 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
 
 def has_quality(task: Task, items: int) -> bool:
     """Whether its items can be compared with those of other runs: those of a task that only
-    fetches come later, and one that parses kept pages has none of its own."""
+    fetches come later, one that parses kept pages has none of its own, and a round of a watch has
+    those of some pages."""
+    if task.watch_id is not None:
+        return False
     return task.reparse is None and not (task.settings.get("fetch_only") and not items)
 
 

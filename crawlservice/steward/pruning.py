@@ -39,6 +39,7 @@ from crawlservice.pages.archived import archive
 from crawlservice.pages.retention import PageRetention
 from crawlservice.pages.segments import SegmentRetention
 from crawlservice.steward import sampling
+from crawlservice.steward.old_rounds import prune_rounds
 from crawlservice.tasks import bulk_submit
 
 EVERY = 60.0  # seconds between two rounds over all kinds
@@ -79,7 +80,7 @@ class Pruner:
             self._next = time.monotonic() + EVERY
             lives.forget_old()
             kinds = (*KINDS, lambda: ended_lives(self._lives()), *self._more)
-            self._left.extend((*map(_batch, kinds), prune_old, *self._pages))
+            self._left.extend((*map(_batch, kinds), prune_old, prune_rounds, *self._pages))
         batch = self._left.popleft()
         if batch():
             self._left.append(batch)

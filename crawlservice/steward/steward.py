@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -45,6 +46,7 @@ from crawlservice.steward.sampling import Sampler
 from crawlservice.steward.senders import Senders
 from crawlservice.tasks import budgets, bulk_retry
 from crawlservice.tasks.submit import SWEEP
+from crawlservice.watches import rounds
 
 log = logging.getLogger(__name__)
 
@@ -74,12 +76,10 @@ class Steward:
         self._page_dictionaries = Trainer()
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
-        self._leading = False
-        self._installation = ""
+        self._leading, self._installation = False, ""
         self._lease = settings.lease
         self._last_good = time.monotonic()  # end of the last round that could replay the dead
-        self._patient_until = 0.0
-        self._trouble = ""  # why the last round failed
+        self._patient_until, self._trouble = 0.0, ""  # why the last round failed
         self._run: str | None = None  # the server's run_id
         self._still: dict[int, tuple[Counts, float]] = {}  # tasks without progress, and since when
         self._beat: Callable[[], object] = lambda: None
@@ -149,8 +149,9 @@ class Steward:
             self._check_tasks,
             lambda: look_after(self._frontier),
             self._proxies.tick,
-            lambda: schedules.start_due(self._still_here),
-            lambda: bulk_retry.work(self._still_here),
+            partial(schedules.start_due, self._still_here),
+            partial(rounds.tick, self._still_here),
+            partial(bulk_retry.work, self._still_here),
             self._senders.send_webhooks,
             self._senders.send_signals,
             lambda: self._senders.send_alerts(self._alerts.tick(self._counts)),

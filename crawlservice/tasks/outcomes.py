@@ -91,6 +91,10 @@ def decide(task: Task, end: Ending) -> Decision:
     """The outcome of a task that was not cancelled. Raises django.db.Error."""
     if task.closing:
         return _closed(task, end)
+    if task.watch_id is not None:  # pages that are gone are what it looks for
+        errors = end.errors > 0
+        kind = Task.Outcome.FINISHED_WITH_ERRORS if errors else Task.Outcome.FINISHED
+        return Decision(kind, _short(_errors(task, end)) if errors else "")
     if problem := (_problem if task.reparse is None else _parse_problem)(task, end):
         return Decision(Task.Outcome.FAILED, _short(problem))
     if end.errors > 0:
@@ -214,7 +218,7 @@ def _most(reasons: Counter[str]) -> str:
 
 def _fewer_items(task: Task) -> str:
     """Why having no items is too few, compared with earlier runs; "" if it is not."""
-    same = Task.objects.filter(spider=task.spider, reparse__isnull=True)
+    same = Task.objects.filter(spider=task.spider, reparse__isnull=True, watch=None)
     for rows in (same.filter(arguments_hash=task.arguments_hash), same):
         before = _completed(rows).filter(pk__lt=task.pk)
         if runs := _without_last([*before.values_list("pk", "items", "ends")[:COMPARED]]):

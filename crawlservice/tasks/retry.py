@@ -31,6 +31,8 @@ def retry(task_id: int, rids: Collection[UUID] | None = None, only: Q | None = N
     failed, and FrontierError; then nothing was changed."""
     if (task := get_task(task_id)).state not in ENDED or task.unwritten is not None:
         raise _not_ended(task)
+    if task.watch_id is not None:
+        raise WrongState(f"task {task_id} is a round of a watch, which visits its pages again")
     spider_switch.check(task.spider)
     _make_forgotten(task_id)
     with transaction.atomic():

@@ -56,7 +56,7 @@ def histories(tasks: Iterable[Task]) -> dict[int, History]:
 def _past(spider: str, before: int, count: int) -> list[Past]:
     """The runs before that task, the latest first."""
     rows = Task.objects.filter(spider=spider, pk__lt=before, outcome__in=COMPARED)
-    rows = rows.filter(reparse__isnull=True).order_by("-pk")
+    rows = rows.filter(reparse__isnull=True, watch=None).order_by("-pk")
     columns = ("pk", "items", "ne", "cancelled", "excluded", "arguments_hash")
     return [
         Past(pk, items, ne - cancelled - excluded, hash_)

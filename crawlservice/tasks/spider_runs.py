@@ -112,7 +112,7 @@ def last_tasks() -> dict[str, Task]:
 
 def runs(spider: str, count: int = RUNS) -> list[SpiderRun]:
     """Its latest runs, the latest first."""
-    rows = Task.objects.filter(spider=spider, reparse__isnull=True)
+    rows = Task.objects.filter(spider=spider, reparse__isnull=True, watch=None)
     rows = rows.defer("seeds", "arguments").order_by("-pk")
     tasks = [*rows[: count + 1]]
     covered = dict(Profile.objects.filter(task__in=tasks).values_list("task", "coverage"))

@@ -33,7 +33,7 @@ from crawlframe.spider_settings import SpiderSettings
 from crawlservice.accounts.roles import User
 from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
-from crawlservice.models import Schedule, Task
+from crawlservice.models import Schedule, Task, Watch
 from crawlservice.recipes import current as recipes
 from crawlservice.tasks import arguments as spider_arguments
 from crawlservice.tasks import budgets, outcomes, spider_switch
@@ -76,11 +76,14 @@ def submit(
     schedule: Schedule | None = None,
     settings: Mapping[str, Any] | None = None,
     labels: Mapping[str, Any] | None = None,
+    watch: Watch | None = None,
+    seeds: Callable[[Task], list[Admission]] | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
     ``arguments`` may have Secrets, as ``revealed`` returns them. ``settings``: those that it has
-    instead of its spider's. ``user``: the task's owner. Within a transaction of the caller, Redis
-    is updated on commit.
+    instead of its spider's. ``user``: the task's owner. ``watch``: that of which it is a round.
+    ``seeds`` returns the requests that it begins with, by default that which runs ``start``.
+    Within a transaction of the caller, Redis is updated on commit.
 
     Raises SpiderDisabled, UnknownSpider, ArgumentError, and FrontierError: RedisNotUpdated after
     the task was recorded."""
@@ -101,15 +104,17 @@ def submit(
         settings=stored_limits(task_settings.check(info, overrides, user))
         | ({"workers": 1} if info.workers else {}),
         overrides=overrides,
-        arguments_hash=hash_,
-        previous_na=outcomes.previous_na(hash_),
+        # A round is no run that others are compared with.
+        arguments_hash=None if watch else hash_,
+        previous_na=None if watch else outcomes.previous_na(hash_),
         ends=info.ends,
-        expect=info.expect and msgspec.to_builtins(info.expect),
+        expect=None if watch else info.expect and msgspec.to_builtins(info.expect),
         seeds=b"",
         user=user if isinstance(user, Account) else None,
         schedule=schedule,
+        watch=watch,
     )
-    start(task, _seeds, tagged)
+    start(task, lambda new: _seeds(new, seeds), tagged)
     return task
 
 
@@ -128,9 +133,9 @@ def start(task: Task, seeds: Callable[[Task], list[Admission]], labels: dict[str
         _update_redis("is recorded", task.pk, lambda: _open_recorded(task))
 
 
-def _seeds(task: Task) -> list[Admission]:
-    root = root_admission(task.pk, task.priority)
-    return [root, end_admission(task.pk, task.priority)] if task.ends else [root]
+def _seeds(task: Task, seeds: Callable[[Task], list[Admission]] | None) -> list[Admission]:
+    first = [root_admission(task.pk, task.priority)] if seeds is None else seeds(task)
+    return [*first, end_admission(task.pk, task.priority)] if task.ends else first
 
 
 def stored_limits(settings: SpiderSettings) -> dict[str, Any]:

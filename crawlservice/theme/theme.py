@@ -102,6 +102,7 @@ UNFOLD = {
                         "permission": _may_view_tasks,
                     },
                     _list("schedule", _("Schedules"), "schedule"),
+                    _list("watch", _("Watches"), "visibility"),
                     _list("recipe", _("Recipes"), "menu_book"),
                     _list("item", _("Items"), "inventory_2"),
                     {**_list("page", _("Pages"), "description"), "active": _shows_pages},

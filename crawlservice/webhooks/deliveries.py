@@ -173,6 +173,8 @@ def body(event: Event) -> bytes:
         told["host"] = {"name": event.host, **(event.detail or {}), "link": link}
     if event.kind == Event.Kind.QUALITY_FAILED:
         told["quality"] = event.detail
+    if event.kind in (Event.Kind.PAGES_FOUND, Event.Kind.PAGE_GONE):
+        told["pages"] = event.detail
     return orjson.dumps(told)
 
 

@@ -39,6 +39,7 @@ from crawlservice.models import (
     Page,
     Schedule,
     Task,
+    Watch,
 )
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
@@ -63,6 +64,7 @@ def openapi(
     join("alpha", version="1f00c0ffee00", state="live")
     Era.objects.create(number=1, reason="the first")
     Schedule.objects.create(name="night", spider="shop", every=60)
+    Watch.objects.create(spider="shop")
     Host.objects.create(name="shop.example", statuses={"200": 3})
     add_page(ended_task, b"c", items=[{"n": 3}])
     now = timezone.now()
@@ -120,4 +122,4 @@ def test_whatever_is_sent_the_answer_is_one_of_the_schema(
             case.call_and_validate(checks=CHECKED, headers=headers)
 
         send()
-    assert len(tried) == 88, tried
+    assert len(tried) == 98, tried

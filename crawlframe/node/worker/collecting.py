@@ -44,4 +44,5 @@ def collectors(
         nofollow=own.obey_nofollow and denies(response, FOLLOW),
         noindex=own.obey_noindex and denies(response, INDEX),
         route=crawl.route,
+        watching=crawl.watching,
     )

@@ -30,6 +30,7 @@ from crawlframe.signatures import misfit
 from crawlframe.spider import STORE_MISFIT, Spider, read_settings
 from crawlframe.spider_settings import SpiderSettings
 from crawlframe.task_life import Summary
+from crawlframe.watching import Watching
 
 if TYPE_CHECKING:
     from crawlframe.page_objects import PageObjects
@@ -54,6 +55,7 @@ class TaskCrawl:
     traps: TrapWatch | None = None
     links: LinkLimits | None = None
     pages: PageObjects | None = None
+    watching: Watching | None = None
     required: tuple[str, ...] | None = None  # fields of items; None: not read yet
     used: float = 0.0  # time.monotonic() when a request asked for it last
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class TaskCrawl:
             traps=traps,
             links=links if links.limits else None,
             pages=_page_objects_of(spider),
+            watching=Watching.of(spec.watch, spider) if spec.watch else None,
         )
 
     def allows(self, hostname: str) -> bool:

@@ -122,8 +122,7 @@ class RequestRunner:
         )
         self._rendering = Rendering(self.callbacks, renders)
         self._keeping = Keeping()
-        self._failed = failed
-        self._starts = starts
+        self._failed, self._starts = failed, starts
         in_place = partial(self._fetching.check_for, in_place=True)
         self.crawls = Crawls(
             source,
@@ -307,6 +306,8 @@ class RequestRunner:
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
                 outcome.closing = await self._run(finish) or outcome.closing
+            if crawl.watching is not None and isinstance(got, Response):
+                crawl.watching.look(outcome, crawl.spider, got)
             if outcome.closing and name == END_CALLBACK:
                 raise SpiderError("closed raised CloseTask; the task has ended already")
             faults.at("parse.after")

@@ -28,8 +28,10 @@ class Command(ServiceCommand):
             "--label", metavar="NAME=VALUE", help="only those with this label, such as domain=news"
         )
 
+        parser.add_argument("--watch", type=int, metavar="ID", help="only rounds of this watch")
+
     def handle(self, *args: Any, **options: Any) -> None:
-        tasks = Task.objects.defer("seeds")
+        tasks = Task.objects.defer("seeds").filter(watch=options["watch"])
         if options["active"]:
             tasks = tasks.filter(state__in=Task.ACTIVE)
         if options["outcome"]:

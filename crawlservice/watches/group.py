@@ -1,0 +1,68 @@
+"""Group: the pages of a watch that share a Revisit: what is known of them together, and what is
+left of their budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from crawlframe.revisit.declared import DAY, Revisit
+from crawlframe.revisit.rates import Belief
+from crawlframe.revisit.trust import Times, Trust, due_times
+
+LONGEST = 365 * DAY  # seconds until a page is visited again, at most
+BURST = 1 / 8  # of a day's budget that may be spent at once
+
+
+class Group(msgspec.Struct, omit_defaults=True):
+    """As it is kept in Watch.groups. The prior is that of the rates of change, per second."""
+
+    level: float = DAY  # gain of fresh time, in seconds, by importance, that a visit must bring
+    shape: float = 0.5
+    time: float = 5 * DAY
+    tokens: float | None = None  # visits left; None: none was made yet
+    tokens_at: float = 0.0  # seconds since the epoch
+    tuned_at: float = 0.0
+    learned_from: int = 0  # visits after the first one of a page, for the prior
+    replan: int | None = None  # pages with higher numbers are still to be planned anew
+
+    @property
+    def prior(self) -> Belief:
+        return Belief(self.shape, self.time)
+
+    def refill(self, budget: float, now: float) -> float:
+        """Visits that may be made now."""
+        self.tokens, self.tokens_at = refilled(self.tokens, self.tokens_at, budget, now), now
+        return self.tokens
+
+    def times(self, policy: Revisit, belief: Belief, trust: Trust, importance: float) -> Times:
+        """When a page is due after a visit, in seconds."""
+        if policy.is_optimal:
+            return due_times(belief, trust, self.level / importance, LONGEST)
+        if policy.by:
+            every = policy.interval or LONGEST * 100
+            return Times(every, 0.0, every)
+        return Times(policy.interval, policy.interval, policy.interval)
+
+
+def refilled(tokens: float | None, at: float, budget: float, now: float) -> float:
+    """``budget`` in visits per day, times in seconds."""
+    most = max(1.0, BURST * budget)
+    return most if tokens is None else min(most, tokens + budget * max(0.0, now - at) / DAY)
+
+
+def groups_of(kept: Mapping[str, Any]) -> dict[str, Group]:
+    """Those of a watch; what cannot be read begins anew."""
+    found = {}
+    for name, value in kept.items():
+        try:
+            found[name] = msgspec.convert(value, Group)
+        except msgspec.ValidationError:
+            found[name] = Group()
+    return found
+
+
+def as_kept(groups: Mapping[str, Group]) -> dict[str, Any]:
+    return {name: msgspec.to_builtins(group) for name, group in groups.items()}

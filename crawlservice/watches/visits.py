@@ -1,0 +1,299 @@
+"""Visits: what pages of a round have brought, written in the transaction of their ledger rows: what
+is known of the page and when it is due next, pages that were found, and items."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import orjson
+from django.db.models import F, Q
+
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.revisit.declared import Revisit
+from crawlframe.revisit.rates import Evidence
+from crawlframe.revisit.trust import Trust, learn_with
+from crawlframe.revisit.visit import FoundPage, Visit
+from crawlservice.models import Event, Watch, WatchedHost, WatchedItem, WatchedPage
+from crawlservice.watches import clock, page_rows
+from crawlservice.watches.group import Group, groups_of
+
+URLS_TOLD = 100  # of an event that pages were found
+PHASES = 1009  # a prime: parts of the first interval
+GONE_AGAIN = timedelta(days=7)  # after which a link to a page that was gone is believed
+PLANNED = ("every", "said_every", "mean_every", "next_at")
+VISITED = (
+    "state", "visits", "changes", "misses", "status", "reason", "digest", "version", "shape",
+    "time", "last_visit", "last_change", "gone_at", "said_at", "round", "rid", *PLANNED,
+)  # fmt: skip
+
+HEARD = (
+    "record", "url", "callback", "group", "host", "rank", "importance", "lastmod", "said_at",
+    "next_at", "state", "misses",
+)  # fmt: skip
+
+
+def record(outcomes: Collection[Outcome]) -> None:
+    """In the caller's transaction: of outcomes whose rows were just written. Those that failed are
+    left to the steward. Raises django.db.Error."""
+    mine: dict[int, list[tuple[Outcome, Visit]]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.visit is not None:
+            mine[outcome.visit.watch].append((outcome, outcome.visit))
+    for pk in sorted(mine):
+        watch = Watch.objects.filter(pk=pk).first()
+        if watch is not None:  # it may have been removed
+            _Recorder(watch, clock.now()).record(mine[pk])
+
+
+@dataclass
+class _Recorder:
+    watch: Watch
+    now: datetime
+
+    def __post_init__(self) -> None:
+        self.groups = groups_of(self.watch.groups)
+        self.heard: dict[str, Trust] = {}  # what visits add to the trust in hosts
+
+    def record(self, outcomes: list[tuple[Outcome, Visit]]) -> None:
+        found = {page.key: page for _, visit in outcomes for page in visit.found}
+        # Who finds pages locks the watch first, so that each is found once. Then pages are locked
+        # together and in order, and only where there is something to write.
+        known = self._find(found, outcomes) if found else []
+        heard = {page.pk for page in known if self._hear(page, found[page.key.bytes])}
+        done = {o.rid: (o, v) for o, v in outcomes if o.verdict is Verdict.DONE and v.policy}
+        mine = Q(rid__in=[UUID(bytes=rid) for rid in done]) | Q(pk__in=heard)
+        rows = WatchedPage.objects.filter(mine).order_by("pk").select_for_update()
+        pages = [*rows] if done or heard else []
+        again = [p for p in pages if p.pk in heard and self._hear(p, found[p.key.bytes])]
+        visited = {p.rid.bytes: p for p in pages if p.rid is not None and p.rid.bytes in done}
+        self._visit(visited, done)
+        if again:
+            page_rows.update(again, HEARD)
+        if visited:
+            page_rows.update(visited.values(), VISITED)
+        self._add_trust()
+        self._take_items(outcomes, visited)
+
+    # -- pages that were visited ------------------------------------------------------------------
+
+    def _visit(
+        self, pages: dict[bytes, WatchedPage], done: dict[bytes, tuple[Outcome, Visit]]
+    ) -> None:
+        hosts = {page.host for page in pages.values() if page.lastmod}
+        trusts = trusts_of(self.watch.pk, hosts)
+        for rid, page in pages.items():
+            outcome, visit = done[rid]
+            assert visit.policy is not None
+            page.status = outcome.status
+            trust = trusts.get(page.host, Trust())
+            self._see(page, visit, visit.policy, trust, outcome.version)
+
+    def _see(
+        self, page: WatchedPage, visit: Visit, policy: Revisit, trust: Trust, version: str
+    ) -> None:
+        group = self.groups.get(page.group, Group())
+        changed = _changed(page, visit, version)
+        if page.last_visit is not None and changed is not None:
+            interval = (self.now - page.last_visit).total_seconds()
+            evidence, prior = Evidence(page.shape, page.time), group.prior
+            said = None
+            if page.said_at is not None:
+                said = max(0.0, (page.said_at - page.last_visit).total_seconds())
+            if page.lastmod is not None:
+                before = self.heard.get(page.host, Trust())
+                belief = evidence.over(prior)
+                self.heard[page.host] = before.counted(belief, interval, changed, said)
+            page.shape, page.time = learn_with(trust, prior, evidence, interval, changed, said)
+        if changed:
+            page.changes += 1
+        if changed or page.last_visit is None:
+            page.last_change = self.now
+        if visit.digest is not None:
+            page.digest, page.version = visit.digest, version
+        page.state, page.visits, page.misses = WatchedPage.State.LIVE, page.visits + 1, 0
+        page.reason, page.gone_at, page.said_at = "", None, None
+        page.last_visit, page.round, page.rid = self.now, None, None
+        plan(page, policy, group, trust)
+
+    def _add_trust(self) -> None:
+        for host, more in sorted(self.heard.items()):
+            WatchedHost.objects.filter(watch=self.watch, host=host).update(
+                **{name: F(name) + value for name, value in more._asdict().items() if value}
+            )
+
+    # -- pages that were found --------------------------------------------------------------------
+
+    def _find(
+        self, found: dict[bytes, FoundPage], outcomes: list[tuple[Outcome, Visit]]
+    ) -> list[WatchedPage]:
+        """Adds those that are new, and returns the others."""
+        known = self._known(found)
+        if new := found.keys() - known.keys():
+            Watch.objects.select_for_update(no_key=True).get(pk=self.watch.pk)
+            known |= self._known(new)  # others may have found them meanwhile
+            new -= known.keys()
+        if new:
+            self._add([page for key, page in found.items() if key in new])
+            if self.watch.settled_at is not None:
+                self._tell(new, outcomes)
+        return [*known.values()]
+
+    def _known(self, found: Iterable[bytes]) -> dict[bytes, WatchedPage]:
+        keys = [UUID(bytes=key) for key in found]
+        rows = WatchedPage.objects.filter(watch=self.watch, key__in=keys)
+        return {page.key.bytes: page for page in rows}
+
+    def _add(self, found: list[FoundPage]) -> None:
+        if hosts := {page.place for page in found if page.lastmod is not None}:
+            WatchedHost.objects.bulk_create(
+                [WatchedHost(watch=self.watch, host=host) for host in sorted(hosts)],
+                ignore_conflicts=True,
+            )
+        WatchedPage.objects.bulk_create(
+            [
+                WatchedPage(
+                    watch=self.watch,
+                    key=UUID(bytes=page.key),
+                    first_seen=self.now,
+                    next_at=self.now,
+                    lastmod=moment(page.lastmod),
+                    **_request(page),
+                )
+                for page in found
+            ],
+            ignore_conflicts=True,
+        )
+
+    def _tell(self, new: Collection[bytes], outcomes: list[tuple[Outcome, Visit]]) -> None:
+        """One event for each page that led to new ones."""
+        told: set[bytes] = set()
+        for outcome, visit in outcomes:
+            mine = [p for p in visit.found if p.key in new and p.key not in told]
+            told.update(page.key for page in mine)
+            if mine:
+                urls = [page.url for page in mine[:URLS_TOLD]]
+                Event.objects.create(
+                    kind=Event.Kind.PAGES_FOUND,
+                    task_id=outcome.task,
+                    detail={"watch": self.watch.pk, "count": len(mine), "urls": urls},
+                )
+
+    def _hear(self, page: WatchedPage, found: FoundPage) -> bool:
+        """Takes over what is new about a known page; returns whether anything is."""
+        heard = False
+        for name, value in _request(found).items():
+            old = getattr(page, name)
+            if (bytes(old) if name == "record" else old) != value:
+                setattr(page, name, value)
+                heard = True
+        if page.state == WatchedPage.State.GONE:
+            if page.gone_at is not None and self.now - page.gone_at > GONE_AGAIN:
+                page.state, page.misses, page.next_at = WatchedPage.State.NEW, 1, self.now
+                return True
+            return heard
+        lastmod = moment(found.lastmod)
+        if lastmod is None or (page.lastmod is not None and lastmod <= page.lastmod):
+            return heard
+        page.lastmod = lastmod
+        if page.last_visit is not None and page.said_at is None:
+            page.said_at = min(self.now, max(lastmod, page.last_visit))
+            if page.said_every is not None:
+                due = max(self.now, page.last_visit + timedelta(seconds=page.said_every))
+                page.next_at = due if page.next_at is None else min(page.next_at, due)
+        return True
+
+    # -- items ------------------------------------------------------------------------------------
+
+    def _take_items(
+        self, outcomes: list[tuple[Outcome, Visit]], pages: dict[bytes, WatchedPage]
+    ) -> None:
+        rows: dict[bytes, WatchedItem] = {}
+        for outcome, visit in outcomes:
+            page = pages.get(outcome.rid)
+            for key, data in zip(visit.keys, outcome.items, strict=True):
+                rows[key] = WatchedItem(
+                    watch=self.watch,
+                    key=UUID(bytes=key),
+                    page=page,
+                    data=orjson.loads(data),
+                    first_seen=self.now,
+                    last_seen=self.now,
+                )
+        if rows:  # in order, so that two workers with some of the same items cannot deadlock
+            WatchedItem.objects.bulk_create(
+                [rows[key] for key in sorted(rows)],
+                update_conflicts=True,
+                unique_fields=("watch", "key"),
+                update_fields=("page", "data", "last_seen", "gone_at"),
+            )
+        unchanged = {o.rid for o, visit in outcomes if visit.unchanged}
+        seen = [page for rid, page in pages.items() if rid not in unchanged]
+        confirm([page for rid, page in pages.items() if rid in unchanged], self.now)
+        gone = WatchedItem.objects.filter(page__in=seen, gone_at=None)
+        gone = gone.exclude(key__in=[UUID(bytes=key) for key in rows])
+        if numbers := [*gone.order_by("pk").select_for_update().values_list("pk", flat=True)]:
+            WatchedItem.objects.filter(pk__in=numbers).update(gone_at=self.now)
+
+
+def confirm(pages: Collection[WatchedPage], now: datetime) -> None:
+    """The items of pages that have not changed are as they were."""
+    items = WatchedItem.objects.filter(page__in=pages, gone_at=None).order_by("pk")
+    if pages and (numbers := [*items.select_for_update().values_list("pk", flat=True)]):
+        WatchedItem.objects.filter(pk__in=numbers).update(last_seen=now)
+
+
+def plan(page: WatchedPage, policy: Revisit, group: Group, trust: Trust) -> None:
+    """Decides when a page that was visited is due next."""
+    belief = Evidence(page.shape, page.time).over(group.prior)
+    times = group.times(policy, belief, trust, page.importance)
+    page.every, page.said_every, page.mean_every = times
+    assert page.last_visit is not None
+    seconds = times.silent
+    if policy.is_optimal and page.visits <= 1:
+        # Pages that were first visited together do not fall due together: as if they had been
+        # visited at any time before.
+        seconds *= (page.key.int % PHASES + 0.5) / PHASES
+    page.next_at = page.last_visit + timedelta(seconds=seconds)
+
+
+def trusts_of(watch: int, hosts: Collection[str]) -> dict[str, Trust]:
+    """How far the sitemaps of these hosts are trusted."""
+    if not hosts:
+        return {}
+    rows = WatchedHost.objects.filter(watch=watch, host__in=hosts)
+    return {host: Trust(*some) for host, *some in rows.values_list("host", *Trust._fields)}
+
+
+def moment(seconds: float | None) -> datetime | None:
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _request(page: FoundPage) -> dict[str, object]:
+    return {
+        "url": page.url,
+        "host": page.place,
+        "callback": page.callback,
+        "group": page.group,
+        "rank": page.rank,
+        "record": page.record,
+        "importance": page.importance,
+    }
+
+
+def _changed(page: WatchedPage, visit: Visit, version: str) -> bool | None:
+    """None: it cannot be said, because nothing is known, or other code made what is known."""
+    if visit.unchanged:
+        return False
+    if visit.digest is None or page.digest is None:
+        return None
+    same = bytes(page.digest) == visit.digest
+    if not same and page.version != version:
+        return None
+    return not same

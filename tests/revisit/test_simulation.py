@@ -1,0 +1,46 @@
+"""The policy in simulated time: 90 days of a changing site, rates unknown at the start. The full
+table is ``make bench JOB=revisit``."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.revisit.optimal import Optimal
+from benchmarks.revisit.rivals import Nutch, uniform
+from benchmarks.revisit.world import Signals, Site, run
+from crawlframe.revisit.allotment import shares
+
+
+def best(site: Site, budget: float) -> float:
+    """With known rates, for ever."""
+    return site.fresh(shares(site.rates, site.importance, budget))
+
+
+@pytest.mark.parametrize(("share", "least"), [(0.05, 0.466), (0.2, 0.654)])
+def test_freshness_is_near_the_optimum_though_rates_are_unknown(share: float, least: float) -> None:
+    site = Site.of()
+    budget = share * sum(site.rates)
+    ours = run(site, Optimal(site, budget), budget)
+    assert ours.fresh >= max(least, 0.95 * best(site, budget))
+    assert ours.visits <= 1.001 * 90 * budget
+    even = run(site, uniform(site, budget), budget)
+    nutch = run(site, Nutch([len(site.rates) / budget] * len(site.rates)), budget)
+    assert ours.fresh > even.fresh + 0.1
+    assert ours.fresh > nutch.fresh + 0.1
+
+
+def test_with_much_to_spend_too() -> None:
+    site = Site.of(300)
+    budget = sum(site.rates)
+    ours = run(site, Optimal(site, budget), budget)
+    assert ours.fresh >= 0.95 * best(site, budget)
+
+
+def test_sitemaps_help_and_lies_cost_little() -> None:
+    site = Site.of(400)
+    budget = 0.2 * sum(site.rates)
+    alone = run(site, Optimal(site, budget), budget)
+    told = run(site, Optimal(site, budget), budget, signals=Signals(precision=0.8, recall=0.6))
+    lied = run(site, Optimal(site, budget), budget, signals=Signals(lies=True))
+    assert told.fresh > alone.fresh
+    assert lied.fresh >= 0.98 * alone.fresh
