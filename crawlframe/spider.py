@@ -27,15 +27,11 @@ from crawlframe.revisit import Revisit
 from crawlframe.revisit.declared import policies_of
 from crawlframe.secret import Secret, convert, default_of, schema_of
 from crawlframe.spider_log import SpiderLog
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider_settings import STORE_MISFIT, SpiderSettings
 from crawlframe.stats import Stats
 
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
-STORE_MISFIT = (
-    "max_age, conditional, skip_unchanged and same_content do not fit with middlewares, which may "
-    "change what is sent and received; leave one of the two out"
-)
 BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
 
 

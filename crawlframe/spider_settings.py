@@ -8,6 +8,11 @@ import msgspec
 
 from crawlframe.proxies.settings import ProxySettings
 
+STORE_MISFIT = (
+    "max_age, conditional, skip_unchanged and same_content do not fit with middlewares, which may "
+    "change what is sent and received; leave one of the two out"
+)
+
 
 class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes

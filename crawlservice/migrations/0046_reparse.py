@@ -19,7 +19,6 @@ class Migration(migrations.Migration):
             field=models.JSONField(
                 blank=True,
                 editable=False,
-                help_text="the kept pages that it parses in place of a site; empty: none",
                 null=True,
                 verbose_name="parses again",
             ),

@@ -335,7 +335,6 @@ class Migration(migrations.Migration):
             field=models.ForeignKey(
                 blank=True,
                 db_index=False,
-                help_text="of which it is a round",
                 null=True,
                 on_delete=django.db.models.deletion.SET_NULL,
                 to="crawlservice.watch",

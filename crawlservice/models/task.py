@@ -152,13 +152,8 @@ class Task(models.Model):
         db_default=0,
         help_text=_("how often its failed requests were run again"),
     )
-    reparse = models.JSONField(
-        _("parses again"),
-        null=True,
-        blank=True,
-        editable=False,
-        help_text=_("the kept pages that it parses in place of a site; empty: none"),
-    )
+    # The kept pages that it parses in place of a site.
+    reparse = models.JSONField(_("parses again"), null=True, blank=True, editable=False)
     user = models.ForeignKey(
         USER,
         models.SET_NULL,
@@ -176,13 +171,12 @@ class Task(models.Model):
         db_index=False,
         verbose_name=_("schedule"),
     )
-    watch = models.ForeignKey(
+    watch = models.ForeignKey(  # of which it is a round
         "crawlservice.Watch",
         models.SET_NULL,
         null=True,
         blank=True,
         db_index=False,
-        help_text=_("of which it is a round"),
         verbose_name=_("watch"),
     )
 

@@ -72,8 +72,7 @@ class Steward:
         self._quality = Watch(lambda: Bounds(items.settled(), pages.settled()), take_back)
         self._counts: dict[int, Counts | None] = {}  # of the active tasks, in this round
         self._settings, self._senders = settings, Senders(settings)
-        self._proxies = ProxyChores(settings, frontier)
-        self._page_dictionaries = Trainer()
+        self._proxies, self._page_dictionaries = ProxyChores(settings, frontier), Trainer()
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading, self._installation = False, ""

@@ -27,8 +27,8 @@ from crawlframe.proxies.place import route_of
 from crawlframe.request import END_CALLBACK, ROOT_CALLBACK, Request
 from crawlframe.response import Response
 from crawlframe.signatures import misfit
-from crawlframe.spider import STORE_MISFIT, Spider, read_settings
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider import Spider, read_settings
+from crawlframe.spider_settings import STORE_MISFIT, SpiderSettings
 from crawlframe.task_life import Summary
 from crawlframe.watching import Watching
 
