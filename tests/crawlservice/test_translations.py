@@ -105,12 +105,13 @@ def test_who_is_logged_in_may_choose(as_role) -> None:
     page = client.get("/admin/auth/user/add/").content.decode()
     assert "操作日志" in page
     assert "sees everything" not in page
-    assert "查看者：可查看除用户以外的全部内容" in page
+    assert "查看者：可查看除人员和保留页面内容以外的一切" in page
 
 
 SAME = {
     "JSON",
     "SHA-256",
+    "lastmod",
     "URL",
     "Webhook",
     "basic",
@@ -122,7 +123,7 @@ SAME = {
 # No page of the admin has them.
 NOT_SHOWN = {
     "AlertNotice", "AlertReport", "BotKey", "ExportFile", "Installation", "Sample", "StartPart",
-    "Submission", "SetupLink",
+    "PageBody", "PageDictionary", "Submission", "SetupLink", "WatchedHost",
 }  # fmt: skip
 HIDDEN = {
     "id", "seeds", "follow_ups", "request", "digest",
@@ -130,6 +131,10 @@ HIDDEN = {
     "minute", "minute_fetches", "before_fetches", "order_number", "unsent",
     "Alert.subject", "AlertMessage.key", "BulkRetry.first_page", "BulkRetry.last_page",
     "BulkRetry.position", "Export.changed", "Profile.content",
+    "KeptPage.etag", "KeptPage.key", "KeptPage.modified", "KeptPage.record", "KeptPage.signature",
+    "Watch.groups", "WatchedItem.key", "WatchedPage.key", "WatchedPage.mean_every",
+    "WatchedPage.rank", "WatchedPage.record", "WatchedPage.said_at", "WatchedPage.said_every",
+    "WatchedPage.shape", "WatchedPage.time",
     "Proxy.named_by", "ProxySource.run", "ProxySource.judged",
 }  # fmt: skip
 
