@@ -64,7 +64,15 @@ def instance(site: Any, query: dict[str, str], user: Any) -> ChangeList:
 @pytest.fixture
 def rows(ended_task: Task) -> Task:
     """Fills every list, so that filters by webhook and schedule are shown."""
-    from crawlservice.models import AlertMessage, AlertTarget, Delivery, Event, Run, Schedule
+    from crawlservice.models import (
+        AlertMessage,
+        AlertTarget,
+        Delivery,
+        Event,
+        ProxySource,
+        Run,
+        Schedule,
+    )
 
     schedules = [Schedule.objects.create(name=f"s{n}", spider="shop", every=60) for n in (1, 2)]
     hooks = [
@@ -72,6 +80,7 @@ def rows(ended_task: Task) -> Task:
         for n in (1, 2)
     ]
     for n in (1, 2):
+        ProxySource.objects.create(name=f"p{n}", sealed_place="sealed")
         target = AlertTarget.objects.create(name=f"t{n}", kind="mail")
         AlertMessage.objects.create(target=target, kind="test", severity=1, title="t", text="t")
     for schedule, hook in zip(schedules, hooks, strict=True):
