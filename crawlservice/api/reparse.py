@@ -11,7 +11,7 @@ from ninja import Body, Router, Status
 
 from crawlframe.errors import ArgumentError
 from crawlservice.api.auth import Bearer, Caller
-from crawlservice.api.errors import READING, WRITING, ApiError, NotAllowed
+from crawlservice.api.errors import READING, WRITING, ApiError, Error, NotAllowed
 from crawlservice.api.paging import After, Id, Limit, oldest_first
 from crawlservice.api.reparse_schemas import (
     ChangesOut,
@@ -57,7 +57,9 @@ def reparse_spider(
     return _start(request, body, spider=name)
 
 
-@router.get("/tasks/{task_id}/changes", auth=READ, response={200: ChangesOut, **READING})
+@router.get(
+    "/tasks/{task_id}/changes", auth=READ, response={200: ChangesOut, 409: Error, **READING}
+)
 def show_changes(
     request: HttpRequest, task_id: Id, after: After = None, limit: Limit = 20
 ) -> ChangesOut:
