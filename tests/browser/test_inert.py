@@ -139,7 +139,7 @@ def value_of(field: Any, row: int) -> Any:
     if isinstance(field, models.BooleanField):
         return True
     if isinstance(field, models.BinaryField):
-        return b""
+        return b"%d" % row if field.unique else b""
     return row + 1
 
 

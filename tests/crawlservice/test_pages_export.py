@@ -173,7 +173,7 @@ def test_the_standard_output_needs_a_format(task: Task, tmp_path: Path) -> None:
 
 
 def test_the_api_streams_them(task: Task) -> None:
-    api = program(person("viewer"), "read")
+    api = program(person("operator"), "read")
     for name, kind in (("wacz", "application/wacz"), ("warc", "application/warc")):
         answer = api.get(f"tasks/{task.pk}/kept-pages/export", format=name)
         assert answer.streaming
@@ -185,7 +185,7 @@ def test_the_api_streams_them(task: Task) -> None:
 
 def test_the_admin_offers_them(task: Task, tmp_path: Path) -> None:
     Task.objects.filter(pk=task.pk).update(state=Task.State.FINISHED)
-    client, _ = login_as("viewer")
+    client, _ = login_as("operator")
     assert (
         f'{task.pk}/pages.wacz"'
         in client.get(f"/admin/crawlservice/task/{task.pk}/change/").content.decode()
@@ -214,5 +214,5 @@ def test_a_segment_that_cannot_be_read_is_named_before_anything_is_sent(task: Ta
         path.unlink()
     with pytest.raises(ArchiveError, match="was deleted from"):
         PagesExport(KeptPage.objects.filter(task=task))
-    api = program(person("viewer"), "read")
+    api = program(person("operator"), "read")
     error(api.get(f"tasks/{task.pk}/kept-pages/export"), 503, "store_away")

@@ -20,7 +20,13 @@ PROTOCOL = {
     ),
     "crawlframe/node/task_finisher.py": ("end_tasks", "TaskFinisher"),
     "crawlservice/ledger/store.py": (
-        *("DjangoLedger.commit", "DjangoLedger.finish", "_write", "_close", "_named_errors"),
+        *(
+            "DjangoLedger.commit",
+            "DjangoLedger.finish",
+            "DjangoLedger._write",
+            "_close",
+            "_named_errors",
+        ),
     ),
     "crawlservice/ledger/rows.py": (
         *("insert", "_insert_postgres", "_insert_sqlite", "read", "POSTGRES"),
