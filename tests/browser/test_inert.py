@@ -115,6 +115,15 @@ def value_of(field: Any, row: int) -> Any:
         return {"kind": "files", "url": URLS[row % len(URLS)], "format": hostile(row)}
     if field.name == "labels" and isinstance(field, models.JSONField):
         return {"domain": hostile(row)[:LABEL_VALUE]}
+    if field.name == "reparse":
+        return {"task": row + 1, "callback": hostile(row), "key": hostile(row)}
+    if field.name == "fields" and field.model.__name__ == "ParsedPage":
+        return {hostile(row): row + 1}
+    if field.name == "examples" and field.model.__name__ == "ParsedPage":
+        return [{"kind": "changed", "fields": {hostile(row): [hostile(row), SCRIPTS[row]]}}]
+    if field.name == "headers" and field.model.__name__ == "KeptPage":
+        pair = [[SCRIPTS[row], hostile(row)]]
+        return {"sent": pair, "received": pair}
     if field.name == "exchange":
         headers = [[SCRIPTS[row], hostile(row)]]
         given = {"method": SCRIPTS[row], "url": URLS[row % len(URLS)], "sent": headers}
@@ -136,6 +145,8 @@ def value_of(field: Any, row: int) -> Any:
         return time(row)
     if isinstance(field, models.DateTimeField):
         return timezone.now()
+    if isinstance(field, models.DateField):
+        return timezone.now().date()
     if isinstance(field, models.BooleanField):
         return True
     if isinstance(field, models.BinaryField):
