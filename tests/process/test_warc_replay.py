@@ -26,7 +26,9 @@ from crawlframe.warc.segment_files import OPEN
 from crawlservice.demosite import DemoServer
 from crawlservice.models import KeptPage, PageBody, PageSegment, Task
 from crawlservice.pages import archived
+from crawlservice.pages.archived import archive
 from crawlservice.pages.bodies import read
+from crawlservice.pages.segments import NodeSegments
 from crawlservice.tasks.submit import submit as submit_task
 from tests.conftest import CHECKOUT, Running
 from tests.crawlservice.conftest import redis_at
@@ -78,6 +80,9 @@ def test_a_crawled_site_is_replayed(
     assert not PageBody.objects.filter(segment=None).exists()
     assert node.stop() == 0
     assert [*segments.glob(f"*{OPEN}")] == []
+    here = archive()
+    assert here is not None
+    NodeSegments(here, settings.CRAWLFRAME.node).tick()  # as the steward of the next life does
     assert not PageSegment.objects.filter(state="open").exists()
     for path in segments.iterdir():
         judged(path)
