@@ -71,9 +71,6 @@ class Store(PageSource):
         waits = 700 if not fresh and self.other and asked.lasts else 0
         return Found(self.page, fresh, body, waits, bool(asked.lasts) and not fresh and not waits)
 
-    async def body(self, page: StoredPage) -> bytes | None:
-        return self._body
-
     async def results(self, page: StoredPage) -> Results | None:
         return self.earlier
 

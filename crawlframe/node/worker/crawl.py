@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from crawlframe.actions import keeps_page
@@ -26,6 +28,7 @@ from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import route_of
 from crawlframe.request import END_CALLBACK, ROOT_CALLBACK, Request
 from crawlframe.response import Response
+from crawlframe.secret import Secret
 from crawlframe.signatures import misfit
 from crawlframe.spider import Spider, read_settings
 from crawlframe.spider_settings import STORE_MISFIT, SpiderSettings
@@ -110,6 +113,12 @@ class TaskCrawl:
     def allows_url(self, url: str) -> bool:
         return self.allows(hostname_of(url))
 
+    @cached_property
+    def owner(self) -> str:
+        """Names its spider with its arguments."""
+        given = msgspec.json.encode(self.spec.arguments, enc_hook=_revealed, order="deterministic")
+        return f"{self.spec.spider}\0{hashlib.blake2b(given, digest_size=16).hexdigest()}"
+
     @property
     def follow(self) -> Follow | None:
         """The spider's own follow method, or None."""
@@ -136,14 +145,9 @@ class TaskCrawl:
         return self.spec.reparse.task if self.spec.reparse else 0
 
     @property
-    def uses_store(self) -> bool:
-        """Whether pages that were kept spare it fetches or callbacks."""
-        return self.settings.uses_store
-
-    @property
-    def keep(self) -> str:
-        """Which pages are kept: "errors", "all" or "none"."""
-        return self.settings.keep
+    def judges_blocks(self) -> bool:
+        """Whether the spider has an ``is_blocked`` of its own."""
+        return getattr(self.spider.is_blocked, "__func__", None) is not Spider.is_blocked
 
     def retries(self, request: Request) -> int:
         """Further attempts after a failed one."""
@@ -245,3 +249,7 @@ def call_of(
     if crawl.pages is None:
         return partial(function, response, **cb_kwargs)
     return crawl.pages.bind(function, response, cb_kwargs)
+
+
+def _revealed(value: Any) -> str:
+    return value.reveal() if isinstance(value, Secret) else repr(value)

@@ -40,10 +40,10 @@ class Keeping:
     ) -> Outcome:
         """Gives the outcome of a request a copy of its page, if it is to be kept. Waits while too
         much waits to be stored."""
-        if response is None or crawl.keep == "none" or not outcome.verdict.final:
+        if response is None or crawl.settings.keep == "none" or not outcome.verdict.final:
             return outcome
         reason = _reason(outcome)
-        if crawl.keep == "errors":
+        if crawl.settings.keep == "errors":
             # What the database may refuse is known only when it is written.
             if not reason and not outcome.models:
                 return outcome
@@ -81,7 +81,7 @@ class Keeping:
             without_hops(outcome.record),
             self._held,
             reason,
-            tentative=not reason and crawl.keep == "errors",
+            tentative=not reason and crawl.settings.keep == "errors",
             size=len(response.body),
             address=response.address,
         )

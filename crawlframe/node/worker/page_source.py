@@ -47,9 +47,8 @@ class Asked(NamedTuple):
 
 class Found(NamedTuple):
     """``page`` was kept last. ``fresh``: it need not be fetched. ``body``: its, if that was wanted,
-    and can be read. ``waits``: for so many milliseconds another
-    request has had the page; 0: none has. ``reserved``: it is reserved for
-    this one."""
+    and can be read. ``waits``: for so many milliseconds another request has had the page;
+    0: none has. ``reserved``: it is reserved for this one."""
 
     page: StoredPage | None = None
     fresh: bool = False
@@ -69,10 +68,6 @@ class PageSource(ABC):
     @abstractmethod
     async def find(self, asked: Asked) -> Found:
         """Returns the page for a request."""
-
-    @abstractmethod
-    async def body(self, page: StoredPage) -> bytes | None:
-        """Returns the body of a page; None if it is gone, or cannot be read."""
 
     @abstractmethod
     async def results(self, page: StoredPage) -> Results | None:
@@ -95,12 +90,6 @@ class StoredPages(PageSource):
 
     async def find(self, asked: Asked) -> Found:
         return await self._finding.ask(asked)
-
-    async def body(self, page: StoredPage) -> bytes | None:
-        found = await on_commit_thread(
-            self._committer, lambda: self._ledger.page_bodies([page.body])
-        )
-        return found.get(page.body)
 
     async def results(self, page: StoredPage) -> Results | None:
         return await on_commit_thread(self._committer, lambda: self._ledger.results(page))

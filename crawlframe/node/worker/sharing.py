@@ -23,8 +23,6 @@ from crawlframe.pages.results import Results
 from crawlframe.pages.stored import renewed, response_of, tags_of
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.secret import Secret
-from crawlframe.spider import Spider
 from crawlframe.stored_page import StoredPage
 
 LONGER = 30_000  # milliseconds beyond the timeout of a fetch, for which its page is reserved
@@ -94,7 +92,7 @@ class Sharing:
         """What the store has for a request. Where no page is fresh, and another request fetches
         it, the outcome has ended, to look again later."""
         settings = crawl.settings
-        if self._source is None or not crawl.uses_store or not is_whole(request, settings):
+        if self._source is None or not crawl.settings.uses_store or not is_whole(request, settings):
             return Shared()
         if request.options.save or keeps_page(request.options.actions):
             return Shared()
@@ -106,7 +104,7 @@ class Sharing:
         found = await self._source.find(
             Asked(
                 outcome.key,
-                page_key(crawl, request, owner_of(crawl)),
+                page_key(crawl, request, crawl.owner),
                 host_of(request.url),
                 outcome.rid,
                 partial(_fits, outcome.rid, crawl),
@@ -134,7 +132,7 @@ class Sharing:
     ) -> None:
         """Notes what came of a page, and finds what need not be parsed again: then ``earlier`` of
         the outcome is what the callback would yield."""
-        if self._source is None or not crawl.uses_store or got.file is not None:
+        if self._source is None or not crawl.settings.uses_store or got.file is not None:
             return
         settings = crawl.settings
         if got.not_modified:
@@ -182,8 +180,8 @@ def page_key(crawl: TaskCrawl, request: Request, owner: str = "") -> bytes:
 
 
 def kept_key(crawl: TaskCrawl, request: Request, response: Response) -> bytes | None:
-    """What a page is kept under; None if it is not to be found. ``owner_of`` its spider has it, if
-    it may be another one for others: by a login, by cookies, or because its server says so."""
+    """What a page is kept under; None if it is not to be found. It is that of the ``owner``, if it
+    may be another one for others: by a login, by cookies, or because its server says so."""
     if not is_whole(request, crawl.settings) or response.status not in SHAREABLE:
         return None
     sent = {name.lower() for name, _ in (response.sent[2] if response.sent else ())}
@@ -196,9 +194,9 @@ def kept_key(crawl: TaskCrawl, request: Request, response: Response) -> bytes | 
         or "no-store" in control
         or (response.stored is not None and response.stored.headers.get("personal", False))
         # What it calls a block is none for others.
-        or getattr(crawl.spider.is_blocked, "__func__", None) is not Spider.is_blocked
+        or crawl.judges_blocks
     )
-    return page_key(crawl, request, owner_of(crawl) if personal else "")
+    return page_key(crawl, request, crawl.owner if personal else "")
 
 
 def manners_of(crawl: TaskCrawl) -> dict[str, Any]:
@@ -221,21 +219,11 @@ def _fits(rid: bytes, crawl: TaskCrawl, page: StoredPage) -> bool:
     )
 
 
-def owner_of(crawl: TaskCrawl) -> str:
-    """Names a spider with its arguments."""
-    given = msgspec.json.encode(crawl.spec.arguments, enc_hook=_revealed, order="deterministic")
-    return f"{crawl.spec.spider}\0{hashlib.blake2b(given, digest_size=16).hexdigest()}"
-
-
-def _revealed(value: Any) -> str:
-    return value.reveal() if isinstance(value, Secret) else repr(value)
-
-
 def _signature(outcome: Outcome, crawl: TaskCrawl, request: Request) -> bytes:
     """Equal where the same code gets the same page with the same data."""
     plain = request.replace(depth=0, priority=0, dont_filter=False).encode()
     digest = hashlib.blake2b(plain, digest_size=16)
     recipe = crawl.spec.recipe.number if crawl.spec.recipe is not None else 0
     own = msgspec.json.encode(crawl.spec.settings, order="deterministic")
-    digest.update(f"\0{outcome.version}\0{recipe}\0{owner_of(crawl)}\0".encode() + own)
+    digest.update(f"\0{outcome.version}\0{recipe}\0{crawl.owner}\0".encode() + own)
     return digest.digest()

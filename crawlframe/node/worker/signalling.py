@@ -43,7 +43,6 @@ from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.rate_headers import quota_of
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider
 
 REFUSALS = 20  # times that a host may refuse a request, which then ends as an error
 FORBIDDEN = 403  # how some APIs refuse what exceeds their quota
@@ -127,7 +126,7 @@ class Judge:
             self.signal = signal_of_error(error)
             raise
         seconds = clock() - began
-        own = getattr(self._crawl.spider.is_blocked, "__func__", None) is not Spider.is_blocked
+        own = self._crawl.judges_blocks
         if own:
             blocked = await self._ask(response)
         else:  # what the spider handles is no block
