@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from uuid import UUID
 
 from django.db import connection as default_connection
@@ -29,34 +29,38 @@ CANDIDATES = 20  # pages with the same body that are looked at
 def latest(keys: Collection[bytes]) -> dict[bytes, StoredPage]:
     """As Ledger.kept_pages. Raises django.db.Error."""
     numbers = _newest([*keys])
-    if not numbers:
-        return {}
+    return dict(stored(numbers)) if numbers else {}
+
+
+def stored(numbers: Collection[int]) -> Iterator[tuple[bytes, StoredPage]]:
+    """Kept pages of these numbers, with their keys. Raises django.db.Error."""
     now = clock.now()
     columns = (
         "key", "pk", "rid", "url", "status", "headers", "address", "etag", "modified", "fetched_at",
         "body", "body__digest", "body__size", "signature",
     )  # fmt: skip
-    found = {}
     for row in KeptPage.objects.filter(pk__in=numbers).values_list(*columns):
         key, number, rid, url, status, headers, address, etag, modified, fetched_at, *rest = row
         body, digest, size, signature = rest
-        found[bytes(key)] = StoredPage(
-            number,
-            rid.bytes,
-            url,
-            status,
-            headers,
-            address,
-            etag,
-            modified,
-            fetched_at.timestamp(),
-            max(0.0, (now - fetched_at).total_seconds()),
-            body,
-            bytes(digest),
-            size,
-            bytes(signature or b""),
+        yield (
+            bytes(key or b""),
+            StoredPage(
+                number,
+                rid.bytes,
+                url,
+                status,
+                headers,
+                address,
+                etag,
+                modified,
+                fetched_at.timestamp(),
+                max(0.0, (now - fetched_at).total_seconds()),
+                body,
+                bytes(digest),
+                size,
+                bytes(signature or b""),
+            ),
         )
-    return found
 
 
 def _newest(keys: list[bytes]) -> list[int]:

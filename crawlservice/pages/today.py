@@ -21,11 +21,11 @@ from crawlframe.recipes.stored import spider_of_stored
 from crawlframe.recorded.difference import differences
 from crawlframe.recorded.kept import try_page
 from crawlframe.request import Request
-from crawlframe.stored_page import StoredPage
 from crawlservice.connections.frontier import frontier
 from crawlservice.display import pretty
 from crawlservice.models import Item, KeptPage
 from crawlservice.pages.bodies import read
+from crawlservice.pages.lookup import stored
 from crawlservice.recipes.current import current
 from crawlservice.tasks.secret_arguments import revealed
 
@@ -107,7 +107,8 @@ def _tried(settings: Settings, registry: Registry, rid: UUID) -> Answer:
         kind = spider_of_stored(recipe.text)
     request = Request.decode(bytes(page.record))
     body = read([page.body_id])[page.body_id]
-    response = response_of(_stored(page), request, body)
+    ((_, kept),) = stored([page.pk])
+    response = response_of(kept, request, body)
     found = try_page(kind, revealed(page.task.arguments), request, response, settings)
     before = [*Item.objects.filter(rid=rid).order_by("ordinal").values_list("data", flat=True)]
     items, requests = found.get("items", []), found.get("requests", [])
@@ -116,24 +117,6 @@ def _tried(settings: Settings, registry: Registry, rid: UUID) -> Answer:
     lines = differences({"items": before}, {"items": items})
     trace = found.get("trace", "")
     return Answer("", "", "", end, trace, items[:MOST], shown[:MOST], lines)
-
-
-def _stored(page: KeptPage) -> StoredPage:
-    return StoredPage(
-        page.pk,
-        page.rid.bytes,
-        page.url,
-        page.status,
-        page.headers,
-        page.address,
-        page.etag,
-        page.modified,
-        page.fetched_at.timestamp(),
-        0.0,
-        page.body_id,
-        bytes(page.body.digest),
-        page.body.size,
-    )
 
 
 def _is_code(spider: str) -> bool:
