@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -26,10 +26,12 @@ log = logging.getLogger(__name__)
 SOFTWARE = f"crawlframe/{__version__}"
 
 
-@cache
 def archive() -> Archive | None:
     """That of this installation; None if pages are kept in the database."""
-    return open_archive(settings.CRAWLFRAME)
+    return _opened(settings.CRAWLFRAME)
+
+
+_opened = lru_cache(maxsize=8)(open_archive)
 
 
 def opened(segment: str) -> Archive:

@@ -32,6 +32,7 @@ from crawlservice.models import (
     Schedule,
     Webhook,
 )
+from crawlservice.monitoring import overview
 from crawlservice.security.sealing import unseal
 from tests.conftest import NewDatabase
 from tests.crawlservice.forms import filled_in, problems
@@ -67,7 +68,8 @@ def receiver(settings_with: Callable[..., None]) -> Iterator[Receiver]:
 
 
 def look(client: Client, path: str = "/admin/") -> str:
-    needs.snapshot.clear()
+    for cached in (needs.snapshot, overview.snapshot, overview.hosts):
+        cached.clear()
     answer = client.get(path)
     assert answer.status_code == 200, answer
     return answer.content.decode()

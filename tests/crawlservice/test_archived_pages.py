@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -39,7 +38,6 @@ def task() -> Task:
 def use(pages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
     configured = replace(settings.CRAWLFRAME, pages=pages, var_dir=tmp_path / "var", node="n-1")
     monkeypatch.setattr(settings, "CRAWLFRAME", configured)
-    archived.archive.cache_clear()
     opened = archived.archive()
     assert opened is not None
     return opened
@@ -51,9 +49,8 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def archive(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Archive]:
-    yield use(str(directory), tmp_path, monkeypatch)
-    archived.archive.cache_clear()
+def archive(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    return use(str(directory), tmp_path, monkeypatch)
 
 
 def kinds(archive: Archive) -> list[str]:
@@ -126,16 +123,13 @@ def test_a_page_from_the_store_has_no_record_of_its_own(task: Task, archive: Arc
 
 
 def test_a_body_of_the_database_stays_there(task: Task, archive: Archive) -> None:
-    archived.archive.cache_clear()
     configured = settings.CRAWLFRAME
     settings.CRAWLFRAME = replace(configured, pages="")
     DjangoLedger().commit([kept(task, "a")])
-    archived.archive.cache_clear()
     settings.CRAWLFRAME = configured
     DjangoLedger().commit([kept(task, "b"), kept(task, "c", b"<p>2")])
     assert PageBody.objects.filter(segment=None).count() == 1
     assert bodies() == {"a": b"<p>1", "b": b"<p>1", "c": b"<p>2"}
-    archived.archive.cache_clear()
     settings.CRAWLFRAME = replace(configured, pages="")
     with pytest.raises(ArchiveError, match="set CRAWLFRAME_PAGES to where that is"):
         bodies()
@@ -271,7 +265,6 @@ def test_a_segment_in_a_bucket_is_uploaded(
     assert bodies() == {"a": b"<p>1"}
     DjangoLedger().commit([kept(task, "b")])  # refers to it without reading it
     assert bodies() == {"a": b"<p>1", "b": b"<p>1"}
-    archived.archive.cache_clear()
 
 
 def test_where_pages_are(tmp_path: Path) -> None:
@@ -288,7 +281,9 @@ def test_where_pages_are(tmp_path: Path) -> None:
     )
 
 
-def test_a_damaged_body_is_not_given_out(task: Task, archive: Archive) -> None:
+def test_a_damaged_body_is_not_given_out(
+    task: Task, archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A place that names another record is noticed by the digest."""
     DjangoLedger().commit([kept(task, "a"), kept(task, "b", b"<p>2")])
     one, other = PageBody.objects.order_by("pk")
@@ -297,7 +292,7 @@ def test_a_damaged_body_is_not_given_out(task: Task, archive: Archive) -> None:
         read({one.pk})
     for path in archive.directory.iterdir():
         path.unlink()
-    archived.archive.cache_clear()
+    use(str(archive.directory), tmp_path / "another", monkeypatch)  # it has no file open
     with pytest.raises(RecordGone, match="was deleted from"):
         read({one.pk})
     shutil.rmtree(archive.directory)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -36,12 +35,10 @@ pytestmark = pytest.mark.usefixtures("orm")
 @pytest.fixture(params=["database", "segments"])
 def ledger(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[DjangoLedger]:
+) -> DjangoLedger:
     pages = "" if request.param == "database" else str(tmp_path / "pages")
     monkeypatch.setattr(settings, "CRAWLFRAME", replace(settings.CRAWLFRAME, pages=pages))
-    archived.archive.cache_clear()
-    yield DjangoLedger()
-    archived.archive.cache_clear()
+    return DjangoLedger()
 
 
 @pytest.fixture

@@ -39,7 +39,6 @@ from crawlservice.models import (
     ReplacedItem,
     Task,
 )
-from crawlservice.pages.archived import archive
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState, submit
@@ -772,8 +771,6 @@ def test_pages_in_segments(
     request: pytest.FixtureRequest,
 ) -> None:
     settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, pages=str(tmp_path)))
-    archive.cache_clear()
-    request.addfinalizer(archive.cache_clear)
     crawling.ledger = DjangoLedger()
     first = crawling.crawl()
     assert not PageBody.objects.filter(segment=None).exists()

@@ -24,7 +24,6 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.keys import KEYS, LASTING
 from crawlservice.ledger.audit import audit, audit_cluster
 from crawlservice.models import Era, Event, Export, Item, KeptPage, Page, RowChange, Task
-from crawlservice.pages.archived import archive
 from crawlservice.pages.bodies import read
 from tests.faults import grove
 from tests.faults.cluster import Cluster
@@ -231,7 +230,6 @@ def run(
     chance = random.Random(seed)
     # Bodies of pages are in the database, or in segments.
     kept = {"CRAWLFRAME_PAGES": str(directory / "pages")} if seed % 2 else {}
-    archive.cache_clear()
     with (
         MazeServer(Maze(pages, seed, slowest)) as site,
         Cluster(directory, nodes, workers, chance, partitions, variables=kept) as cluster,

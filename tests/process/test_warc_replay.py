@@ -25,7 +25,6 @@ from django.conf import settings
 from crawlframe.warc.segment_files import OPEN
 from crawlservice.demosite import DemoServer
 from crawlservice.models import KeptPage, PageBody, PageSegment, Task
-from crawlservice.pages import archived
 from crawlservice.pages.archived import archive
 from crawlservice.pages.bodies import read
 from crawlservice.pages.segments import NodeSegments
@@ -43,16 +42,12 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-def segments(
-    manage_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def segments(manage_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of the segments, for nodes, commands and this process."""
     place = tmp_path / "pages"
     manage_env["CRAWLFRAME_PAGES"] = str(place)
     monkeypatch.setattr(settings, "CRAWLFRAME", replace(settings.CRAWLFRAME, pages=str(place)))
-    archived.archive.cache_clear()
-    yield place
-    archived.archive.cache_clear()
+    return place
 
 
 @on("postgres")
