@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.browser import peers
-from benchmarks.browser.run import Crawl, crawl
+from benchmarks.browser.run import TOGETHER, Crawl, crawl
 from benchmarks.browser.site import CARDS, EVILS
 from benchmarks.lab.chart import Line, Panel
 from benchmarks.lab.job import keep, run, say, show
@@ -19,8 +19,7 @@ JOBS = ("speed", "hostile")
 SPEED, QUICK_SPEED = 1_000, 200
 HOSTILE, QUICK_HOSTILE = 5_000, 300
 GOAL = 10.0  # pages/s and core
-EARLY = 500  # pages after which the memory is compared with that at the end
-GROWTH = 1.3  # of the memory
+GROWTH = 1.3  # of the memory, from the first to the last TOGETHER pages
 LIMIT = 4 * 3600.0  # seconds
 OURS = "crawlframe"
 
@@ -124,10 +123,9 @@ def good_pages(pages: int) -> int:
     return sum(n * 13 % 20 >= len(EVILS) for n in range(pages))
 
 
-def memory_at(done: Crawl, share: float) -> float:
-    """MiB of the browser around that share of the pages: the median of what was seen."""
-    at = share * done.pages
-    near = [size for ended, size in done.memory if abs(ended - at) <= 0.05 * done.pages and size]
+def memory_within(done: Crawl, first: float, end: float) -> float:
+    """MiB of the browser from that page to that one: the median of what was seen."""
+    near = [size for ended, size in done.memory if first <= ended < end and size]
     return sorted(near)[len(near) // 2] / (1 << 20) if near else 0.0
 
 
@@ -150,7 +148,7 @@ def _show_speed(crawls: dict[str, Crawl]) -> None:
                 f"{1000 * done.cpu / done.urls:.0f}" if done.urls else "?",
                 f"{done.urls / done.cpu:.1f}",
                 f"{done.chromium / done.cpu:.0%}",
-                f"{memory_at(done, 0.5):.0f}",
+                f"{memory_within(done, 0.45 * done.pages, 0.55 * done.pages):.0f}",
                 str(done.pages - done.whole),
                 "hung" if done.hung else "by itself",
             ]
@@ -163,10 +161,11 @@ def _show_speed(crawls: dict[str, Crawl]) -> None:
 
 def _show_hostile(crawls: dict[str, Crawl]) -> None:
     pages = _size(crawls)
-    first = min(EARLY, pages // 3)
+    some = min(TOGETHER, pages // 3)
     rows = []
     for name, done in crawls.items():
-        early, late = memory_at(done, first / done.pages), memory_at(done, 0.95)
+        early = memory_within(done, 1, some)
+        late = memory_within(done, done.pages - some, done.pages)
         good = good_pages(done.pages)
         rows.append(
             [
@@ -186,8 +185,8 @@ def _show_hostile(crawls: dict[str, Crawl]) -> None:
     show(
         f"{pages:,} pages, {', '.join(EVILS)}: 5 % each",
         [
-            "pages/s", "CPU ms/page", "rows", "URLs", "complete", f"MiB at {first}", "at the end",
-            "growth", "left", "how it ended",
+            "pages/s", "CPU ms/page", "rows", "URLs", "complete", f"MiB, first {some}",
+            f"last {some}", "growth", "left", "how it ended",
         ],
         rows,
     )  # fmt: skip

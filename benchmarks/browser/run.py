@@ -13,11 +13,13 @@ import psutil
 import psycopg2
 
 from benchmarks.browser.site import CARDS, Site
+from benchmarks.lab.job import say
 from benchmarks.lab.meter import Metered
 from benchmarks.lab.node import Node
 from crawlframe.fetch.browser import footprint
 
 LOOK_EVERY = 0.5  # seconds
+TOGETHER = 500  # pages of a task, of those that do harm: each task meets the same kinds of them
 ENDS = 20.0  # seconds in which the processes of a node end after it
 BROWSER = ("chrom", "node")  # names of programs: the browser, and the driver of Playwright
 
@@ -101,45 +103,52 @@ class Watch:
 
 
 def crawl(work: Path, dsn: str, redis: str, pages: int, *, evil: bool, timeout: float) -> Crawl:
-    """Raises RuntimeError when the node fails."""
+    """Pages that do harm are those of several tasks, one after the other, so that the memory of the
+    first and of the last can be compared. Raises RuntimeError when the node fails."""
     node = Node(work, dsn, redis, spiders="benchmarks.browser.spiders", concurrency=64)
     watches: list[Watch] = []
     with Site(lambda path: watches[0].strike(path)) as site, node:
         node.wait_until_known("cards")
         watches.append(watch := Watch(node.run))
         before = node.run.cpu_seconds()
-        task = node.submit("cards", site=site.url, pages=pages, evil=str(evil).lower())
-        for counts in node.counts_of(task):
-            watch.ended = counts.nf + counts.ne
-            if counts.nr == 0:
-                break
-            time.sleep(0.2)
-        seconds = node.wait(task, timeout)
+        seconds, size = 0.0, TOGETHER if evil else pages
+        for first in range(0, pages, size):
+            some = min(size, pages - first)
+            task = node.submit(
+                "cards", site=site.url, pages=some, first=first, evil=str(evil).lower()
+            )
+            for counts in node.counts_of(task):
+                watch.ended = first + min(some, counts.nf + counts.ne)
+                if counts.nr == 0:
+                    break
+                time.sleep(0.2)
+            seconds += node.wait(task, timeout)
+            say(
+                "browser",
+                f"{first + some:,} pages, {seconds:.0f} s, {watch.memory[-1][1] >> 20} MiB",
+            )
         cpu = node.run.cpu_seconds() - before
         watch.close()
         node.stop()
     _, alive = psutil.wait_procs(watch.seen, timeout=ENDS)
-    rows, urls, whole, reasons = _ledger(dsn, task)
+    rows, urls, whole, reasons = _ledger(dsn)
     return Crawl(
         pages, seconds, cpu, watch.cpu, watch.memory, rows, urls, whole, reasons, len(alive)
     )
 
 
-def _ledger(dsn: str, task: int) -> tuple[int, int, int, Counter[str]]:
+def _ledger(dsn: str) -> tuple[int, int, int, Counter[str]]:
     with contextlib.closing(psycopg2.connect(dsn)) as connection:
         cursor = connection.cursor()
-        where = "FROM crawlservice_page WHERE task_id = %s AND url LIKE 'http%%'"
-        cursor.execute(f"SELECT count(*), count(DISTINCT url) {where}", (task,))
+        where = "FROM crawlservice_page WHERE url LIKE 'http%'"
+        cursor.execute(f"SELECT count(*), count(DISTINCT url) {where}")
         rows, urls = cursor.fetchone()
         cursor.execute(
-            f"SELECT split_part(url, '/', 4), state, reason, count(*) {where} GROUP BY 1, 2, 3",
-            (task,),
+            f"SELECT split_part(url, '/', 4), state, reason, count(*) {where} GROUP BY 1, 2, 3"
         )
         reasons = Counter({f"{kind}: {why or 'done'}": n for kind, _, why, n in cursor})
         cursor.execute(
-            "SELECT count(*) FROM crawlservice_item WHERE task_id = %s"
-            " AND (data ->> 'cards')::int = %s",
-            (task, CARDS),
+            "SELECT count(*) FROM crawlservice_item WHERE (data ->> 'cards')::int = %s", (CARDS,)
         )
         (whole,) = cursor.fetchone()
     return rows, urls, whole, reasons

@@ -87,6 +87,25 @@ def test_two_tasks_of_equal_rank_take_turns_on_a_host(bench: Bench) -> None:
     assert [sorted(tasks[i : i + 2]) for i in range(0, 12, 2)] == [[1, 2]] * 6
 
 
+def test_tasks_take_turns_whatever_their_depth(bench: Bench) -> None:
+    bench.open(*bench.requests(30, task=1), task=1)
+    bench.open(*bench.requests(30, task=2, depth=7), task=2)
+    bench.open(bench.request("urgent", task=3, priority=1, depth=9), task=3)
+    assert [request.task for request in bench.claim(1)] == [3]
+    tasks = [request.task for _ in range(60) for request in bench.claim(1)]
+    assert [sorted(tasks[i : i + 2]) for i in range(0, 60, 2)] == [[1, 2]] * 30
+
+
+def test_a_task_with_many_depths_hides_no_other(bench: Bench) -> None:
+    """Its lanes run dry one after the other, and each of them had its last turn long ago."""
+    bench.open(*(bench.request(f"1/{depth}", depth=depth) for depth in range(40)))
+    bench.open(*bench.requests(40, task=2, depth=90), task=2)
+    claimed = [request for _ in range(80) for request in bench.claim(1)]
+    tasks = [request.task for request in claimed]
+    assert [sorted(tasks[i : i + 2]) for i in range(0, 80, 2)] == [[1, 2]] * 40
+    assert bench.names(one for one in claimed if one.task == 1) == [f"1/{n}" for n in range(40)]
+
+
 def test_who_had_a_turn_stays_before_lower_ranks(bench: Bench) -> None:
     bench.open(*bench.requests(3, depth=0), *bench.requests(6, depth=1)[3:])
     assert bench.names(bench.claim(1)[0] for _ in range(6)) == [f"a.example/{n}" for n in range(6)]

@@ -29,8 +29,8 @@ class Cards(Spider):
         "traps": "off",
     }
 
-    def start(self, site: str, pages: int, evil: bool = False) -> Iterator[Request]:
-        for number in range(pages):
+    def start(self, site: str, pages: int, first: int = 0, evil: bool = False) -> Iterator[Request]:
+        for number in range(first, first + pages):
             kind = number * 13 % 20  # so that they are spread evenly
             if evil and kind < len(EVILS):
                 # A host of its own, because one that fails so often is left alone for a while.

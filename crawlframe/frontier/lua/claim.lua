@@ -198,8 +198,9 @@ local function serves(task)
   return false
 end
 
-local MAX_LANES = 16  -- lanes of a host that one claim examines
-local MAX_CHOSEN_LANES = 500  -- the same, when only some of them may go
+-- Lanes of a host that one claim examines; with more of them, those of one task must not hide another, and
+-- where only some may go, not those either.
+local MAX_LANES = {few = 16, more = 100, chosen = 500}
 
 -- What holds a host beyond the limits of its tasks.
 local FREE = {till = 0, robots_delay = 0, robots_wait = 0}
@@ -593,6 +594,51 @@ function via.with_orders(rules, host)
 end
 end
 
+-- The first lanes of a host in the order in which they are served. Tasks of equal priority take turns, whatever the
+-- depth of their requests: first comes the one whose last turn is longest ago, and of its lanes that of the least
+-- depth. Also returns lane -> another one of the same task and priority, if tasks take turns.
+local in_turn
+do
+local DEPTHS = 4096  -- ranks of one priority, as in request.py
+
+function in_turn(listed, turn)
+  local members, places = {}, {}
+  for i = 1, #listed, 2 do members[#members + 1] = listed[i] end
+  if #members < 2 then return members end
+  local owner, several = {}, false  -- of each priority: the first task that is met
+  for i, member in ipairs(members) do
+    local id, rank = string.match(member, '^(%d+):(%d+)$')
+    rank = tonumber(rank) or 0
+    local priority = math.floor(rank / DEPTHS)
+    places[member] = {at = i, rank = rank, priority = priority, of = (id or member) .. ':' .. integer(priority)}
+    owner[priority] = owner[priority] or id
+    several = several or owner[priority] ~= id
+  end
+  if not several then return members end
+  local tasks_of, others = {}, {}
+  for i, member in ipairs(members) do
+    local place = places[member]
+    local age = (turn - tonumber(listed[2 * i])) % TURNS
+    local task = tasks_of[place.of]
+    if task then
+      task.age = math.min(task.age, age)
+      others[task.last], task.last = member, member
+    else tasks_of[place.of] = {age = age, at = i, last = member} end
+  end
+  table.sort(members, function(a, b)
+    local one, other = places[a], places[b]
+    if one.priority ~= other.priority then return one.priority < other.priority end
+    local mine, theirs = tasks_of[one.of], tasks_of[other.of]
+    if mine ~= theirs then
+      if mine.age ~= theirs.age then return mine.age > theirs.age end
+      return mine.at < theirs.at
+    end
+    return one.at < other.at
+  end)
+  return members, others
+end
+end
+
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
@@ -618,8 +664,13 @@ local function take(host, quota)
     return 0
   end
   -- Lanes that must wait do not hide others: requests of cancelled tasks wait for nothing.
-  local most = (resting or robots_wait) and MAX_CHOSEN_LANES or MAX_LANES
-  local members = call('ZRANGE', LANES(host), 0, most - 1)
+  local most = (resting or robots_wait) and MAX_LANES.chosen or MAX_LANES.few
+  local listed = call('ZRANGE', LANES(host), 0, most - 1, 'WITHSCORES')
+  if #listed == 2 * MAX_LANES.few and most == MAX_LANES.few then
+    most = MAX_LANES.more
+    listed = call('ZRANGE', LANES(host), 0, most - 1, 'WITHSCORES')
+  end
+  local members, others = in_turn(listed, turn)
   local place = state[5] and address_of(host)
   local address = place and load_address(place)
   local crowd, spacing = 0, 0  -- the strictest limits of the address, 0 = none
@@ -639,9 +690,10 @@ local function take(host, quota)
       gone = gone + call('ZREM', LANES(host), member)
       call('SADD', PAUSED(id), lane)
     elseif not served then
-      if apart == 0 and #members == MAX_LANES and most == MAX_LANES then  -- they do not hide others
-        most = MAX_CHOSEN_LANES
-        for _, more in ipairs(call('ZRANGE', LANES(host), MAX_LANES, most - 1)) do members[#members + 1] = more end
+      if apart == 0 and #members == most and most < MAX_LANES.chosen then  -- they do not hide others
+        local rest = call('ZRANGE', LANES(host), most, MAX_LANES.chosen - 1)
+        most = MAX_LANES.chosen
+        for _, more in ipairs(rest) do members[#members + 1] = more end
       end
       apart = apart + 1
       holders[holder or ''] = true
@@ -707,11 +759,14 @@ local function take(host, quota)
             call('HSET', ADDRESS(address.name), 'n', exact(address.next_time), 'd', d)
           end
         end
+        local served = member
         if empty then
           gone = gone + call('ZREM', LANES(host), member)
-        elseif #members > 1 then
+          served = others and others[member]  -- has the turn of its task from now on
+        end
+        if served and #members > 1 then
           turn = turn + 1
-          call('ZADD', LANES(host), integer(rank * TURNS + turn % TURNS), member)
+          call('ZADD', LANES(host), 'XX', integer(string.match(served, '%d+$') * TURNS + turn % TURNS), served)
         end
         if gap and some > 0 then
           -- The rate may only grow while it is what limits the host.
