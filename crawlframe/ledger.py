@@ -16,6 +16,7 @@ from crawlframe.pages.reparse import Reparse, SourcePage
 from crawlframe.pages.results import Results
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Admission
+from crawlframe.revisit.visit import Visit
 from crawlframe.robots.state import RobotsState
 from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
@@ -206,6 +207,10 @@ class Ledger(Protocol):
     def add_start_part(self, part: StartPart) -> bool:
         """Writes a part. Returns False if another run of ``start`` has written one with this
         number, or has ended. Repeating it changes nothing."""
+
+    def add_found(self, task: int, visit: Visit) -> None:
+        """Writes the pages that the ``start`` of a round has found so far. Repeating it changes
+        nothing."""
 
     def finish(self, tasks: Mapping[int, Counts]) -> set[int]:
         """Marks tasks as ended, each once, if the ledger has a row for each of its admitted

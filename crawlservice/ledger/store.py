@@ -30,6 +30,7 @@ from crawlframe.ledger import (
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.reparse import Reparse, SourcePage
 from crawlframe.pages.results import Results
+from crawlframe.revisit.visit import Visit
 from crawlframe.robots.state import RobotsState
 from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
@@ -202,6 +203,10 @@ class DjangoLedger(Ledger):
             added = starts.add(part)
             faults.at("start.part.after", OperationalError, default_connection.close)
         return added
+
+    def add_found(self, task: int, visit: Visit) -> None:
+        with _named_errors(), transaction.atomic():
+            visits.record([Outcome(b"", task, "", b"", 0, 0, visit=visit)])
 
     def finish(self, tasks: Mapping[int, Counts], strays: int = 0) -> set[int]:
         """``strays``: rows of each task that are known to belong to no admitted request."""

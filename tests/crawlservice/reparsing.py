@@ -23,6 +23,7 @@ from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.reparse import Reparse, SourcePage
 from crawlframe.request import Admission, unpack_admissions
+from crawlframe.revisit.visit import Visit
 from crawlframe.spider import describe
 from crawlframe.task_life import Summary
 from crawlservice.ledger.store import DjangoLedger
@@ -95,6 +96,9 @@ class _Parts(StartParts):
         assert self._ledger.add_start_part(part)
         self.waiting += part.follow_ups
         return part
+
+    async def found(self, task: int, visit: Visit) -> None:
+        self._ledger.add_found(task, visit)
 
     async def room(self, task: int) -> Room:
         return Room.GO

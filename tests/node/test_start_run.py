@@ -15,6 +15,8 @@ from crawlframe.node.worker import start_run
 from crawlframe.node.worker.start_run import PART, Room, StartEnded, StartParts, Starts
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import Request, root_admission
+from crawlframe.revisit import Revisit
+from crawlframe.revisit.visit import Visit
 from crawlframe.spider import Spider
 from tests.node.runner import Ready, Tasks
 
@@ -51,6 +53,7 @@ class Kept(StartParts):
         self.parts: list[StartPart] = []
         self.known: set[bytes] = set()
         self.rooms: list[Room] = []
+        self.pages: list[str] = []  # that were found
         self.asked = 0
         self.dies_at = -1
 
@@ -73,6 +76,9 @@ class Kept(StartParts):
             current.cancel()
             await asyncio.sleep(0)
         return part
+
+    async def found(self, task: int, visit: Visit) -> None:
+        self.pages += [page.url for page in visit.found]
 
     async def room(self, task: int) -> Room:
         self.asked += 1
@@ -352,3 +358,52 @@ def test_what_was_dropped_is_forgotten() -> None:
     outcome = run(lambda: (Request(url(n % 10)) for n in range(45 * PART)), parts)
     assert outcome.duplicates == 45 * PART - 10
     assert parts.urls == all_urls(10)
+
+
+class Watched(Feed):
+    """Finds pages, and asks for others that belong to the visit."""
+
+    revisit = Revisit(every="1d")
+
+
+def watched(things: Callable[[], Any], parts: Kept) -> Outcome:
+    kind = type("Watched", (Watched,), {"things": staticmethod(things)})
+
+    async def main() -> Outcome:
+        worker = Worker(kind, parts)
+        assert worker.spec is not None
+        worker.spec = worker.spec._replace(watch=3)
+        return await worker.start()
+
+    return asyncio.run(main())
+
+
+def found(outcome: Outcome) -> list[str]:
+    assert outcome.visit is not None
+    return [page.url for page in outcome.visit.found]
+
+
+def test_pages_that_are_found_are_recorded_as_it_goes() -> None:
+    parts = Kept()
+    outcome = watched(lambda: requests(MANY), parts)
+    assert outcome.verdict is Verdict.DONE, outcome.detail
+    assert len(parts.pages) >= 2 * PART
+    assert len(found(outcome)) < PART  # it is not all in memory
+    assert [*parts.pages, *found(outcome)] == all_urls()
+
+
+def test_pages_found_before_a_part_are_not_lost_with_the_worker() -> None:
+    def mixed() -> Iterator[Request]:
+        for n in range(MANY):
+            yield Request(url(n))
+            yield Request(url(n), method="POST", body=b"x")
+
+    parts = Kept()
+    parts.dies_at = 1
+    with pytest.raises(asyncio.CancelledError):
+        watched(mixed, parts)
+    parts.dies_at = -1
+    outcome = watched(mixed, parts)
+    assert outcome.verdict is Verdict.DONE, outcome.detail
+    assert {*parts.pages, *found(outcome)} == {*all_urls()}
+    assert sorted(parts.urls) == sorted(all_urls())

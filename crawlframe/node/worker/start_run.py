@@ -19,6 +19,7 @@ from crawlframe.ledger import StartPart
 from crawlframe.node.worker.callbacks import Call
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import Request
+from crawlframe.revisit.visit import FoundPage, Visit
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,11 @@ class StartParts(ABC):
         ``host`` is that of the root request; ``fingerprints`` are those of the follow-ups. Returns
         the part as it was written, without requests that the task knew. Raises StartEnded if
         another run has gone on, or the database refuses the part."""
+
+    @abstractmethod
+    async def found(self, task: int, visit: Visit) -> None:
+        """Writes the pages that ``start`` has found so far, to be visited again. Raises StartEnded
+        if the database refuses them."""
 
     @abstractmethod
     async def room(self, task: int) -> Room:
@@ -182,8 +188,7 @@ class StartRun:
         self._over = True
 
     def _pauses(self) -> bool:
-        full = len(self._outcome.follow_ups) >= PART or self._bytes >= PART_BYTES
-        return full or time.monotonic() >= self._until
+        return self._is_full() or time.monotonic() >= self._until
 
     def _take(self, thing: Any) -> None:
         if not isinstance(thing, Request):
@@ -219,10 +224,18 @@ class StartRun:
     def _is_due(self) -> bool:
         if self._position - self._first >= FORGET_AFTER:
             return True
-        if not self._outcome.follow_ups:
+        if not (self._outcome.follow_ups or self._found):
             return False
-        full = len(self._outcome.follow_ups) >= PART or self._bytes >= PART_BYTES
-        return full or time.monotonic() - self._since >= PART_EVERY
+        return self._is_full() or time.monotonic() - self._since >= PART_EVERY
+
+    def _is_full(self) -> bool:
+        most = max(len(self._outcome.follow_ups), len(self._found))
+        return most >= PART or self._bytes >= PART_BYTES
+
+    @property
+    def _found(self) -> list[FoundPage]:
+        visit = self._outcome.visit
+        return [] if visit is None else visit.found
 
     async def _end_part(self) -> None:
         if self._outcome.follow_ups:
@@ -230,10 +243,18 @@ class StartRun:
             if self._alone:
                 raise StartEnded(Verdict.RELEASE)
             self._looked = 0.0
+        else:
+            await self._record_found()
         self._begin_part()
+
+    async def _record_found(self) -> None:
+        if (visit := self._outcome.visit) is not None and visit.found:
+            await self._parts.found(self._outcome.task, visit)
+            visit.found = []
 
     async def _record(self) -> None:
         outcome = self._outcome
+        await self._record_found()  # first: the next run does not find what is before the part
         self._duplicates += outcome.duplicates
         part = StartPart(
             outcome.task,

@@ -12,6 +12,7 @@ from crawlframe.node.worker.start_run import Room, StartEnded, StartParts
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.outcome import Verdict
 from crawlframe.request import root_admission
+from crawlframe.revisit.visit import Visit
 
 
 class StoredStarts(StartParts):
@@ -58,6 +59,12 @@ class StoredStarts(StartParts):
 
         try:
             return await on_commit_thread(self._committer, job)
+        except LedgerRefused as error:
+            raise StartEnded(Verdict.ERROR, "refused", str(error)) from None
+
+    async def found(self, task: int, visit: Visit) -> None:
+        try:
+            await on_commit_thread(self._committer, lambda: self._ledger.add_found(task, visit))
         except LedgerRefused as error:
             raise StartEnded(Verdict.ERROR, "refused", str(error)) from None
 
