@@ -268,7 +268,7 @@ class Request:
 
     def replace(self, **changes: Any) -> Request:
         """Return a copy with some fields changed."""
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "options"}
+        fields = {name: getattr(self, name) for name in Request.__slots__ if name != "options"}
         fields |= self.options._asdict() | {"proxy": self.options.proxy or ""} | changes
         return Request(**fields)
 

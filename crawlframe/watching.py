@@ -10,9 +10,10 @@ import msgspec
 
 from crawlframe.errors import SpiderError, UnparsablePage
 from crawlframe.outcome import Outcome
+from crawlframe.proxies.place import without_session
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.revisit.declared import Policies, Revisit, group_of, policy_of
+from crawlframe.revisit.declared import ALL, Policies, Revisit, group_of, policy_of
 from crawlframe.revisit.visit import FoundPage, Visit
 from crawlframe.spider import Spider, read_revisit
 
@@ -58,15 +59,18 @@ class Watching:
         plain = request.method == "GET" and request.body is None and not request.dont_filter
         return plain and self._policy(request.callback or "parse") is not None
 
-    def look(self, outcome: Outcome, spider: Spider, response: Response) -> None:
-        """Notes what the page is compared by, and which items it has. Raises what the spider's own
-        method raises."""
+    def look(self, outcome: Outcome, spider: Spider, request: Request, got: Any) -> None:
+        """Notes which items the outcome has and, if ``got`` is the response of a page that is
+        visited by itself, what it is compared by. Raises what the spider's own method raises."""
         visit, items = outcome.visit, outcome.items
-        if visit is None or visit.policy is None:
+        if visit is None:
             return
-        visit.digest = _digest(visit.policy, spider, response, items)
-        url, fields = response.request.url, (*visit.policy.key,)
-        visit.keys = [_key(fields, item, url, place) for place, item in enumerate(items)]
+        own = visit.policy or self._policies.get(ALL)  # else they belong to another visit
+        fields = (*own.key,) if own is not None else ()
+        page = request.fingerprint()
+        visit.keys = [_key(fields, item, page, place) for place, item in enumerate(items)]
+        if visit.policy is not None and isinstance(got, Response):
+            visit.digest = _digest(visit.policy, spider, got, items)
 
     def found(self, request: Request, fingerprint: bytes, place: str, rank: int) -> FoundPage:
         """Raises SpiderError if the spider's ``importance`` returns no number."""
@@ -76,7 +80,7 @@ class Watching:
             request.url,
             callback,
             group_of(self._policies, callback),
-            place,
+            without_session(place),
             rank,
             request.encode(),
             self._important(request),
@@ -131,11 +135,11 @@ def _text(response: Response, ignore: Collection[str]) -> bytes:
     return " ".join(text.split()).encode("utf-8", "surrogatepass")
 
 
-def _key(fields: tuple[str, ...], item: bytes, url: str, place: int) -> bytes:
-    """Of an item: its fields, or its place on the page."""
+def _key(fields: tuple[str, ...], item: bytes, page: bytes, place: int) -> bytes:
+    """Of an item: its fields, or its place on the page with this fingerprint."""
     if fields:
         data = msgspec.json.decode(item)
         values = [data.get(name) for name in fields]
         if any(value is not None for value in values):
             return digest_of(msgspec.json.encode(values, order="sorted"))
-    return digest_of(b"%d\0%s" % (place, url.encode("utf-8", "surrogatepass")))
+    return digest_of(b"%d\0%s" % (place, page))

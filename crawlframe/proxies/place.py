@@ -29,6 +29,11 @@ def host_in(place: str) -> str:
     return place.partition(MARK)[0]
 
 
+def without_session(place: str) -> str:
+    """The place of all sessions of its choice. Those of one task mean nothing to another."""
+    return place.partition("#")[0]
+
+
 def route_in(place: str) -> str:
     """The route of a place; "" of a host."""
     return place.partition(MARK)[2]

@@ -44,6 +44,14 @@ class ListedRequest(Request):
     __slots__ = ("lastmod",)
     lastmod: float
 
+    def replace(self, **changes: Any) -> Request:
+        changed = super().replace(**changes)
+        listed = ListedRequest.__new__(ListedRequest)
+        for name in Request.__slots__:
+            setattr(listed, name, getattr(changed, name))
+        listed.lastmod = self.lastmod
+        return listed
+
 
 class SitemapSpider(Spider):
     """Asks for the pages that sitemaps list; nothing else of the site is needed to find them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,9 @@ from crawlframe import Request, Response, Revisit, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.outcome import Outcome
 from crawlframe.spiders.sitemap import ListedRequest, SitemapSpider
+from crawlframe.task_life import Summary
 from crawlframe.watching import Watching
+from tests.node.runner import Ready, Tasks
 
 URL = "https://news.example/a"
 PAGE = b"<html><body><h1>News</h1><p class='ad'>%s</p><script>%s</script></body></html>"
@@ -39,7 +42,7 @@ def looked(policy: Revisit, body: bytes, *items: bytes, kind: str = "text/html")
     outcome = Outcome(b"r" * 16, 1, "news.example", b"", 0, 0)
     outcome.visit, outcome.items = watching.visit("parse"), [*items]
     response = Response(URL, 200, {"Content-Type": kind}, body, Request(URL))
-    watching.look(outcome, spider, response)
+    watching.look(outcome, spider, response.request, response)
     return outcome
 
 
@@ -51,6 +54,7 @@ def digest(policy: Revisit, body: bytes, *items: bytes, kind: str = "text/html")
 
 
 DAILY = Revisit(every="1d")
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def test_items_are_compared_if_there_are_some() -> None:
@@ -138,3 +142,55 @@ def test_sitemaps_tell_when_pages_changed() -> None:
     assert found.lastmod == listed.lastmod
     assert Request.decode(found.record) == Request(URL, "parse")
     assert not watching.takes(spider.sitemap_request("https://news.example/sitemap.xml"))
+
+
+def test_what_follow_and_middlewares_change_is_still_listed() -> None:
+    listed = Map()._listed(URL, "parse", "2026-11-20T10:00:00Z")
+    changed = listed.replace(priority=5)
+    assert isinstance(changed, ListedRequest)
+    assert (changed.url, changed.callback, changed.priority) == (URL, "parse", 5)
+    assert changed.lastmod == listed.lastmod
+    assert type(Request(URL).replace(priority=5)) is Request
+
+
+class Mixed(Spider):
+    """Has items of all kinds."""
+
+    name = "mixed"
+    revisit = {"parse_page": Revisit(every="1d", key="id"), "start": Revisit(every="1d")}
+
+    def start(self) -> Any:
+        yield {"id": 1}
+        yield Request(URL, "parse_list", errback="failed")
+
+    def parse_list(self, response: Response) -> Any:
+        yield {"id": 2}
+        yield {"id": 3}
+        yield Request(f"{URL}/page", "parse_page")
+
+    def parse_page(self, response: Response) -> Any:
+        yield {"id": 4}
+
+    def failed(self, error: Any) -> Any:
+        yield {"id": 5}
+
+    def closed(self, summary: Any) -> Any:
+        yield {"id": 6}
+
+
+def test_all_items_have_keys_also_those_that_belong_to_another_visit() -> None:
+    async def main(downloader: Ready) -> list[Outcome]:
+        tasks = Tasks(Mixed, downloader)
+        assert tasks.spec is not None
+        tasks.spec = tasks.spec._replace(watch=3)
+        tasks.summary = Summary(1, "mixed", {}, "", "", NOW, NOW, 0, 0, 0, 0, 0, {}, {})
+        first = [await tasks.start()]
+        for callback in ("parse_list", "parse_page"):
+            first.append(await tasks.run(Request(URL, callback, errback="failed")))
+        return [*first, await tasks.end()]
+
+    both = [*asyncio.run(main(Ready(body=b"x"))), *asyncio.run(main(Ready(status=404)))]
+    assert [len(outcome.items) for outcome in both] == [1, 2, 1, 1, 1, 1, 1, 1]
+    for outcome in both:
+        assert outcome.visit is not None
+        assert len({*outcome.visit.keys}) == len(outcome.items)

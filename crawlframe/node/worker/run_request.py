@@ -306,8 +306,8 @@ class RequestRunner:
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
                 outcome.closing = await self._run(finish) or outcome.closing
-            if crawl.watching is not None and isinstance(got, Response):
-                crawl.watching.look(outcome, crawl.spider, got)
+            if crawl.watching is not None:
+                crawl.watching.look(outcome, crawl.spider, request, got)
             if outcome.closing and name == END_CALLBACK:
                 raise SpiderError("closed raised CloseTask; the task has ended already")
             faults.at("parse.after")
