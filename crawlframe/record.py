@@ -106,6 +106,14 @@ def with_hops(record: bytes, hops: Sequence[Hop]) -> bytes:
     return packed
 
 
+def with_depth(record: bytes, depth: int) -> bytes:
+    """The record with another depth. Nothing else in it changes, and no code of authors runs.
+    Raises MissingCode and BadRequest."""
+    version, url, callback, _, *extra = _fields(record)
+    packed: bytes = msgpack.packb([version, url, callback, depth, *extra])
+    return packed
+
+
 def hops_of(record: bytes) -> list[Hop]:
     """The redirects that a request has followed. Raises BadRequest."""
     if not _has_hops(record):

@@ -7,6 +7,9 @@ import math
 NEAR = 0.05  # difference of demand and budget (of their logarithms) that is left as it is
 POWER = 1.5  # demand falls with the level to a power of about -1/2 to -1
 STEP = 8.0  # by which a level changes at most at a time
+# A budget may be out of reach at any level, because intervals are neither shorter nor longer than
+# some time: below and above these levels, nothing changes.
+LEAST, MOST = 1e-12, 1e18
 
 
 def is_near(demand: float, budget: float) -> bool:
@@ -20,7 +23,8 @@ def next_level(level: float, demand: float, budget: float) -> float:
     again."""
     if demand <= 0:
         return level
-    return level * min(STEP, max(1 / STEP, math.pow(demand / budget, POWER)))
+    factor = min(STEP, max(1 / STEP, math.pow(demand / budget, POWER)))
+    return min(MOST, max(LEAST, level * factor))
 
 
 def replanned(left: float, before: float, after: float) -> float:

@@ -30,8 +30,8 @@ from crawlservice.admin.watchform import BudgetForm
 from crawlservice.models import Task, Watch, WatchedPage
 from crawlservice.tasks.submit import RedisNotUpdated
 from crawlservice.watches import editing
-from crawlservice.watches.overview import days_of, numbers_of, rate_of
-from crawlservice.watches.rounds import NOW
+from crawlservice.watches.clock import NOW
+from crawlservice.watches.overview import days_of, polled_numbers, rate_of
 
 SHOWN = 50  # pages in one list
 ROUNDS = 10  # latest ones shown
@@ -161,7 +161,7 @@ def visit(request: HttpRequest, pk: int) -> HttpResponse:
     """Makes one page due before all others."""
     watch = _steered(request, pk)
     number = request.POST.get("page", "")
-    if request.method != "POST" or not number.isdecimal():
+    if request.method != "POST" or not (number.isdecimal() and len(number) < 19):
         raise PermissionDenied
     try:
         pages = editing.visit_now(watch.pk, [int(number)])
@@ -211,7 +211,7 @@ def _now(request: HttpRequest, watch: Watch) -> dict[str, Any]:
     return {
         "watch": watch,
         "tone": STATES[watch.state],
-        "numbers": numbers_of([watch.pk])[watch.pk],
+        "numbers": polled_numbers(watch.pk),
         "rounds": rounds if request.user.has_perm("crawlservice.view_task") else (),
         "buttons": [one for one in DECISIONS.values() if may and watch.state in one.states],
     }

@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from crawlservice.api.paging import TEXT
+from crawlservice.api.paging import LARGEST, TEXT
 from crawlservice.api.schemas import Given, Priority, SpiderName
 from crawlservice.watches.editing import LEAST_BUDGET, MOST_BUDGET
 
 Budget = Annotated[float, Field(ge=LEAST_BUDGET, le=MOST_BUDGET)]
+Number = Annotated[int, Field(ge=1, le=LARGEST)]
 Url = Annotated[str, Field(min_length=1, max_length=8000, pattern=TEXT)]
 STATED = "requests per day; null: as the spider says"
 
@@ -37,7 +38,7 @@ class WatchPatch(Given):
 class VisitNowIn(Given):
     """Pages by `id` or by URL; without any, `start` runs."""
 
-    pages: Annotated[list[int], Field(max_length=1000)] = []
+    pages: Annotated[list[Number], Field(max_length=1000)] = []
     urls: Annotated[list[Url], Field(max_length=1000)] = []
 
 

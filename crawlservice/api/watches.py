@@ -33,6 +33,7 @@ from crawlservice.watches.overview import numbers_of, rate_of
 router = Router(tags=["watches"])
 
 READ = Bearer("read", "view_watch")
+READ_ITEMS = Bearer("read", "view_item")
 BEGIN = Bearer("submit", "submit_task")
 
 Search = Annotated[
@@ -140,7 +141,9 @@ def list_watched_pages(
     return WatchedPagesOut(pages=[_page(watch, page) for page in found], next=following)
 
 
-@router.get("/watches/{watch_id}/items", auth=READ, response={200: WatchedItemsOut, **READING})
+@router.get(
+    "/watches/{watch_id}/items", auth=READ_ITEMS, response={200: WatchedItemsOut, **READING}
+)
 def list_watched_items(
     request: HttpRequest,
     watch_id: Id,

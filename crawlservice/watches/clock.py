@@ -4,12 +4,13 @@ number of seconds in the file that the environment variable WATCH_CLOCK names.""
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from crawlservice.connections import clock
 
 AHEAD = Path(os.environ["WATCH_CLOCK"]) if os.environ.get("WATCH_CLOCK") else None
+NOW = datetime(1970, 1, 1, tzinfo=UTC)  # next_at of pages that somebody wants visited now
 
 
 def now() -> datetime:

@@ -4,13 +4,14 @@ commands."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.contrib.auth.models import User as Account
 from django.db import transaction
 from django.db.models import Q
 
-from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError
+from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.program import command
 from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.roles import User
@@ -21,7 +22,7 @@ from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.secret_arguments import sealed
 from crawlservice.tasks.submit import WrongState
 from crawlservice.watches import clock
-from crawlservice.watches.rounds import NOW
+from crawlservice.watches.clock import NOW
 
 LEAST_BUDGET, MOST_BUDGET = 0.01, 1e9  # requests per day
 
@@ -54,6 +55,7 @@ def begin(
     if not -100 <= priority <= 100:
         raise ArgumentError(f"priority {priority} must be between -100 and 100")
     _check_budgets(budget, host_budget)
+    _check_limited(info, budget, host_budget)
     task_settings.check(info, dict(settings or {}), user)
     return Watch.objects.create(
         spider=info.name,
@@ -120,6 +122,8 @@ def set_budget(number: int, **budgets: float | None) -> Watch:
     """``budget`` and ``host_budget``: requests per day; None: as the spider says. Raises
     UnknownWatch and ArgumentError."""
     _check_budgets(*budgets.values())
+    with suppress(UnknownSpider, FrontierError):  # that it is away changes nothing here
+        _check_limited(submit.published(get(number).spider), *budgets.values())
     with transaction.atomic():
         get(number)
         watch = Watch.objects.select_for_update(no_key=True).get(pk=number)
@@ -149,6 +153,15 @@ def visit_now(number: int, pages: Collection[int] = (), urls: Collection[str] = 
         what = ", ".join([*urls, *map(str, pages)])
         raise ArgumentError(f"watch {number} does not know {what:.300}")
     return found
+
+
+def _check_limited(info: SpiderInfo, *budgets: float | None) -> None:
+    """A budget must have something that it can replace."""
+    if any(budgets) and not any(policy.is_optimal for policy in info.revisit.values()):
+        raise ArgumentError(
+            f"no Revisit of spider {info.name!r} has a budget, so there is none to replace; "
+            "leave budget and host_budget out, or give the spider revisit = Revisit(budget=...)"
+        )
 
 
 def _check_budgets(*budgets: float | None) -> None:

@@ -1,26 +1,30 @@
-"""Failures: pages of rounds that have ended without a recorded visit. A page that is missing twice
-is gone; what failed otherwise ends, or has a next time if its Revisit says so."""
+"""Failures: pages of rounds that have ended without a recorded visit, and starts that failed. A
+page that is missing twice is gone; what failed otherwise ends, or has a next time if its Revisit
+says so."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
+from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, Q
 
+from crawlframe.request import root_admission
 from crawlframe.revisit.declared import Revisit, policy_of
 from crawlframe.revisit.rates import Evidence, learn
 from crawlframe.revisit.trust import Trust
-from crawlservice.models import Event, Page, Watch, WatchDay, WatchedItem, WatchedPage
+from crawlservice.models import Event, Page, Task, Watch, WatchDay, WatchedItem, WatchedPage
 from crawlservice.watches import page_rows
 from crawlservice.watches.group import Group, groups_of
 from crawlservice.watches.visits import VISITED, confirm, plan, trusts_of
 
 MISSING = (404, 410)
 MISSES = 2  # visits in a row that find no page, after which it is gone
-CONFIRM = timedelta(days=1)  # after the first of them, at most
+CONFIRM = timedelta(days=1)  # until the next look at a page that was not seen, at most
 NOT_MODIFIED = 304
 PATIENCE = timedelta(minutes=1)  # before what was cancelled is submitted again
+START_AGAIN = timedelta(hours=1)  # after a start that failed
 
 
 def take_back(
@@ -55,12 +59,14 @@ def take_back(
             page.next_at = None
         elif policy is not None:
             plan(page, policy, group, trust)
-            if page.misses and page.next_at is not None:
+            # What a sitemap has said is still to be seen.
+            unseen = page.misses or (policy.by and page.state == WatchedPage.State.FAILED)
+            if unseen and page.next_at is not None:
                 page.next_at = min(page.next_at, now + CONFIRM)
     page_rows.update(pages, VISITED)
     if errors:
-        day = WatchDay.objects.filter(watch=watch, day=now.date())
-        day.update(errors=F("errors") + errors)
+        day, _ = WatchDay.objects.get_or_create(watch=watch, day=now.date())
+        WatchDay.objects.filter(pk=day.pk).update(errors=F("errors") + errors)
 
 
 def _is_over(page: WatchedPage, policy: Revisit | None) -> bool:
@@ -82,6 +88,9 @@ def _confirmed(page: WatchedPage, row: Page, before: datetime | None, group: Gro
 
 
 def _missed(watch: Watch, page: WatchedPage, row: Page, now: datetime) -> None:
+    if page.state == WatchedPage.State.GONE:  # it was looked at again
+        page.gone_at = now
+        return
     page.misses += 1
     if page.misses < MISSES:
         return
@@ -92,3 +101,18 @@ def _missed(watch: Watch, page: WatchedPage, row: Page, now: datetime) -> None:
         task_id=row.task_id,
         detail={"watch": watch.pk, "url": page.url, "status": row.status},
     )
+
+
+def check_start(watch: Watch, group: Group, now: datetime) -> None:
+    """After a round that was to run ``start``: if that did not end, it runs again soon; if it
+    failed, after some time, not only when it is due. Raises django.db.Error."""
+    number = group.round
+    tasks = Task.objects.filter(pk=number)
+    if not number or tasks.filter(Q(state__in=Task.ACTIVE) | Q(unwritten__isnull=False)).exists():
+        return
+    group.round = 0
+    row = Page.objects.filter(rid=UUID(bytes=root_admission(number).rid)).first()
+    if row is None or row.is_cancelled:
+        watch.start_at = min(watch.start_at, now + PATIENCE)
+    elif row.state == Page.State.ERROR:
+        watch.start_at = min(watch.start_at, now + START_AGAIN)

@@ -12,14 +12,17 @@ from crawlframe.revisit.declared import DAY, Revisit
 from crawlframe.revisit.rates import Belief
 from crawlframe.revisit.trust import Times, Trust, due_times
 
-LONGEST = 365 * DAY  # seconds until a page is visited again, at most
+SHORTEST = 60.0  # seconds until a page is visited again, at least: as with ``every``
+LONGEST = 365 * DAY  # the same, at most
 BURST = 1 / 8  # of a day's budget that may be spent at once
 
 
 class Group(msgspec.Struct, omit_defaults=True):
-    """As it is kept in Watch.groups. The prior is that of the rates of change, per second."""
+    """As it is kept in Watch.groups. The prior is that of the rates of change, per second.
+    ``hosts``: levels of hosts that would need more than their own budget at ``level``."""
 
     level: float = DAY  # gain of fresh time, in seconds, by importance, that a visit must bring
+    hosts: dict[str, float] = {}
     shape: float = 0.5
     time: float = 5 * DAY
     tokens: float | None = None  # visits left; None: none was made yet
@@ -27,6 +30,9 @@ class Group(msgspec.Struct, omit_defaults=True):
     tuned_at: float = 0.0
     learned_from: int = 0  # visits after the first one of a page, for the prior
     replan: int | None = None  # pages with higher numbers are still to be planned anew
+    round: int = 0  # of start: the task that runs it
+    fresh: float = 0.0  # the sum of the importance of its pages, as far as they are up to date
+    whole: float = 0.0  # the sum of all
 
     @property
     def prior(self) -> Belief:
@@ -37,10 +43,14 @@ class Group(msgspec.Struct, omit_defaults=True):
         self.tokens, self.tokens_at = refilled(self.tokens, self.tokens_at, budget, now), now
         return self.tokens
 
-    def times(self, policy: Revisit, belief: Belief, trust: Trust, importance: float) -> Times:
-        """When a page is due after a visit, in seconds."""
+    def times(
+        self, policy: Revisit, belief: Belief, trust: Trust, importance: float, host: str
+    ) -> Times:
+        """When a page of this host is due after a visit, in seconds."""
         if policy.is_optimal:
-            return due_times(belief, trust, self.level / importance, LONGEST)
+            level = max(self.level, self.hosts.get(host, 0.0))
+            times = due_times(belief, trust, level / importance, LONGEST)
+            return Times(*(max(SHORTEST, time) for time in times))
         if policy.by:
             every = policy.interval or LONGEST * 100
             return Times(every, 0.0, every)

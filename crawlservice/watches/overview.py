@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from crawlservice.watches import clock
 from crawlservice.watches.group import Group, groups_of
 
 SHOWN_DAYS = 60
+KEPT = 10  # times as long as counting takes
+_polled: dict[int, tuple[float, Numbers]] = {}
 
 
 class Numbers(NamedTuple):
@@ -58,6 +61,18 @@ def numbers_of(watches: Collection[int]) -> dict[int, Numbers]:
             row["changed"], fresh, today,
         )  # fmt: skip
     return found
+
+
+def polled_numbers(watch: int) -> Numbers:
+    """Those of one watch, for pages that ask again and again: counting millions of pages takes
+    time, so the answer is kept for ten times as long. Raises django.db.Error."""
+    began = time.monotonic()
+    until, numbers = _polled.get(watch, (0.0, Numbers()))
+    if until <= began:
+        numbers = numbers_of([watch])[watch]
+        now = time.monotonic()
+        _polled[watch] = now + KEPT * (now - began), numbers
+    return numbers
 
 
 def days_of(watch: Watch) -> list[WatchDay]:

@@ -8,12 +8,13 @@ Redis missed the task, a steward adds it later, as it does for any task."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 from django.db.models import F, QuerySet
+from django.db.models.functions import Now
 from msgspec.structs import replace
 
 from crawlframe import faults
@@ -26,21 +27,30 @@ from crawlservice.security.sealing import SealError
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.secret_arguments import revealed
 from crawlservice.watches import clock, failures, page_rows, tuning
+from crawlservice.watches.clock import NOW
 from crawlservice.watches.group import Group, as_kept, groups_of, refilled
 
 log = logging.getLogger(__name__)
 
 MOST = 500  # pages of a round
-ROUNDS = 4  # of one watch that may be under way
-PAUSE = timedelta(seconds=5)  # between two rounds, unless one is full
-NOW = datetime(1970, 1, 1, tzinfo=UTC)  # next_at of pages that somebody wants visited now
+ROUNDS = 4  # of one watch that may be under way, without slow ones
+PAUSE = timedelta(seconds=5)  # between two rounds, if one is under way
+SLOW = timedelta(minutes=10)  # after which a round is slow
+SLOW_ROUNDS = 100  # of one watch, at most
+DEFECTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def tick(still_here: Callable[[], None] = lambda: None) -> None:
-    """One round of the steward. Raises redis.RedisError, FrontierError and django.db.Error."""
-    for pk in Watch.objects.exclude(state=Watch.State.ENDED).values_list("pk", flat=True):
-        info, problem = _look_up(Watch.objects.get(pk=pk))
-        work(pk, info, problem)
+    """One round of the steward. A watch that cannot be worked on does not hold up the others.
+    Raises redis.RedisError, FrontierError and django.db.Error."""
+    for watch in Watch.objects.exclude(state=Watch.State.ENDED):
+        try:
+            info, problem = _look_up(watch)
+            work(watch.pk, info, problem, still_here)
+        except (OperationalError, InterfaceError):  # of the server, not of this watch
+            raise
+        except (DatabaseError, *DEFECTS) as error:
+            _mark(watch, f"it cannot go on: {type(error).__name__}: {error}", exc_info=True)
         still_here()
     ended = Watch.objects.filter(state=Watch.State.ENDED, pk__in=_waiting().values("watch"))
     for watch in ended:
@@ -48,16 +58,24 @@ def tick(still_here: Callable[[], None] = lambda: None) -> None:
             _take_back(watch, {}, clock.now())
 
 
-def work(pk: int, info: SpiderInfo | None, problem: str = "") -> Task | None:
+def work(
+    pk: int,
+    info: SpiderInfo | None,
+    problem: str = "",
+    still_here: Callable[[], None] = lambda: None,
+) -> Task | None:
     """One step of a watch: returns the round that was made. ``info``: what is published of its
     spider; if there is none, ``problem`` says why. Raises as ``tick`` does."""
     with transaction.atomic():
-        watch = Watch.objects.select_for_update(no_key=True).filter(pk=pk).first()
+        # A worker may have locked it for long; the next round of the steward comes soon.
+        free = Watch.objects.select_for_update(no_key=True, skip_locked=True)
+        watch = free.filter(pk=pk).first()
         if watch is None:
             return None
         now = clock.now()
         policies = info.revisit if info is not None else {}
-        _take_back(watch, policies, now)
+        if policies:  # else it is not known whether errors end a page
+            _take_back(watch, policies, now)
         if watch.state != Watch.State.RUNNING:
             return None
         if not policies and not problem:
@@ -66,10 +84,12 @@ def work(pk: int, info: SpiderInfo | None, problem: str = "") -> Task | None:
             _mark(watch, problem)
             return None
         assert info is not None
+        watch.problem = ""
         policies = _with_own(watch, policies)
         groups = groups_of(watch.groups)
         _regroup(watch, groups, policies)
-        tuning.tune(watch, groups, policies, now)
+        tuning.tune(watch, groups, policies, now, still_here)
+        failures.check_start(watch, groups[START], now)
         made = _make(watch, groups, policies, info, now)
         if kept := as_kept(groups):
             watch.groups = kept
@@ -116,9 +136,9 @@ def _regroup(watch: Watch, groups: dict[str, Group], policies: dict[str, Revisit
         pages.filter(callback=name).update(group=name)
 
 
-def _mark(watch: Watch, problem: str) -> None:
+def _mark(watch: Watch, problem: str, *, exc_info: bool = False) -> None:
     if watch.problem != problem:
-        log.warning("watch %d of spider %s: %s", watch.pk, watch.spider, problem)
+        log.warning("watch %d of spider %s: %s", watch.pk, watch.spider, problem, exc_info=exc_info)
         Watch.objects.filter(pk=watch.pk).update(problem=problem)
 
 
@@ -153,15 +173,18 @@ def _make(
     now: datetime,
 ) -> Task | None:
     """Submits a round, if something is due."""
-    rounds = Task.objects.filter(watch=watch, state__in=Task.ACTIVE).count()
+    _settle(watch, now)
+    active = Task.objects.filter(watch=watch, state__in=Task.ACTIVE)
+    # A host that makes a round slow, because it rests or is paused, must not hold up the others.
+    slow = [*active.filter(created_at__lt=Now() - SLOW).values_list("pk", flat=True)]
+    rounds = active.count() - len(slow)
     recently = watch.round_at is not None and timedelta(0) <= now - watch.round_at < PAUSE
-    if rounds >= ROUNDS or (rounds and recently):
+    if rounds >= ROUNDS or len(slow) >= SLOW_ROUNDS or (rounds and recently):
         return None
     begins = watch.start_at <= now
-    picker = _Picker(watch, groups, policies, now)
+    picker = _Picker(watch, groups, policies, now, slow)
     pages = picker.pick()
     if not begins and not pages:
-        _settle(watch, rounds, now)
         return None
     try:
         task = submit.submit(
@@ -177,14 +200,15 @@ def _make(
     except (ArgumentError, SealError, spider_switch.SpiderDisabled) as error:
         watch.problem = str(error)
         return None
-    picker.spend()
     for page in pages:
         page.round, page.rid = task.pk, UUID(bytes=make_rid(task.pk, page.key.bytes))
     page_rows.update(sorted(pages, key=lambda page: page.pk), ("round", "rid"))
+    picker.spend()
     watch.round_at, watch.problem = now, ""
     if begins:
+        groups[START].round = task.pk
         watch.start_at = now + timedelta(seconds=policies[START].interval)
-    _count(watch, len(pages), picker.late, now)
+    _count(watch, len(pages), picker.late(), now)
     faults.at("watch.round", DatabaseError)
     return task
 
@@ -198,12 +222,16 @@ def _visit(task: Task, page: WatchedPage) -> Admission:
     return Admission(rid, page.rank, page.host, 0, bytes(page.record))
 
 
-def _settle(watch: Watch, rounds: int, now: datetime) -> None:
+def _settle(watch: Watch, now: datetime) -> None:
     """Notes when all pages have been visited once: what is found later is new."""
-    if watch.settled_at is not None or rounds or watch.round_at is None:
+    if watch.settled_at is not None:
+        return
+    states = Task.objects.filter(watch=watch).order_by("pk").values_list("state", flat=True)
+    if states.first() in (None, *Task.ACTIVE):  # start runs in the first one
         return
     pages = WatchedPage.objects.filter(watch=watch)
-    if pages.exists() and not pages.filter(state=WatchedPage.State.NEW).exists():
+    new = pages.filter(state=WatchedPage.State.NEW, visits=0)
+    if pages.exists() and not new.exists():
         watch.settled_at = now
 
 
@@ -214,67 +242,94 @@ def _count(watch: Watch, visited: int, late: int, now: datetime) -> None:
 
 
 class _Picker:
-    """Picks pages that are due, the longest due first, within the budgets of groups and hosts."""
+    """Picks pages that are due, the longest due first, within the budgets of groups and hosts.
+    ``slow``: rounds whose hosts get no more visits until they are over."""
 
     def __init__(
-        self, watch: Watch, groups: dict[str, Group], policies: dict[str, Revisit], now: datetime
+        self,
+        watch: Watch,
+        groups: dict[str, Group],
+        policies: dict[str, Revisit],
+        now: datetime,
+        slow: Collection[int],
     ) -> None:
-        self.late = 0  # pages that are due and wait for the budget
         self._watch, self._groups, self._policies, self._now = watch, groups, policies, now
         self._open = {name for name in policies if name != START}
         self._spent: set[str] = set()  # hosts
-        self._hosts: dict[str, float] = {}  # visits left
+        if slow:
+            waiting = _waiting().filter(watch=watch, round__in=slow).order_by()
+            self._spent.update(waiting.values_list("host", flat=True).distinct())
+        # Visits left, of groups and of hosts, and hosts that are visited.
+        self._tokens: dict[str, float] = {}
+        self._hosts: dict[str, float] = {}
+        self._used: set[str] = set()
         for name, policy in policies.items():
             if policy.budget:
-                groups[name].refill(policy.budget, now.timestamp())
+                self._tokens[name] = groups[name].refill(policy.budget, now.timestamp())
+
+    def _due(self) -> QuerySet[WatchedPage]:
+        due = WatchedPage.objects.filter(rid__isnull=True, next_at__lte=self._now)
+        return due.filter(watch=self._watch)
 
     def pick(self) -> list[WatchedPage]:
-        due = WatchedPage.objects.filter(
-            watch=self._watch, rid__isnull=True, next_at__lte=self._now
-        ).order_by("next_at")
         picked: dict[int, WatchedPage] = {}
         while len(picked) < MOST:
             before = len(picked) + len(self._spent) - len(self._open)
-            rows = due.filter(group__in=self._open).exclude(host__in=self._spent)
-            for page in rows.exclude(pk__in=picked)[: MOST - len(picked)]:
+            rows = self._due().filter(group__in=self._open).exclude(host__in=self._spent)
+            rows = rows.exclude(pk__in=picked).order_by("next_at")
+            pages = [*rows[: MOST - len(picked)]]
+            self._load_hosts(
+                {page.host for page in pages if self._policies[page.group].host_budget}
+            )
+            for page in pages:
                 if self._may(page):
                     picked[page.pk] = page
             if len(picked) + len(self._spent) - len(self._open) == before:
                 break
-        if picked or self._spent or len(self._open) < len(self._policies) - 1:
-            self.late = max(0, due.count() - len(picked))
         return [*picked.values()]
 
     def _may(self, page: WatchedPage) -> bool:
-        policy, group = self._policies[page.group], self._groups[page.group]
+        policy = self._policies[page.group]
         wanted = page.next_at is not None and page.next_at <= NOW
-        if policy.budget and not wanted and (group.tokens or 0.0) < 1:
+        if policy.budget and not wanted and self._tokens[page.group] < 1:
             self._open.discard(page.group)
             return False
         if policy.host_budget:
-            left = self._left_of(page.host, policy.host_budget)
+            left = self._hosts[page.host]
             if left < 1 and not wanted:
                 self._spent.add(page.host)
                 return False
             self._hosts[page.host] = left - 1
+            self._used.add(page.host)
         if policy.budget:
-            group.tokens = (group.tokens or 0.0) - 1
+            self._tokens[page.group] -= 1
         return True
 
-    def _left_of(self, host: str, budget: float) -> float:
-        if host not in self._hosts:
-            row = WatchedHost.objects.filter(watch=self._watch, host=host).first()
-            at = row.tokens_at if row is not None else None
-            seconds = 0.0 if at is None else at.timestamp()
-            tokens = None if row is None or at is None else row.tokens
-            self._hosts[host] = refilled(tokens, seconds, budget, self._now.timestamp())
-        return self._hosts[host]
+    def _load_hosts(self, hosts: set[str]) -> None:
+        if not (new := hosts - self._hosts.keys()):
+            return
+        budget = max(policy.host_budget for policy in self._policies.values())
+        now = self._now.timestamp()
+        rows = WatchedHost.objects.filter(watch=self._watch, host__in=new)
+        kept = {row.host: row for row in rows.exclude(tokens_at=None)}
+        for host in new:
+            row = kept.get(host)
+            at = row.tokens_at.timestamp() if row is not None and row.tokens_at else 0.0
+            tokens = None if row is None else row.tokens
+            self._hosts[host] = refilled(tokens, at, budget, now)
+
+    def late(self) -> int:
+        """How many pages are due and wait."""
+        return self._due().count()
 
     def spend(self) -> None:
-        """Writes down what is left for hosts."""
+        """Notes what is left of the budgets."""
+        for name, left in self._tokens.items():
+            self._groups[name].tokens = left
         rows = [
             WatchedHost(watch=self._watch, host=host, tokens=left, tokens_at=self._now)
             for host, left in sorted(self._hosts.items())
+            if host in self._used
         ]
         if rows:
             WatchedHost.objects.bulk_create(

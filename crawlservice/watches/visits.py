@@ -12,7 +12,10 @@ from uuid import UUID
 import orjson
 from django.db.models import F, Q
 
+from crawlframe.errors import BadRequest, MissingCode
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.record import read_head, with_depth
+from crawlframe.request import MAX_DEPTH_RANK
 from crawlframe.revisit.declared import Revisit
 from crawlframe.revisit.rates import Evidence
 from crawlframe.revisit.trust import Trust, learn_with
@@ -32,7 +35,7 @@ VISITED = (
 
 HEARD = (
     "record", "url", "callback", "group", "host", "rank", "importance", "lastmod", "said_at",
-    "next_at", "state", "misses",
+    "next_at",
 )  # fmt: skip
 
 
@@ -97,7 +100,9 @@ class _Recorder:
     ) -> None:
         group = self.groups.get(page.group, Group())
         changed = _changed(page, visit, version)
-        if page.last_visit is not None and changed is not None:
+        # After a visit that failed, it is not known when it was last seen.
+        failed = page.state == WatchedPage.State.FAILED or page.misses > 0
+        if page.last_visit is not None and changed is not None and not failed:
             interval = (self.now - page.last_visit).total_seconds()
             evidence, prior = Evidence(page.shape, page.time), group.prior
             said = None
@@ -185,25 +190,29 @@ class _Recorder:
     def _hear(self, page: WatchedPage, found: FoundPage) -> bool:
         """Takes over what is new about a known page; returns whether anything is."""
         heard = False
-        for name, value in _request(found).items():
+        for name, value in _request(_nearest(page, found)).items():
             old = getattr(page, name)
             if (bytes(old) if name == "record" else old) != value:
                 setattr(page, name, value)
                 heard = True
         if page.state == WatchedPage.State.GONE:
-            if page.gone_at is not None and self.now - page.gone_at > GONE_AGAIN:
-                page.state, page.misses, page.next_at = WatchedPage.State.NEW, 1, self.now
+            waits = page.next_at is None and page.gone_at is not None
+            if waits and self.now - page.gone_at > GONE_AGAIN:
+                page.next_at = self.now
                 return True
             return heard
-        lastmod = moment(found.lastmod)
-        if lastmod is None or (page.lastmod is not None and lastmod <= page.lastmod):
+        lastmod, before = moment(found.lastmod), page.lastmod
+        if lastmod is None or lastmod == before:
+            return heard
+        # A time in the future is wrong, and must not hide those that are said later.
+        if before is not None and lastmod < before <= self.now:
             return heard
         page.lastmod = lastmod
         if page.last_visit is not None and page.said_at is None:
             page.said_at = min(self.now, max(lastmod, page.last_visit))
-            if page.said_every is not None:
+            if page.said_every is not None and page.next_at is not None:
                 due = max(self.now, page.last_visit + timedelta(seconds=page.said_every))
-                page.next_at = due if page.next_at is None else min(page.next_at, due)
+                page.next_at = min(page.next_at, due)
         return True
 
     # -- items ------------------------------------------------------------------------------------
@@ -249,15 +258,20 @@ def confirm(pages: Collection[WatchedPage], now: datetime) -> None:
 def plan(page: WatchedPage, policy: Revisit, group: Group, trust: Trust) -> None:
     """Decides when a page that was visited is due next."""
     belief = Evidence(page.shape, page.time).over(group.prior)
-    times = group.times(policy, belief, trust, page.importance)
+    times = group.times(policy, belief, trust, page.importance, page.host)
     page.every, page.said_every, page.mean_every = times
     assert page.last_visit is not None
     seconds = times.silent
     if policy.is_optimal and page.visits <= 1:
         # Pages that were first visited together do not fall due together: as if they had been
         # visited at any time before.
-        seconds *= (page.key.int % PHASES + 0.5) / PHASES
+        seconds *= phase_of(page)
     page.next_at = page.last_visit + timedelta(seconds=seconds)
+
+
+def phase_of(page: WatchedPage) -> float:
+    """A number from 0 to 1, always the same for a page, and evenly distributed."""
+    return (page.key.int % PHASES + 0.5) / PHASES
 
 
 def trusts_of(watch: int, hosts: Collection[str]) -> dict[str, Trust]:
@@ -285,6 +299,20 @@ def _request(page: FoundPage) -> dict[str, object]:
         "record": page.record,
         "importance": page.importance,
     }
+
+
+def _nearest(page: WatchedPage, found: FoundPage) -> FoundPage:
+    """At the least depth at which it was found so far. Pages that link to each other would become
+    deeper with each visit otherwise."""
+    try:
+        least, depth = read_head(bytes(page.record)).depth, read_head(found.record).depth
+        if depth <= least:
+            return found
+        record = with_depth(found.record, least)
+    except (BadRequest, MissingCode):
+        return found
+    deeper = min(depth, MAX_DEPTH_RANK) - min(least, MAX_DEPTH_RANK)
+    return found._replace(record=record, rank=found.rank - deeper)
 
 
 def _changed(page: WatchedPage, visit: Visit, version: str) -> bool | None:

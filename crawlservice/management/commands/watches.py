@@ -13,8 +13,8 @@ from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.models import Watch, WatchedPage
 from crawlservice.watches import editing
+from crawlservice.watches.clock import NOW
 from crawlservice.watches.overview import numbers_of, rate_of
-from crawlservice.watches.rounds import NOW
 
 SHOWN = 20  # pages
 

@@ -134,7 +134,9 @@ class Site:
         outcome.visit = visit = watching.visit(outcome.callback)
         assert isinstance(visit, Visit)
         for link in self.links.get(path, []):
-            found = Request(f"http://news.example/{link}", "parse")
+            url = link if "//" in link else f"http://news.example/{link}"
+            found = Request(url, "parse")
+            found.depth = 0 if path == "start" else request.depth + 1
             page = watching.found(found, found.fingerprint(), found.host, found.rank())
             visit.found.append(page._replace(lastmod=self.lastmod.get(link)))
         outcome.items = self.items.get(path, [])

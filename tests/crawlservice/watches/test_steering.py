@@ -6,12 +6,13 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.core.management import CommandError, call_command
 
 from crawlframe.frontier import Frontier
 from crawlframe.revisit import Revisit
 from crawlservice.models import Action, Task, Watch, WatchedPage
-from crawlservice.watches.rounds import NOW
+from crawlservice.watches.clock import NOW
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.watches.conftest import Site
 from tests.crawlservice.watches.test_rounds import like
@@ -141,3 +142,20 @@ def test_lists_of_tasks_leave_rounds_out(watch: Watch) -> None:
         assert len(texts(page, "#result_list .field-shown_state")) == number
     assert "no tasks" in command("tasks")
     assert "news" in command("tasks", watch=watch.pk)
+
+
+def test_numbers_that_no_page_has(watch: Watch) -> None:
+    operator = program(person("operator", "ann"))
+    wrong = operator.post(f"watches/{watch.pk}/visit-now", {"pages": [10**30]})
+    assert wrong.status_code == 422
+    address = f"/admin/crawlservice/watch/{watch.pk}/visit/"
+    assert log_in_as("operator").post(address, {"page": "9" * 5000}).status_code == 403
+
+
+def test_items_are_for_those_who_may_see_items(watch: Watch) -> None:
+    user = person("operator")
+    user.groups.clear()
+    user.user_permissions.add(Permission.objects.get(codename="view_watch"))
+    reader = program(user, scope="read")
+    assert reader.get(f"watches/{watch.pk}/pages").status_code == 200
+    assert reader.get(f"watches/{watch.pk}/items").status_code == 403
