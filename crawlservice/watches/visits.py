@@ -196,8 +196,8 @@ class _Recorder:
                 setattr(page, name, value)
                 heard = True
         if page.state == WatchedPage.State.GONE:
-            waits = page.next_at is None and page.gone_at is not None
-            if waits and self.now - page.gone_at > GONE_AGAIN:
+            since = page.gone_at if page.next_at is None else None
+            if since is not None and self.now - since > GONE_AGAIN:
                 page.next_at = self.now
                 return True
             return heard
