@@ -1,0 +1,1 @@
+"""Which links a worker should remember."""
