@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from crawlframe.request import Request
 from crawlframe.response import Response
 
 
 class Inline(Protocol):
-    """Fetches for a callback that awaits the response."""
+    """Fetches for a callback that awaits the response. ``offline``: it refuses to."""
+
+    offline: ClassVar[bool]
 
     async def fetch(self, request: Request) -> Response:
         """Returns the response, whatever its status. Raises FetchError."""

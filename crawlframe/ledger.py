@@ -12,7 +12,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.outcome import Outcome
-from crawlframe.pages.reparse import Reparse, SourcePage
+from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 from crawlframe.pages.results import Results
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.request import Admission
@@ -190,9 +190,8 @@ class Ledger(Protocol):
         Returns the row that the ledger now has for each outcome. Repeating it changes nothing.
         Raises TablesChanged and FilesGone."""
 
-    def pages_to_parse(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
-        """The numbers of the next kept pages after this one, at most so many, and whether there
-        never will be others behind them."""
+    def pages_to_parse(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
+        """The next kept pages after that number, of which at most so many are looked at."""
 
     def source_pages(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
         """The kept pages of these numbers that are still there, and the numbers of those that were

@@ -33,7 +33,8 @@ class Stored(NamedTuple):
 @dataclass(slots=True)
 class PageCopy:
     """``headers``: ``sent`` and ``received``, lists of pairs without secrets, ``rendered`` for the
-    DOM of a browser, and ``redirects``, pairs of status and URL, if there were any. ``body``: after
+    DOM of a browser, ``redirects``, pairs of status and URL, if there were any, and ``changed``, if
+    middlewares made something else of it, or perhaps an error. ``body``: after
     decompression; empty once it is ``packed`` or ``archived``. ``key``: what its request is found
     by again; None if it is not. ``reason``: why it is kept; "" for a page that is done.
     ``fetched_at``: seconds since the epoch; None: now. ``tentative``: kept only if the database

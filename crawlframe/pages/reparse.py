@@ -43,9 +43,24 @@ class Reparse(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.last == 0
 
 
+class PageNumbers(NamedTuple):
+    """Kept pages that are to be parsed, in order. ``seen``: the number up to which pages were
+    looked at: the next question is for those after it. ``is_all``: there never will be others."""
+
+    numbers: list[int]
+    seen: int
+    is_all: bool
+
+
+def is_failed(reason: str) -> bool:
+    """Whether the request of a page that is kept for this reason ended in error."""
+    return reason not in ("", ITEM)
+
+
 class SourcePage(NamedTuple):
     """A kept page. ``rid`` and ``task`` are those of the request that brought it. ``problem``: why
-    its body cannot be read. ``again``: it may be read later."""
+    its body cannot be read. ``again``: it may be read later. ``elsewhere``: it can be as soon as
+    the node that has it uploads it. ``stored``: the number of its body."""
 
     number: int
     rid: bytes
@@ -59,11 +74,18 @@ class SourcePage(NamedTuple):
     body: bytes
     problem: str = ""
     again: bool = False
+    elsewhere: bool = False
+    stored: int = 0
 
     @property
     def failed(self) -> bool:
         """Whether its request ended in error."""
-        return self.reason not in ("", ITEM)
+        return is_failed(self.reason)
+
+    @property
+    def changed(self) -> bool:
+        """Whether middlewares have made something else of it, or perhaps an error."""
+        return bool(self.headers.get("changed"))
 
     def response(self, request: Request) -> Response:
         """The response to ``request``. What was masked stays masked."""
@@ -83,6 +105,7 @@ class Replacement:
     failed: bool
     dry_run: bool
     key: str
+    body: int  # the number of what was parsed
     items: list[bytes] = field(default_factory=list)  # JSON
     still: bool = False
     links: int = 0

@@ -14,5 +14,5 @@ def sources(tasks: Collection[int]) -> set[int]:
     found = {pk for pk, dry in parsing.values_list("pk", "reparse__dry_run") if not dry}
     if not found:
         return set()
-    rows = ParsedPage.objects.filter(task__in=found).order_by()
+    rows = ParsedPage.objects.filter(ParsedPage.DIFFERS, task__in=found).order_by()
     return {*rows.values_list("source_task", flat=True).distinct()}

@@ -22,8 +22,9 @@ from crawlframe.items import clean_text
 from crawlframe.model_items import label_of
 from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.pages.copy import ITEM
-from crawlframe.pages.reparse import Replacement
+from crawlframe.pages.reparse import Replacement, is_failed
 from crawlservice.ledger import model_rows
+from crawlservice.ledger.outgoing_rows import other_database
 from crawlservice.ledger.refused_rows import RowRefused
 from crawlservice.models import MODEL, VERSION, Item, KeptPage, Page, ParsedPage, ReplacedItem, Task
 from crawlservice.pages.difference import Difference, difference
@@ -47,7 +48,7 @@ class Parsed:
     source: Replacement
     page: Page
     difference: Difference
-    models: set[str]  # of its items that were stored as rows
+    models: set[str]  # of its items that were ever stored as rows
 
     @property
     def repaired(self) -> bool:
@@ -91,20 +92,9 @@ def replace(outcomes: Iterable[Outcome]) -> None:
     parsed = [o for o in outcomes if o.source is not None and o.verdict is Verdict.DONE]
     rows: list[ParsedPage] = []
     for dry_run in (False, True):
-        some = [o for o in parsed if o.source is not None and o.source.dry_run is dry_run]
-        if not some:
-            continue
-        found = _compared(some)
-        if any(one.replaces for one in found):
-            with transaction.atomic():
-                _lock(found)
-                found = _compared(some)  # somebody may have been first
-                before = [one.row() for one in found if one.replaces or one.source.links]
-                _replace([one for one in found if one.replaces])
-                transaction.set_rollback(dry_run)
-        else:
-            before = [one.row() for one in found if one.source.links]
-        rows += before
+        same = [o for o in parsed if o.source is not None and o.source.dry_run is dry_run]
+        for some in _apart(same):
+            rows += _replaced(some, dry_run)
     ParsedPage.objects.bulk_create(
         rows,
         update_conflicts=True,
@@ -116,11 +106,45 @@ def replace(outcomes: Iterable[Outcome]) -> None:
 KEPT = ("id", "rid")
 
 
+def _apart(outcomes: list[Outcome]) -> Iterable[list[Outcome]]:
+    """In groups with one outcome for each request: two tasks may parse a page at once, and the
+    second has to find what the first has left."""
+    while outcomes:
+        first = {o.source.rid: o for o in reversed(outcomes) if o.source is not None}
+        yield [*first.values()]
+        outcomes = [o for o in outcomes if o.source is not None and first[o.source.rid] is not o]
+
+
+def _replaced(outcomes: Sequence[Outcome], dry_run: bool) -> list[ParsedPage]:
+    """Those of different requests. Returns what is to be recorded of them."""
+    found = _compared(outcomes)
+    if not any(one.replaces for one in found):
+        return [one.row() for one in found if one.source.links]
+    with transaction.atomic():
+        _lock(found)
+        found = _compared(outcomes)  # somebody may have been first
+        rows = [one.row() for one in found if one.replaces or one.source.links]
+        _replace([one for one in found if one.replaces])
+        if dry_run:
+            _check_constraints(outcomes)
+            transaction.set_rollback(True)
+    return rows
+
+
+def _check_constraints(outcomes: Iterable[Outcome]) -> None:
+    """Finds what the database would refuse at the commit, which a dry run does not reach."""
+    models: set[Any] = {type(one.instance) for o in outcomes for one in (o.models or {}).values()}
+    tables = [model._meta.db_table for model in models if not other_database(model)]
+    if tables:
+        default_connection.check_constraints(sorted(tables))
+
+
 def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
-    """Without those whose row is gone, as after a retry, or has become an error that is none of
-    the parser's."""
+    """Without those whose row is gone, as after a retry, has become an error that is none of the
+    parser's, or is of a later run than the page."""
     rids = [UUID(bytes=o.source.rid) for o in outcomes if o.source is not None]
     pages = {page.rid: page for page in Page.objects.filter(rid__in=rids).only(*PAGE)}
+    kept = _kept(o.source.page for o in outcomes if o.source is not None)
     items: dict[UUID, list[Any]] = defaultdict(list)
     models: dict[UUID, set[str]] = defaultdict(set)
     some = Item.objects.filter(rid__in=rids).order_by("rid", "ordinal")
@@ -128,6 +152,8 @@ def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
         items[rid].append(data)
         if model:
             models[rid].add(model)
+    for rid, model in _models_before(outcomes):
+        models[rid].add(model)
     found = []
     for outcome in outcomes:
         source = outcome.source
@@ -136,12 +162,36 @@ def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
         page = pages.get(rid)
         if page is None or page.task_id != source.task or page.reason in NO_ERRORS:
             continue
+        if _is_outdated(source, page, kept.get(source.page)):
+            continue
         if source.still and page.state == Page.State.DONE:
             continue  # it was right by other code
         new = [orjson.loads(item) for item in source.items]
         differing = difference(items[rid], new, source.key)
         found.append(Parsed(outcome, source, page, differing, models[rid]))
     return found
+
+
+def _kept(numbers: Iterable[int]) -> dict[int, tuple[int, bool]]:
+    """The body of each of these pages that is still kept, and whether it is one of an error."""
+    rows = KeptPage.objects.filter(pk__in=[*numbers]).values_list("pk", "body", "reason")
+    return {number: (body, is_failed(reason)) for number, body, reason in rows}
+
+
+def _is_outdated(source: Replacement, page: Page, kept: tuple[int, bool] | None) -> bool:
+    """Whether the request has run again since its page was kept. A retry that is done does not
+    always keep a page; what is kept then is still that of the error, and older than the items."""
+    body, failed = kept or (source.body, source.failed)
+    return body != source.body or (failed and page.state == Page.State.DONE)
+
+
+def _models_before(outcomes: Iterable[Outcome]) -> Iterable[tuple[UUID, str]]:
+    """Models of which replaced items of these pages were rows: those rows are still there."""
+    rids = [UUID(bytes=o.source.rid) for o in outcomes if o.source is not None and o.models]
+    if not rids:
+        return ()
+    rows = ReplacedItem.objects.filter(rid__in=rids).exclude(model="").order_by()
+    return rows.values_list("rid", "model").distinct()
 
 
 def _lock(found: Sequence[Parsed]) -> None:
@@ -230,6 +280,9 @@ def _set_right(found: Sequence[Parsed]) -> None:
     KeptPage.objects.filter(rid__in=fit).exclude(reason="").update(reason="")
     unfit = [one.page.rid for one in repaired if not one.fits]
     KeptPage.objects.filter(rid__in=unfit).update(reason=ITEM)
+    # What was to be taken over for a page that does not change was of the code before.
+    signed = KeptPage.objects.filter(rid__in=[one.page.rid for one in found])
+    signed.exclude(signature=None).update(signature=None, follow_ups=None)
 
 
 def _version(outcome: Outcome) -> str:

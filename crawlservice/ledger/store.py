@@ -28,7 +28,7 @@ from crawlframe.ledger import (
     TaskSpec,
 )
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.pages.reparse import Reparse, SourcePage
+from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 from crawlframe.pages.results import Results
 from crawlframe.revisit.visit import Visit
 from crawlframe.robots.state import RobotsState
@@ -181,7 +181,7 @@ class DjangoLedger(Ledger):
             _close(ours)
         return won, spent
 
-    def pages_to_parse(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
+    def pages_to_parse(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
         with _named_errors():
             return self._sources.numbers(reparse, after, most)
 

@@ -36,6 +36,14 @@ class ParsedPage(models.Model):
     repaired = models.BooleanField(_("repaired"), help_text=_("it was an error before"))
     created_at = models.DateTimeField(_("created"), db_default=Now())
 
+    # Others only lead to new links.
+    DIFFERS = (
+        models.Q(added__gt=0)
+        | models.Q(removed__gt=0)
+        | models.Q(changed__gt=0)
+        | models.Q(repaired=True)
+    )
+
     class Meta:
         verbose_name = _("page parsed again")
         verbose_name_plural = _("pages parsed again")

@@ -100,12 +100,12 @@ def _differing(old: Data, new: Data) -> dict[str, list[Any]]:
 
 def _same(old: Any, new: Any) -> bool:
     """Databases write large numbers in other ways than they were given."""
-    if old == new:
-        return isinstance(old, bool) == isinstance(new, bool)
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(_same(old[name], new[name]) for name in old)
     if isinstance(old, list) and isinstance(new, list):
         return len(old) == len(new) and all(map(_same, old, new))
+    if old == new:
+        return isinstance(old, bool) == isinstance(new, bool)
     if isinstance(old, float) != isinstance(new, float):
         numbers = isinstance(old, int | float) and isinstance(new, int | float)
         return numbers and float(old) == float(new)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
-from crawlframe.errors import BadRequest, PageDamaged, StoreError
+from crawlframe.errors import BadRequest, PageDamaged, RecordElsewhere, RecordGone, StoreError
 from crawlframe.outcome import NO_ERRORS
-from crawlframe.pages.reparse import Reparse, SourcePage
+from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 from crawlframe.record import read_head
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.bodies import read
@@ -29,17 +29,22 @@ class Sources:
     def __init__(self, settled: Callable[[], int]) -> None:
         self._settled = settled
 
-    def numbers(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
+    def numbers(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
         """As Ledger.pages_to_parse. Raises django.db.Error."""
         if not reparse.waits:
-            return _some(chosen(reparse).filter(pk__lte=reparse.last), reparse, after, most)
+            rows = chosen(reparse).filter(pk__lte=reparse.last)
+            found, seen = _some(rows, reparse, after, most)
+            return PageNumbers(found, seen, seen == after)
         # Asked first: what ends meanwhile may have written pages since.
         over = not Task.objects.filter(pk=reparse.task, state__in=Task.ACTIVE).exists()
-        rows = chosen(reparse)
+        rows, until = chosen(reparse), after
         if not over:
-            rows = rows.filter(pk__lte=self._settled())
-        found, last = _some(rows, reparse, after, most)
-        return found, last and over
+            until = max(after, self._settled())
+            rows = rows.filter(pk__lte=until)
+        found, seen = _some(rows, reparse, after, most)
+        if seen == after:
+            return PageNumbers(found, until, over)
+        return PageNumbers(found, seen, False)
 
 
 def chosen(reparse: Reparse) -> QuerySet[KeptPage]:
@@ -58,19 +63,16 @@ def chosen(reparse: Reparse) -> QuerySet[KeptPage]:
 
 def _some(
     rows: QuerySet[KeptPage], reparse: Reparse, after: int, most: int
-) -> tuple[list[int], bool]:
-    """The next numbers, and whether there are no others. Pages of other callbacks are passed
-    over."""
-    while True:
-        following = rows.filter(pk__gt=after).order_by("pk")
-        if not reparse.callback:
-            found = [*following.values_list("pk", flat=True)[:most]]
-            return found, not found
-        some = [*following.values_list("pk", "record")[:most]]
-        found = [pk for pk, record in some if _callback_of(record) == reparse.callback]
-        if found or not some:
-            return found, not some
-        after = some[-1][0]
+) -> tuple[list[int], int]:
+    """Looks at the next pages, at most so many. Returns the numbers of those that are meant, and
+    that of the last one that was looked at: ``after`` if there are no others."""
+    following = rows.filter(pk__gt=after).order_by("pk")
+    if not reparse.callback:
+        found = [*following.values_list("pk", flat=True)[:most]]
+        return found, found[-1] if found else after
+    some = [*following.values_list("pk", "record")[:most]]
+    found = [pk for pk, record in some if _callback_of(record) == reparse.callback]
+    return found, some[-1][0] if some else after
 
 
 def _callback_of(record: bytes | memoryview) -> str:
@@ -78,6 +80,15 @@ def _callback_of(record: bytes | memoryview) -> str:
         return read_head(bytes(record)).callback
     except BadRequest:
         return ""
+
+
+class _Body(NamedTuple):
+    """What SourcePage says of the body of a page."""
+
+    content: bytes = b""
+    problem: str = ""
+    again: bool = False
+    elsewhere: bool = False
 
 
 def source_pages(
@@ -95,23 +106,25 @@ def source_pages(
     bodies = _bodies({row[-2] for row in some})
     found = {}
     for number, rid, task, url, status, reason, headers, address, record, body, _ in some:
-        content, problem, again = bodies[body]
-        found[number] = SourcePage(
-            *(number, rid.bytes, task, url, status, reason, headers, address, bytes(record)),
-            *(content, problem, again),
-        )
+        if body in bodies:  # it may have been deleted with its page in this moment
+            found[number] = SourcePage(
+                *(number, rid.bytes, task, url, status, reason, headers, address, bytes(record)),
+                *bodies[body],
+                stored=body,
+            )
     return found, {row[0] for row in rows[len(some) :]}
 
 
-def _bodies(numbers: Collection[int]) -> dict[int, tuple[bytes, str, bool]]:
+def _bodies(numbers: Collection[int]) -> dict[int, _Body]:
     """The bodies; for one that cannot be read, why, and whether it may be later."""
     try:
-        return {number: (body, "", False) for number, body in read(numbers).items()}
+        return {number: _Body(body) for number, body in read(numbers).items()}
     except (PageDamaged, StoreError) as error:
         if len(numbers) == 1:
             (number,) = numbers
-            return {number: (b"", str(error), isinstance(error, StoreError))}
-        found: dict[int, tuple[bytes, str, bool]] = {}
+            again = isinstance(error, StoreError) and not isinstance(error, RecordGone)
+            return {number: _Body(b"", str(error), again, isinstance(error, RecordElsewhere))}
+        found: dict[int, _Body] = {}
         for number in numbers:
             found |= _bodies([number])
         return found

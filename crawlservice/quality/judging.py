@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 
-from crawlservice.models import Event, Finding, Profile, Task
+from crawlservice.models import Event, Finding, ParsedPage, Profile, Task
 from crawlservice.quality.history import History, forget_old, history_of, totals_of
 from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import Totals
@@ -36,6 +36,9 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
     and ``reason`` are those without findings. Raises django.db.Error if the connection is lost."""
     if not has_quality(task, totals.items):
         return Ended(outcome, reason)
+    if is_changing(task):
+        _leave(task)
+        return Ended(outcome, reason)
     try:
         with transaction.atomic():
             reading = read(task, None, until, AT_END, totals.items)
@@ -58,6 +61,20 @@ def has_quality(task: Task, items: int) -> bool:
     return task.reparse is None and not (task.settings.get("fetch_only") and not items)
 
 
+def is_changing(task: Task) -> bool:
+    """Whether a task that has not ended yet has replaced items of this one. When it ends, this one
+    is judged anew; until then, only some of the items are there. Raises django.db.Error."""
+    parsing = Task.objects.filter(reparse__isnull=False, state__in=Task.ACTIVE)
+    mine = {"task": task.pk}.items(), {"spider": task.spider}.items()
+    found = [
+        pk
+        for pk, reparse in parsing.values_list("pk", "reparse")
+        if reparse and not reparse.get("dry_run") and any(one <= reparse.items() for one in mine)
+    ]
+    rows = ParsedPage.objects.filter(ParsedPage.DIFFERS, task__in=found, source_task=task.pk)
+    return bool(found) and rows.exists()
+
+
 def read_again(task: Task) -> None:
     """Lets the leading steward read a running task from the start, because its items were replaced:
     a profile cannot forget some. Raises django.db.Error."""
@@ -69,7 +86,8 @@ def begin_again(task: Task) -> None:
     replaced. Call it in a transaction. Raises django.db.Error."""
     Finding.objects.filter(task=task.pk).delete()
     Profile.objects.filter(task=task.pk).delete()
-    Profile.objects.bulk_create([new_profile(task)], ignore_conflicts=True)
+    if has_quality(task, task.items):
+        Profile.objects.bulk_create([new_profile(task)], ignore_conflicts=True)
 
 
 def _leave(task: Task) -> None:

@@ -16,7 +16,13 @@ from crawlframe.frontier import Counts
 from crawlservice.connections import clock
 from crawlservice.models import Profile, Task
 from crawlservice.quality.history import History, history_of
-from crawlservice.quality.judging import after_end, has_quality, seconds_of, while_it_runs
+from crawlservice.quality.judging import (
+    after_end,
+    has_quality,
+    is_changing,
+    seconds_of,
+    while_it_runs,
+)
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds
 from crawlservice.tasks import submit
@@ -87,6 +93,9 @@ class Watch:
             if time.monotonic() >= until:
                 return
             task = profile.task
+            if is_changing(task):
+                self._later[task.pk] = now + RETRY
+                continue
             self._attempt(task.pk, partial(after_end, task, until, 4 * MOST))
             self._histories.pop(task.pk, None)
 

@@ -37,18 +37,19 @@ def changes(task: Task, most: int = 0, examples: int = EXAMPLES) -> Changes:
     """What a task has changed, or would. ``most``: pages whose fields are counted; 0: all. Raises
     django.db.Error."""
     rows = ParsedPage.objects.filter(task=task.pk).order_by()
-    differs = Q(added__gt=0) | Q(removed__gt=0) | Q(changed__gt=0) | Q(repaired=True)
     names = ("added", "removed", "changed", "links")
     sums = {f"{name}_": Sum(name, default=0) for name in names}
-    sums |= {f"{name}_": Sum(name, default=0, filter=differs) for name in ("before", "after")}
+    sums |= {
+        f"{name}_": Sum(name, default=0, filter=ParsedPage.DIFFERS) for name in ("before", "after")
+    }
     counts = {
-        "pages_": Count("pk", filter=differs),
+        "pages_": Count("pk", filter=ParsedPage.DIFFERS),
         "repaired_": Count("pk", filter=Q(repaired=True)),
     }
     found = rows.aggregate(**sums, **counts)
     numbers = {name.removesuffix("_"): number for name, number in found.items()}
     fields: Counter[str] = Counter()
-    differing = rows.filter(differs).order_by("pk")
+    differing = rows.filter(ParsedPage.DIFFERS).order_by("pk")
     some = differing[: most + 1] if most else differing
     seen = 0
     for one in some.values_list("fields", flat=True).iterator(chunk_size=500):

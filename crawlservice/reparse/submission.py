@@ -31,8 +31,8 @@ LEFT_OUT = ("page_limit", "host_page_limit", "time_limit", "byte_limit", "host_b
 @dataclass(frozen=True)
 class Wanted:
     """What is to be parsed: the pages of a task, or of all tasks of a spider. The rest as in
-    Reparse. ``key``: None for that of the spider, if it declares one. ``wait``: also pages that the
-    task has still to fetch."""
+    Reparse. ``key``: None for that of the spider, if it declares one. ``wait``: also pages that a
+    running task has still to fetch."""
 
     task: int | None = None
     spider: str = ""
@@ -96,20 +96,27 @@ def _checked(wanted: Wanted, source: Task | None) -> Reparse:
         )
     if wanted.follow and wanted.dry_run:
         raise ArgumentError("a dry run follows nothing; it counts what is new")
+    since = None
+    if wanted.since is not None:
+        if not 1970 < wanted.since.year < 2200:  # others do not fit into every time zone
+            raise ArgumentError(
+                f"since: {wanted.since.isoformat()} is not between the years 1971 and 2199"
+            )
+        since = wanted.since.timestamp()
     key = wanted.key
     if key is None:
         key = _declared_key(source)
     reparse = Reparse(
         task=source.pk if source is not None else 0,
         spider="" if source is not None else wanted.spider,
-        since=wanted.since.timestamp() if wanted.since else None,
+        since=since,
         reason=wanted.reason,
         callback=wanted.callback,
         key=key,
         dry_run=wanted.dry_run,
         follow=wanted.follow,
     )
-    if wanted.wait:
+    if wanted.wait and source is not None and source.state in Task.ACTIVE:
         return reparse
     last = chosen(reparse).aggregate(last=Max("pk"))["last"]
     if last is None:

@@ -151,6 +151,9 @@ def _parse_problem(task: Task, end: Ending) -> str:
     """The same for a task that parses kept pages: it has no items of its own."""
     if end.nf == 0 or (end.errors and _start_row(task).filter(state=Page.State.ERROR).exists()):
         return _start_failed(task)
+    if end.pages == 0 and not end.excluded:
+        callback = (task.reparse or {}).get("callback")
+        return f"no kept page has the callback {callback!r}" if callback else "no page was kept"
     return _errors(task, end) if end.errors > _share(task) * end.pages else ""
 
 

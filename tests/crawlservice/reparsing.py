@@ -21,7 +21,7 @@ from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Room, StartParts, Starts
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.pages.reparse import Reparse, SourcePage
+from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 from crawlframe.request import Admission, unpack_admissions
 from crawlframe.revisit.visit import Visit
 from crawlframe.spider import describe
@@ -74,7 +74,7 @@ class _Pages(KeptPages):
     def __init__(self, ledger: DjangoLedger) -> None:
         self._ledger = ledger
 
-    async def numbers(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
+    async def numbers(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
         return self._ledger.pages_to_parse(reparse, after, most)
 
     async def page(self, number: int) -> SourcePage | None:

@@ -61,6 +61,7 @@ def test_all_fields_of_an_item_that_comes_or_goes_count() -> None:
         (1, True, False),
         ([{"n": 10**23}], [{"n": 1e23}], True),
         ([1, 2], [1], False),
+        ([1, {"n": 0}], [1, {"n": False}], False),
         ("1", 1, False),
         (None, 0, False),
     ],

@@ -575,15 +575,15 @@ def test_a_task_that_only_fetches_is_parsed_while_it_runs(crawling: Crawling) ->
     task = crawling.begin(first, wait=True)
     ledger, reparse = crawling.ledger, crawling.ledger.task(task.pk).reparse  # type: ignore[union-attr]
     assert reparse is not None
-    found, over = ledger.pages_to_parse(reparse, 0, 10)
-    assert (len(found), over) == (3, False)
-    assert ledger.pages_to_parse(reparse, found[-1], 10) == ([], False)
+    found, seen, over = ledger.pages_to_parse(reparse, 0, 10)
+    assert (len(found), seen, over) == (3, found[-1], False)
+    assert ledger.pages_to_parse(reparse, seen, 10) == ([], seen, False)
     for one in houses[2:]:
         crawling.take(first, one)
-    more, over = ledger.pages_to_parse(reparse, found[-1], 10)
+    more, seen, over = ledger.pages_to_parse(reparse, seen, 10)
     assert (len(more), over) == (4, False)
     Task.objects.filter(pk=first.pk).update(state="finished")
-    assert ledger.pages_to_parse(reparse, more[-1], 10) == ([], True)
+    assert ledger.pages_to_parse(reparse, seen, 10) == ([], seen, True)
 
 
 class Fetches(Mended):

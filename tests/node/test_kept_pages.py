@@ -114,3 +114,22 @@ def test_who_gives_up_leaves_the_page_to_others() -> None:
         return await second
 
     assert run(store, use).number == 5
+
+
+def test_what_is_given_back_is_what_was_taken() -> None:
+    store = Store()
+
+    async def together(pages: StoredKeptPages) -> int:
+        for page in await asyncio.gather(pages.page(5), pages.page(5)):
+            assert page is not None
+            pages.give(page)
+        return pages._held
+
+    async def gone(pages: StoredKeptPages) -> int:
+        late = asyncio.ensure_future(pages.page(6))
+        await asyncio.sleep(0)
+        late.cancel()
+        await pages.page(500)
+        return pages._held
+
+    assert [run(store, together), run(store, gone)] == [0, 0]

@@ -14,6 +14,7 @@ from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl
 from crawlframe.node.worker.failures import trim
+from crawlframe.node.worker.offline import Offline
 from crawlframe.node.worker.opening import take_up
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.spider import Spider
@@ -21,7 +22,15 @@ from crawlframe.stats import OPENING, RUNNING
 
 MAX_CRAWLS = 1000
 
+Key = tuple[int, bool]  # task, and whether it is for kept pages
+
 log = logging.getLogger(__name__)
+
+
+class UnknownTask(Park):
+    """It is not in the database. No other code would change that."""
+
+    lack_of_code = False
 
 
 class Crawls:
@@ -39,19 +48,22 @@ class Crawls:
         self._callbacks = callbacks
         self._mark = mark
         self._inline = inline
-        self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
+        self._crawls: dict[Key, asyncio.Future[TaskCrawl]] = {}
         self._leaving: set[asyncio.Future[None]] = set()
 
     def forget(self, task: int) -> None:
         """Lets the next request of the task open it again."""
-        self._crawls.pop(task, None)
+        for offline in (False, True):
+            self._crawls.pop((task, offline), None)
 
-    async def get(self, task: int, rid: bytes) -> TaskCrawl:
-        """Returns the task, opened for request ``rid`` if it is the first one. Raises Park, and
-        what ``take_up`` raises."""
-        future = self._crawls.get(task)
+    async def get(self, task: int, rid: bytes, *, offline: bool = False) -> TaskCrawl:
+        """Returns the task, opened for request ``rid`` if it is the first one. ``offline``: for a
+        kept page, so that nothing is fetched, by ``opened`` neither. Raises Park, and what
+        ``take_up`` raises."""
+        key = task, offline
+        future = self._crawls.get(key)
         if future is None:
-            future = self._crawls[task] = asyncio.ensure_future(self._open(task, rid))
+            future = self._crawls[key] = asyncio.ensure_future(self._open(task, rid, offline))
             if len(self._crawls) > MAX_CRAWLS:
                 self._drop_one()
         try:
@@ -60,19 +72,19 @@ class Crawls:
             return crawl
         except BaseException:
             if future.done():
-                self._crawls.pop(task, None)  # the next request tries again
+                self._crawls.pop(key, None)  # the next request tries again
             raise
 
     def let_go(self, busy: Container[int] = (), idle: float = 0.0) -> None:
         """Lets go of the tasks whose spiders have a hook for it, and starts that hook: all but
         ``busy`` ones and those that did something within ``idle`` seconds. With ``idle``, spiders
         stay that run in one worker because of the state that they keep."""
-        for task, crawl in self._opened():
+        for key, crawl in self._opened():
             hooked = type(crawl.spider)._release is not Spider._release
             stays = idle > 0 and crawl.spider.workers == 1
             rests = time.monotonic() - crawl.used >= idle
-            if hooked and not stays and rests and task not in busy:
-                self._leave(task)
+            if hooked and not stays and rests and key[0] not in busy:
+                self._leave(key)
 
     async def leave(self) -> None:
         """Lets go of all tasks, and waits until every hook has ended."""
@@ -84,25 +96,25 @@ class Crawls:
         if opened := self._opened():
             self._leave(min(opened, key=lambda one: one[1].used)[0])
 
-    def _opened(self) -> list[tuple[int, TaskCrawl]]:
+    def _opened(self) -> list[tuple[Key, TaskCrawl]]:
         return [
-            (task, future.result())
-            for task, future in self._crawls.items()
+            (key, future.result())
+            for key, future in self._crawls.items()
             if future.done() and not future.cancelled() and future.exception() is None
         ]
 
-    def _leave(self, task: int) -> None:
-        leaving = asyncio.ensure_future(_release(self._crawls.pop(task).result()))
+    def _leave(self, key: Key) -> None:
+        leaving = asyncio.ensure_future(_release(self._crawls.pop(key).result()))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
 
-    async def _open(self, task: int, rid: bytes) -> TaskCrawl:
+    async def _open(self, task: int, rid: bytes, offline: bool) -> TaskCrawl:
         try:
             spec = await self._source.load_task(task)
         except ConfigError as error:
             raise _unfit(trim(str(error), 500)) from None
         if spec is None:
-            raise _unfit(f"task {task} is not in the database")
+            raise UnknownTask(f"task {task} is not in the database")
         OPENING.set(task)
         RUNNING.set(None)  # not for a single request: all that arrive meanwhile wait for it
         self._mark(LOOP, rid)
@@ -115,7 +127,7 @@ class Crawls:
             raise Park(trim(f"spider {spec.spider!r} cannot be created: {what}", 500)) from None
         finally:
             self._mark(LOOP, b"")
-        crawl.spider._inline = self._inline(crawl)
+        crawl.spider._inline = Offline() if offline else self._inline(crawl)
         await take_up(crawl, self._callbacks, rid)
         crawl.used = time.monotonic()
         return crawl

@@ -123,7 +123,7 @@ class Fetching:
         paced = claimed.due is not None and claimed.refusals < MAX_CHALLENGES
         trail = Trail(request, outcome.redirects, paced=paced)
         send_time = self._send_time(claimed)
-        watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
+        watch = MiddlewareWatch(self._callbacks, outcome.rid, crawl.spec.spider)
         judge, replay = Judge(crawl, watch.in_loop), self._replay
 
         async def download(asked: Request) -> Response:
@@ -335,7 +335,7 @@ class Fetching:
         return round(send_time.elapsed() * 1000)
 
 
-class _Watch:
+class MiddlewareWatch:
     """Marks the middlewares of one request as they run, as Callbacks does for its callback."""
 
     def __init__(self, callbacks: Callbacks, rid: bytes, spider: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
 from crawlframe.budgets import HOST_BYTE_LIMIT
@@ -42,16 +42,6 @@ class BytesSpent(FetchError):
         super().__init__(f"{host}: {HOST_BYTE_LIMIT} is spent, so nothing more is fetched")
 
 
-class WithoutNetwork(FetchError):
-    """The callback of a kept page fetches another one."""
-
-    reason = "without_network"
-    retryable = False
-
-    def __init__(self, url: str) -> None:
-        super().__init__(f"{url} is not fetched: kept pages are parsed without the network")
-
-
 class InlineFetch:
     """Those of one task in one worker. They wait for a permit of the host, so its delay and
     concurrency hold over the cluster; each redirect is a fetch of its own. robots.txt is obeyed,
@@ -61,6 +51,8 @@ class InlineFetch:
     A request that has a slot of its host already lends it to its fetches of that host, one at a
     time: they could wait for ever for another one. No lock is held while authors' code runs, as
     that may fetch again."""
+
+    offline: ClassVar = False
 
     def __init__(
         self,
@@ -83,9 +75,6 @@ class InlineFetch:
 
     async def fetch(self, request: Request) -> Response:
         """Returns the response, whatever its status. Raises FetchError."""
-        running = RUNNING.get(None)
-        if isinstance(running, Outcome) and running.source is not None:
-            raise WithoutNetwork(request.url)
         trail = Trail(request)
         try:
             with self._downloader.memory.account() as account:

@@ -49,13 +49,18 @@ class Keeping:
                 return outcome
             if outcome.reason in NO_ERRORS or (reason and not self._is_due(outcome.task, reason)):
                 return outcome
-        response, outcome.received = outcome.received or response, None
+        received, outcome.received = outcome.received, None
+        failed = outcome.verdict is Verdict.ERROR  # perhaps middlewares said so
+        changed = received is not None and (failed or received is not response)
+        response = received or response
         if response.file is not None or request.options.save:
             return outcome  # it is in the file store
         while self._held.size > 0 and self._held.size + len(response.body) > MAX_HELD:
             await asyncio.sleep(POLL)
         self._held.taken += len(response.body)
         outcome.page = self._copy(outcome, crawl, request, response, reason)
+        if changed:
+            outcome.page.headers["changed"] = True
         return outcome
 
     def _copy(

@@ -9,7 +9,7 @@ from functools import partial
 from crawlframe.ledger import Ledger
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.task_source import on_commit_thread
-from crawlframe.pages.reparse import Reparse, SourcePage
+from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 
 GATHER = 0.003  # seconds in which requests for pages join a read
 POLL = 0.02  # seconds between two looks whether there is room for more
@@ -20,7 +20,7 @@ class KeptPages(ABC):
     """Reads kept pages."""
 
     @abstractmethod
-    async def numbers(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
+    async def numbers(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
         """As Ledger.pages_to_parse."""
 
     @abstractmethod
@@ -39,22 +39,27 @@ class StoredKeptPages(KeptPages):
     def __init__(self, committer: Committer, ledger: Ledger) -> None:
         self._committer = committer
         self._ledger = ledger
-        self._asked: dict[int, asyncio.Future[SourcePage | None]] = {}
+        self._asked: dict[int, list[asyncio.Future[SourcePage | None]]] = {}
         self._reader: asyncio.Task[None] | None = None
-        self._held = 0  # bytes
+        self._held = 0  # bytes, counted for each request that has them
 
-    async def numbers(self, reparse: Reparse, after: int, most: int) -> tuple[list[int], bool]:
+    async def numbers(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
         return await on_commit_thread(
             self._committer, lambda: self._ledger.pages_to_parse(reparse, after, most)
         )
 
     async def page(self, number: int) -> SourcePage | None:
-        future = self._asked.get(number)
-        if future is None:
-            future = self._asked[number] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[SourcePage | None] = asyncio.get_running_loop().create_future()
+        self._asked.setdefault(number, []).append(future)
         if self._reader is None or self._reader.done():
             self._reader = asyncio.ensure_future(self._read_all())
-        return await asyncio.shield(future)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            # The page may have come in the same moment.
+            if not future.cancelled() and future.exception() is None and (page := future.result()):
+                self.give(page)
+            raise
 
     def give(self, page: SourcePage) -> None:
         self._held -= len(page.body)
@@ -64,16 +69,22 @@ class StoredKeptPages(KeptPages):
             await asyncio.sleep(GATHER)
             while self._held > MAX_HELD:
                 await asyncio.sleep(POLL)
-            asked = dict(self._asked)
+            asked = [*self._asked]
             try:
                 found, left = await on_commit_thread(
-                    self._committer, partial(self._ledger.source_pages, [*asked])
+                    self._committer, partial(self._ledger.source_pages, asked)
                 )
             except Exception as error:
                 for number in asked:
-                    self._asked.pop(number).set_exception(error)
+                    for future in self._waiting_for(number):
+                        future.set_exception(error)
                 return
-            for number in asked.keys() - left:
+            for number in {*asked} - left:
                 page = found.get(number)
-                self._held += len(page.body) if page is not None else 0
-                self._asked.pop(number).set_result(page)
+                for future in self._waiting_for(number):
+                    self._held += len(page.body) if page is not None else 0
+                    future.set_result(page)
+
+    def _waiting_for(self, number: int) -> list[asyncio.Future[SourcePage | None]]:
+        """Those who have asked for it, and have not been cancelled."""
+        return [future for future in self._asked.pop(number) if not future.done()]

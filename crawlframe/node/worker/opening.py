@@ -12,6 +12,7 @@ from crawlframe.fetch.middlewares import Middlewares, layers_of
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl, method
+from crawlframe.node.worker.offline import WithoutNetwork
 from crawlframe.pipelines import Pipelines
 from crawlframe.recipes.stored import spider_of_stored
 from crawlframe.spider import Spider, build
@@ -83,7 +84,8 @@ async def take_up(crawl: TaskCrawl, callbacks: Callbacks, rid: bytes) -> None:
         except CloseTask:
             raise
         except Exception as error:
-            raise NotOpened(error, crawl.settings.retries) from error
+            retries = 0 if isinstance(error, WithoutNetwork) else crawl.settings.retries
+            raise NotOpened(error, retries) from error
 
 
 def _refuse(name: str, thing: Any) -> None:

@@ -9,13 +9,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from crawlframe.errors import FetchError
+from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.ledger import StartPart
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit
-from crawlframe.node.worker.crawls import Crawls
-from crawlframe.node.worker.failures import StatusError, callback_traceback, reason_of, trim
+from crawlframe.node.worker.crawls import Crawls, UnknownTask
+from crawlframe.node.worker.failures import StatusError, describe, reason_of, trim
+from crawlframe.node.worker.fetching import MiddlewareWatch
 from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.signalling import Judge, JudgementFailed
 from crawlframe.node.worker.start_run import POLL, Room, StartEnded, Starts
@@ -36,6 +38,8 @@ from crawlframe.response import Response
 PART = 500  # requests that are recorded and admitted together
 MAX_TASKS = 1000  # whose definitions are remembered
 STORE_TRIES = 5  # of a page whose body cannot be read now
+ELSEWHERE = 60_000  # milliseconds until a page is read again that another node has to upload
+NOT_KEPT = "not_kept"
 
 # Runs the callback or errback of a request, as RequestRunner does.
 Call = Callable[[Outcome, TaskCrawl, Request, Response | FetchError], Awaitable[Outcome]]
@@ -101,19 +105,20 @@ class Reparsing:
             after = int.from_bytes(last.mark)
         while True:
             await self._look(task)
-            numbers, is_all = await self._pages.numbers(reparse, after, PART)
-            if numbers:
-                after, position = numbers[-1], position + len(numbers)
-                admissions = [page_admission(task, page, priority) for page in numbers]
+            found = await self._pages.numbers(reparse, after, PART)
+            before, after = after, found.seen
+            if found.numbers:
+                position += len(found.numbers)
+                admissions = [page_admission(task, page, priority) for page in found.numbers]
                 mark = after.to_bytes(8)
                 part = StartPart(task, outcome.rid, number, position, mark, 0, admissions)
                 written = await parts.record(outcome.host, part, [])
                 number += bool(written.follow_ups)
                 if alone:  # it has proved to be harmless
                     raise StartEnded(Verdict.RELEASE)
-            elif is_all:
+            elif found.is_all:
                 return
-            else:
+            elif after == before:
                 await self._rest()
 
     async def _look(self, task: int) -> None:
@@ -135,7 +140,7 @@ class Reparsing:
     async def _parse(self, outcome: Outcome, reparse: Reparse, call: Call) -> Outcome:
         page = await self._pages.page(page_in(outcome.url))
         if page is None:
-            return outcome.end(Verdict.ERROR, "not_kept", "the page is not kept any more")
+            return outcome.end(Verdict.ERROR, NOT_KEPT, "the page is not kept any more")
         try:
             return await self._parse_page(outcome, page, reparse, call)
         finally:
@@ -146,25 +151,31 @@ class Reparsing:
     ) -> Outcome:
         outcome.url, outcome.status, outcome.size = page.url, page.status, len(page.body)
         if page.problem:
-            if page.again and outcome.attempts < STORE_TRIES:
-                delay = backoff(outcome.attempts)
-                return outcome.end(Verdict.RETRY, "store", page.problem, delay)
-            return outcome.end(Verdict.ERROR, "store", page.problem)
+            return _unread(outcome, page)
         request = self._decode(outcome, page)
-        crawl = await self._crawls.get(page.task, outcome.rid)
+        try:
+            crawl = await self._crawls.get(page.task, outcome.rid, offline=True)
+        except UnknownTask:  # it was removed in this moment, and its pages with it
+            return outcome.end(Verdict.ERROR, NOT_KEPT, "its task was removed")
         check_fit(crawl, request)
         outcome.source = Replacement(
-            *(page.number, page.rid, page.task, page.failed, reparse.dry_run, reparse.key)
+            *(page.number, page.rid, page.task, page.failed, reparse.dry_run, reparse.key),
+            body=page.stored,
         )
         outcome.parent = page.task if reparse.follow else 0
         response = page.response(request)
         try:
-            await self._judge(outcome, crawl, request, response)
+            response = await self._judge(outcome, crawl, request, response)
+            if page.changed and crawl.middlewares is not None:
+                response = await self._changed(outcome, crawl, request, response)
+            if not crawl.handles(request, response.status):
+                raise StatusError(response, retryable=False)
+            self._terms.read(response, request, outcome, crawl.settings)
         except FetchError as error:
             await self._answer(outcome, crawl, request, error, call)
-        except JudgementFailed as failed:
+        except (MiddlewareFailed, JudgementFailed) as failed:
             self._failed(failed.error)
-            outcome.end(Verdict.ERROR, "callback", callback_traceback(failed.error))
+            outcome.end(Verdict.ERROR, *describe(failed))
         else:
             await call(outcome, crawl, request, response)
         return _settled(outcome)
@@ -181,9 +192,8 @@ class Reparsing:
 
     async def _judge(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response
-    ) -> None:
-        """What is decided of a page after its fetch, by today's code. Raises FetchError and
-        JudgementFailed."""
+    ) -> Response:
+        """What is_blocked of today says. Raises FetchError and JudgementFailed."""
 
         async def kept() -> Response:
             return response
@@ -191,11 +201,23 @@ class Reparsing:
         what = f"is_blocked of spider {crawl.spec.spider}"
         marked = partial(self._callbacks.stepwise, rid=outcome.rid, what=what)
         judge = Judge(crawl, marked)
-        await judge.of(request, kept(), time.perf_counter)
+        judged = await judge.of(request, kept(), time.perf_counter)
         judge.check()
-        if not crawl.handles(request, response.status):
-            raise StatusError(response, retryable=False)
-        self._terms.read(response, request, outcome, crawl.settings)
+        return judged
+
+    async def _changed(
+        self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response
+    ) -> Response:
+        """What the middlewares make of a page that was kept as it was before they changed it.
+        Raises FetchError and MiddlewareFailed."""
+
+        async def kept(asked: Request) -> Response:
+            return response
+
+        assert crawl.middlewares is not None
+        watch = MiddlewareWatch(self._callbacks, outcome.rid, crawl.spec.spider)
+        asked = Request.decode(request.encode())  # what they change of it was for the fetch
+        return await crawl.middlewares.fetch(asked, kept, watch)
 
     async def _answer(
         self,
@@ -217,10 +239,19 @@ class Reparsing:
             await call(outcome, crawl, request, error)
 
 
+def _unread(outcome: Outcome, page: SourcePage) -> Outcome:
+    """Its body cannot be read, or not yet."""
+    if page.elsewhere:  # a node may take minutes to upload it, which is no attempt
+        return outcome.end(Verdict.DEFER, "store", page.problem, ELSEWHERE)
+    if page.again and outcome.attempts < STORE_TRIES:
+        return outcome.end(Verdict.RETRY, "store", page.problem, backoff(outcome.attempts))
+    return outcome.end(Verdict.ERROR, "store", page.problem)
+
+
 def _settled(outcome: Outcome) -> Outcome:
-    """The items belong to the request that brought the page. A page that closed its task, or named
-    proxies, did so when it was fetched."""
-    outcome.closing, outcome.proxies = "", None
+    """The items belong to the request that brought the page. A page that closed its task, named
+    proxies, or was visited for a watch, did so when it was fetched."""
+    outcome.closing, outcome.proxies, outcome.visit = "", None, None
     if outcome.source is not None:
         outcome.source.items, outcome.items = outcome.items, []
     return outcome
