@@ -83,18 +83,20 @@ def _drop_lightest(records: dict[int, tuple[int, int]], number: int) -> None:
     fewest, first = min(repeats), min(times)
     of_repeats, of_times = max(repeats) - fewest or 1, max(times) - first or 1
 
-    def weight(link: int) -> float:
+    def weight_of(link: int) -> float:
         often, at = records[link]
-        return (often - fewest) / of_repeats + (at - first) / of_times
+        weight: float = (often - fewest) / of_repeats + (at - first) / of_times
+        return weight
 
-    for link in heapq.nsmallest(number, records, key=weight):
+    for link in heapq.nsmallest(number, records, key=weight_of):
         del records[link]
 
 
 def best(stream: Sequence[int], size: int) -> int:
     """The best possible, which knows the future (Belady, IBM Systems Journal 1966): the one whose
     next use is farthest goes, or is not kept at all."""
-    next_use, last = [NEVER] * len(stream), {}
+    next_use = [NEVER] * len(stream)
+    last: dict[int, int] = {}
     for at in range(len(stream) - 1, -1, -1):
         next_use[at] = last.get(stream[at], NEVER)
         last[stream[at]] = at

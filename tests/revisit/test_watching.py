@@ -147,6 +147,7 @@ def test_sitemaps_tell_when_pages_changed() -> None:
 def test_what_follow_and_middlewares_change_is_still_listed() -> None:
     listed = Map()._listed(URL, "parse", "2026-11-20T10:00:00Z")
     changed = listed.replace(priority=5)
+    assert isinstance(listed, ListedRequest)
     assert isinstance(changed, ListedRequest)
     assert (changed.url, changed.callback, changed.priority) == (URL, "parse", 5)
     assert changed.lastmod == listed.lastmod
