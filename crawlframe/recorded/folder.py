@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,14 @@ HEAD = "recording.json"
 PAGE, RESULT = ".page.json", ".result.json"
 FORMAT = 1  # of the files; a newer one is refused
 START = "start"  # the name of the page for which ``start`` is run
-NAME = re.compile(r"[\w.-]{1,100}")
+NAME = re.compile(r"[\w-][\w.-]{0,99}")  # of a body
 
 
 class RecordingError(CrawlframeError):
     """A folder of recorded pages is missing, damaged or of a newer version."""
 
 
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A fetch that ended with an error: the name of its class, and its words."""
 
     kind: str
@@ -33,7 +34,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class Rendered(msgspec.Struct, frozen=True, omit_defaults=True):
+class Rendered(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a browser brought besides the DOM. ``screenshot`` and ``pdf`` are names of files."""
 
     captured: list[dict[str, Any]] = []
@@ -42,7 +43,7 @@ class Rendered(msgspec.Struct, frozen=True, omit_defaults=True):
     pdf: str = ""
 
 
-class Exchange(msgspec.Struct, omit_defaults=True):
+class Exchange(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """One fetch: what was sent, and a response, a redirect or an error. ``body`` is the name of a
     file, "" for an empty one; ``final`` the URL of the response, if it is not ``url``."""
 
@@ -67,7 +68,7 @@ class Exchange(msgspec.Struct, omit_defaults=True):
         return self.method, self.url, json.dumps(self.sent), self.rendered is not None
 
 
-class RecordedPage(msgspec.Struct, omit_defaults=True):
+class RecordedPage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """``request`` is as ``values.request_to_json`` returns it; None for ``start``. ``stripped``
     names what was taken out."""
 
@@ -80,7 +81,11 @@ class RecordedPage(msgspec.Struct, omit_defaults=True):
         return self.request["url"] if self.request else "start:"
 
 
-class Head(msgspec.Struct, omit_defaults=True):
+class _Format(msgspec.Struct):
+    format: int = FORMAT
+
+
+class Head(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """What holds for all pages. ``arguments`` are those of the task, with placeholders for secrets.
     ``ignore``: parts of results that are not compared, such as ``items.scraped_at``."""
 
@@ -103,13 +108,12 @@ class Recording:
     @classmethod
     def read(cls, directory: Path) -> Recording:
         """Raises RecordingError, which names the file and what is wrong with it."""
-        head = _decoded(directory / HEAD, Head)
-        if head.format > FORMAT:
+        if (format := _decoded(directory / HEAD, _Format).format) > FORMAT:
             raise RecordingError(
-                f"{directory / HEAD} has format {head.format}, of a newer Crawlframe; this one "
+                f"{directory / HEAD} has format {format}, of a newer Crawlframe; this one "
                 f"reads {FORMAT}"
             )
-        recording = cls(directory, head)
+        recording = cls(directory, _decoded(directory / HEAD, Head))
         for path in sorted(directory.glob(f"*{PAGE}"), key=_order):
             name = path.name.removesuffix(PAGE)
             recording.pages[name] = _decoded(path, RecordedPage)
@@ -143,9 +147,11 @@ class Recording:
         del self.pages[name], self.results[name]
 
     def write(self) -> None:
-        """Writes all files, and deletes those of pages that are gone. Raises OSError."""
+        """Writes all files, and deletes those of pages that are gone; other files stay. Raises
+        OSError."""
+        earlier = files_in(self.directory)
         self.directory.mkdir(parents=True, exist_ok=True)
-        attributes = self.directory.parent / ".gitattributes"
+        attributes = self.directory / ".gitattributes"
         if not attributes.exists():  # git would change the ends of lines of some bodies
             attributes.write_text("* -text\n")
         self.write_head()
@@ -157,9 +163,8 @@ class Recording:
             for body in files_of(page):
                 (self.directory / body).write_bytes(self.body(body))
                 kept.add(body)
-        for path in self.directory.iterdir():
-            if path.is_file() and path.name not in kept and not path.name.startswith("."):
-                path.unlink()
+        for name in earlier - kept:
+            (self.directory / name).unlink(missing_ok=True)
 
     def write_head(self) -> None:
         _write(self.directory / HEAD, msgspec.to_builtins(self.head) | {"format": FORMAT})
@@ -174,6 +179,18 @@ def files_of(page: RecordedPage) -> Iterable[str]:
         rendered = exchange.rendered
         names = (exchange.body, *((rendered.screenshot, rendered.pdf) if rendered else ()))
         yield from filter(None, names)
+
+
+def files_in(directory: Path) -> set[str]:
+    """The names of the files of a recording that is there. Those of bodies are missing where a page
+    is damaged."""
+    found = {HEAD}
+    for path in directory.glob(f"*{PAGE}"):
+        found |= {path.name, f"{path.name.removesuffix(PAGE)}{RESULT}"}
+        with suppress(RecordingError):
+            page = _decoded(path, RecordedPage)
+            found |= {name for name in files_of(page) if NAME.fullmatch(name)}
+    return found
 
 
 def _order(path: Path) -> tuple[bool, str]:

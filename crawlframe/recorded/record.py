@@ -3,6 +3,7 @@ it replays."""
 
 from __future__ import annotations
 
+import json
 import mimetypes
 import re
 from collections.abc import Iterable
@@ -31,7 +32,7 @@ from crawlframe.recorded.folder import (
 from crawlframe.recorded.recorder import Transfer, Visit
 from crawlframe.recorded.replay import NotReplayed, Replay
 from crawlframe.recorded.secrets import Secrets
-from crawlframe.recorded.snapshot import snapshot_of, snapshot_of_error
+from crawlframe.recorded.snapshot import readable, snapshot_of, snapshot_of_error
 from crawlframe.recorded.values import body_to_json, request_to_json
 from crawlframe.rendered import RenderedResponse
 from crawlframe.response import Response
@@ -48,6 +49,8 @@ NOISE = {
 }  # fmt: skip
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
+# Names with which a file of a page could have the name of another file of the recording.
+_TAKEN = re.compile(r"recording|start|.*\.(?:page|result|\d+)", re.I)
 
 
 class Refused(NamedTuple):
@@ -133,6 +136,11 @@ def _learn(secrets: Secrets, visit: Visit) -> None:
             secrets.learn_headers(sent[2])
         if response is not None:
             secrets.learn_headers(response.headers.items())
+            secrets.learn_received(transfer.body.decode("utf-8", "replace"))
+        if isinstance(response, RenderedResponse):
+            secrets.learn_received(json.dumps(msgspec.to_builtins(response.captured)))
+    if visit.result is not None:
+        requests += visit.result.requests  # a page may show what is sent only later
     for request in requests:
         secrets.learn_sent(request.url, request.body)
         secrets.learn_request(request_to_json(request))
@@ -164,7 +172,7 @@ def _exchange(transfer: Transfer, secrets: Secrets, bodies: _Bodies) -> Exchange
         exchange.status, target = transfer.redirect
         exchange.redirect = secrets.url(target)
     elif error is not None:
-        words = secrets.url(str(error))
+        words = readable(secrets.url(str(error)))
         exchange.error = Failure(type(error).__name__, words, str(error.reason))
     elif response is not None:
         headers = [
@@ -222,15 +230,15 @@ def _name(request: dict[str, Any] | None, taken: Iterable[str]) -> str:
     path = unquote(url.path).strip("/")
     words = _UNFIT.sub("-", path.replace("/", "-")).strip("-.") or "index"
     whole = not _UNFIT.search(path.replace("/", "-")) and not url.query and len(words) <= LONGEST
-    whole = whole and "body" not in request and words != START
-    name = words[:LONGEST].strip("-.")
-    if whole and name not in taken:
+    whole = whole and "body" not in request and not _TAKEN.fullmatch(words)
+    name, used = words[:LONGEST].strip("-."), {one.lower() for one in taken}
+    if whole and name.lower() not in used:  # some file systems do not know small from capital
         return name
     mark = msgspec.json.encode(
         [request.get(part) for part in ("method", "url", "body", "callback")]
     )
-    name = f"{name}-{blake2b(mark, digest_size=3).hexdigest()}"
+    name = first = f"{name}-{blake2b(mark, digest_size=3).hexdigest()}"
     number = 2
-    while name in taken:
-        name, number = f"{name.rpartition('.')[0] or name}.{number}", number + 1
+    while name.lower() in used:
+        name, number = f"{first}-{number}", number + 1
     return name

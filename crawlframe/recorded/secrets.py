@@ -4,41 +4,33 @@ fits together."""
 
 from __future__ import annotations
 
-import html
 import json
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import Any
-from urllib.parse import quote, quote_plus, unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 from crawlframe.node.worker.exchange import COOKIES, LOGINS, TELLING
+from crawlframe.recorded.secret_forms import forms_of
+from crawlframe.recorded.telling import (
+    PASSWORD,
+    STRIPPED,
+    TOKEN,
+    is_login,
+    is_named,
+    is_telling,
+    is_token,
+)
+from crawlframe.recorded.values import BYTES
 from crawlframe.secret import SHORTEST, Secret, is_sealed
-
-STRIPPED = "stripped"
-# Characters from which on a value with letters and digits is replaced in pages as well.
-TOKEN, PASSWORD = 12, 6
-
-# Words in names of fields whose values let somebody in.
-_ALWAYS = {
-    "password", "passwd", "passwort", "pwd", "secret", "token", "credential", "credentials",
-    "authorization", "csrf", "xsrf", "csrftoken", "xsrftoken", "apikey", "otp", "jwt",
-}  # fmt: skip
-_PAIRS = {"api_key", "access_key", "private_key", "session_id"}
-# Words that also name what is no secret: the value decides.
-_PERHAPS = {
-    "auth", "key", "pass", "pin", "session", "sessionid", "sid", "sig", "signature", "hmac",
-    "jsessionid", "phpsessid", "bearer",
-}  # fmt: skip
-_PAGING = {"page", "next", "prev", "previous", "continuation", "cursor", "paging", "offset"}
 
 _PARAMETER = re.compile(r"(?<![^?&;\s])([^?&;=#\s\"'<>]+)=([^&;#\s\"'<>]*)")
 _JSON_FIELD = re.compile(r'"([^"\\]{1,100})"(\s*:\s*)"((?:[^"\\]|\\.)*)"')
 _PART = re.compile(r'(name="([^"]{1,100})"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)')
 _USER = re.compile(r"(?<=://)[^/?#@\s]+@")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SEPARATORS = re.compile(r"[^a-z0-9]+")
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://\S+")
+_MENTIONS = re.compile(r"token|secret|passw|jwt", re.I)
 
 
 class Secrets:
@@ -66,6 +58,10 @@ class Secrets:
                     self.learn(text, placeholder)
                 self.names.add(f"argument {name}")
                 return placeholder
+            case str() if is_named(name) and arguments and STRIPPED not in arguments:
+                self._learn_word(arguments, f"{STRIPPED}-{name}")
+                self.names.add(f"argument {name}")
+                return f"{STRIPPED}-{name}"
             case Mapping() if not is_sealed(arguments):
                 return {key: self.learn_arguments(one, str(key)) for key, one in arguments.items()}
             case list() | tuple():
@@ -89,22 +85,52 @@ class Secrets:
 
     def learn_sent(self, url: str, body: bytes | None) -> None:
         """Learns the tokens in a URL and in a body that was sent."""
-        for text in (url, "" if body is None else body.decode("latin-1")):
+        for text in (url, "" if body is None else body.decode("utf-8", "replace")):
             for name, value in _fields(text):
-                if _is_telling(name, value) and _is_token(value, PASSWORD):
-                    self.learn(value)
+                if is_telling(name, value):
+                    self._learn_word(value)
+
+    def learn_received(self, text: str) -> None:
+        """Learns the logins that a server hands out in JSON."""
+        if not _MENTIONS.search(text):
+            return
+        for name, _, value in _JSON_FIELD.findall(text):
+            if is_login(name):
+                self._learn_word(_unescaped(value))
 
     def learn_request(self, given: Mapping[str, Any]) -> None:
         """Learns those of a request as ``request_to_json`` returns it."""
         body = given.get("body")
-        self.learn_sent(given["url"], body.encode() if isinstance(body, str) else None)
+        body = b64decode(body[BYTES]) if isinstance(body, dict) else (body or "").encode()
+        self.learn_sent(given["url"], body)
         self.learn_headers((given.get("headers") or {}).items())
         for value in (given.get("cookies") or {}).values():
             self._learn_token(value)
+        for part in ("cb_kwargs", "meta"):
+            self._learn_named(given.get(part))
+        for action in (given.get("options") or {}).get("actions") or ():
+            self._learn_named(action.get("text"), str(action.get("selector")))
+
+    def _learn_named(self, value: Any, name: str = "") -> None:
+        match value:
+            case dict():
+                for key, one in value.items():
+                    self._learn_named(one, str(key))
+            case list():
+                for one in value:
+                    self._learn_named(one, name)
+            case str() if is_telling(name, value):
+                self._learn_word(value)
 
     def _learn_token(self, value: str) -> None:
-        if _is_token(value):
-            self.learn(value)
+        for text in {value, unquote(value)}:
+            if is_token(text):
+                self.learn(text)
+
+    def _learn_word(self, value: str, placeholder: str = STRIPPED) -> None:
+        """Learns the value of a field whose name tells, unless pages may have it by chance."""
+        if is_token(value, PASSWORD) or (len(value) >= TOKEN and " " not in value):
+            self.learn(value, placeholder)
 
     # -- stripping --------------------------------------------------------------------------------
 
@@ -119,7 +145,7 @@ class Secrets:
         """A value of JSON in which each text is stripped."""
         match value:
             case str():
-                return self.text(value)
+                return self.url(value) if _ADDRESS.fullmatch(value) else self.text(value)
             case dict():
                 return {self.text(str(key)): self.value(one) for key, one in value.items()}
             case list():
@@ -131,11 +157,12 @@ class Secrets:
 
     def sent_body(self, body: Any) -> Any:
         """A body that is sent, as ``body_to_json`` returns it."""
-        if not isinstance(body, str):
+        if isinstance(body, str):
+            return self._fields_of_body(self.text(body))
+        if not _is_bytes(body):
             return self.value(body)
-        text = self._fields_in(self.text(body), "field")
-        text = _JSON_FIELD.sub(self._json_field, text)
-        return _PART.sub(self._part, text)
+        found = self.body(b64decode(body[BYTES])).decode("latin-1")
+        return _as_bytes(self._fields_of_body(found).encode("latin-1"))
 
     def body(self, body: bytes) -> bytes:
         """A body that was received."""
@@ -172,11 +199,13 @@ class Secrets:
     def _named(self, value: Any, name: str = "") -> Any:
         """Data of a request: text under a telling name is stripped as well."""
         match value:
+            case dict() if _is_bytes(value):
+                return _as_bytes(self.body(b64decode(value[BYTES])))
             case dict():
                 return {key: self._named(one, str(key)) for key, one in value.items()}
             case list():
-                return [self._named(one) for one in value]
-            case str() if _is_telling(name, value):
+                return [self._named(one, name) for one in value]
+            case str() if is_telling(name, value):
                 self._note("value", name)
                 return STRIPPED
         return self.value(value)
@@ -185,7 +214,7 @@ class Secrets:
         """Those of a request: an action may fill in a password."""
         found = self.value(options)
         for action in found.get("actions") or ():
-            if "text" in action and _is_telling(str(action.get("selector")), action["text"]):
+            if "text" in action and is_telling(str(action.get("selector")), action["text"]):
                 self._note("action", action["selector"])
                 action["text"] = STRIPPED
         if "proxy" in found:
@@ -202,7 +231,8 @@ class Secrets:
             return "; ".join(self._cookie(pair.strip()) for pair in value.split(";"))
         if name in COOKIES:
             return self._cookie(value)
-        return self.url(value) if name in ("location", "referer", "link") else self.text(value)
+        has_url = "://" in value or name in ("location", "referer", "link")
+        return self.url(value) if has_url else self.text(value)
 
     def _cookie(self, text: str) -> str:
         pair, mark, attributes = text.partition(";")
@@ -213,21 +243,25 @@ class Secrets:
     def _fields_in(self, text: str, what: str) -> str:
         def field(found: re.Match[str]) -> str:
             name = unquote_plus(found[1])
-            if not _is_telling(name, unquote_plus(found[2])):
+            if not is_telling(name, unquote_plus(found[2])):
                 return found[0]
             self._note(what, name)
             return f"{found[1]}={STRIPPED}"
 
         return _PARAMETER.sub(field, text)
 
+    def _fields_of_body(self, text: str) -> str:
+        text = _JSON_FIELD.sub(self._json_field, self._fields_in(text, "field"))
+        return _PART.sub(self._part, text)
+
     def _json_field(self, found: re.Match[str]) -> str:
-        if not _is_telling(found[1], found[3]):
+        if not is_telling(found[1], found[3]):
             return found[0]
         self._note("field", found[1])
         return f'"{found[1]}"{found[2]}"{STRIPPED}"'
 
     def _part(self, found: re.Match[str]) -> str:
-        if not _is_telling(found[2], found[3]):
+        if not is_telling(found[2], found[3]):
             return found[0]
         self._note("field", found[2])
         return f"{found[1]}{STRIPPED}"
@@ -241,16 +275,10 @@ class Secrets:
         if self._forms is None:
             found: dict[str, str] = {}
             for secret, placeholder in self._placeholders.items():
-                for form in _forms(secret):
+                for form in forms_of(secret):
                     found.setdefault(form, placeholder)
             self._forms = sorted(found.items(), key=lambda one: (-len(one[0]), one[0]))
         return self._forms
-
-
-def _forms(secret: str) -> Iterable[str]:
-    as_json = (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
-    quoted = (quote_plus(secret), quote(secret), quote(secret, safe=""))
-    return dict.fromkeys((secret, *quoted, *as_json, html.escape(secret)))
 
 
 def _fields(text: str) -> Iterable[tuple[str, str]]:
@@ -258,27 +286,25 @@ def _fields(text: str) -> Iterable[tuple[str, str]]:
     for name, value in _PARAMETER.findall(text):
         yield unquote_plus(name), unquote_plus(value)
     for name, _, value in _JSON_FIELD.findall(text):
-        yield name, value
+        yield name, _unescaped(value)
     for _, name, value in _PART.findall(text):
         yield name, value
 
 
-def _is_telling(name: str, value: str) -> bool:
-    """Whether a field of this name has a secret as its value."""
-    words = [one for one in _SEPARATORS.split(_CAMEL.sub("_", name).lower()) if one]
-    if not value or _PAGING & {*words}:
-        return False
-    pairs = {"_".join(pair) for pair in pairwise(words)}
-    if _ALWAYS & {*words} or _PAIRS & pairs:
-        return True
-    return bool(_PERHAPS & {*words}) and (_is_token(value) or value == STRIPPED)
+def _unescaped(value: str) -> str:
+    """The text of a string of JSON, as it is if it is none."""
+    try:
+        return str(json.loads(f'"{value}"'))
+    except ValueError:
+        return value
 
 
-def _is_token(value: str, least: int = TOKEN) -> bool:
-    """Whether it looks made by a machine, so that it is no word of a page by chance."""
-    if len(value) < least or " " in value:
-        return False
-    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {BYTES}
+
+
+def _as_bytes(data: bytes) -> dict[str, str]:
+    return {BYTES: b64encode(data).decode()}
 
 
 def _password(login: str) -> Iterable[str]:

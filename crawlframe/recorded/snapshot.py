@@ -29,10 +29,10 @@ def snapshot_of(result: Result, secrets: Secrets) -> dict[str, Any]:
         "requests": shown,
         "more_requests": max(0, len(requests) - MOST_REQUESTS),
         "proxies": secrets.value([repr(one) for one in result.proxies]),
-        "dropped": result.dropped,
-        "unfollowed": result.unfollowed,
-        "stats": result.stats,
-        "maxima": result.maxima,
+        "dropped": secrets.value(result.dropped),
+        "unfollowed": secrets.value(result.unfollowed),
+        "stats": secrets.value(result.stats),
+        "maxima": secrets.value(result.maxima),
     }
     return {name: value for name, value in found.items() if value}
 
@@ -40,4 +40,9 @@ def snapshot_of(result: Result, secrets: Secrets) -> dict[str, Any]:
 def snapshot_of_error(error: BaseException, secrets: Secrets) -> dict[str, Any]:
     """Returns the snapshot of a callback that raised."""
     words = "".join(traceback.format_exception_only(error)).strip()
-    return {"end": "error", "reason": "callback", "raised": secrets.text(words)}
+    return {"end": "error", "reason": "callback", "raised": readable(secrets.text(words))}
+
+
+def readable(text: str) -> str:
+    """Text of an error, without what no UTF-8 has: halves of characters that JSON of a page had."""
+    return text.encode("utf-8", "backslashreplace").decode()

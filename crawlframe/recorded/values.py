@@ -14,7 +14,7 @@ from crawlframe.errors import BadRequest, MissingCode
 from crawlframe.record import OPTIONS, PLAIN, UNREADABLE
 from crawlframe.request import Request
 
-_BYTES, _DICT = "$bytes", "$dict"
+BYTES, _DICT = "$bytes", "$dict"
 _NAMES = {
     payload.TUPLE: "$tuple",
     payload.SET: "$set",
@@ -74,14 +74,14 @@ def body_of_json(given: Any) -> bytes | None:
         return None if given is None else given.encode()
     body = _typed(given)
     if not isinstance(body, bytes):
-        raise BadRequest(f"a recorded body must be text or {_BYTES}, not {given!r:.80}")
+        raise BadRequest(f"a recorded body must be text or {BYTES}, not {given!r:.80}")
     return body
 
 
 def _plain(value: Any) -> Any:
     match value:
         case bytes():
-            return {_BYTES: b64encode(value).decode()}
+            return {BYTES: b64encode(value).decode()}
         case msgpack.ExtType():
             return {_NAMES[value.code]: _plain(_unpacked(value.data))}
         case list():
@@ -99,7 +99,7 @@ def _typed(value: Any) -> Any:
             return [_typed(part) for part in value]
         case dict() if _is_marked(value):
             [(name, inner)] = value.items()
-            if name == _BYTES:
+            if name == BYTES:
                 return b64decode(inner, validate=True)
             if name == _DICT:
                 return {_hashable(_typed(key)): _typed(part) for key, part in inner}

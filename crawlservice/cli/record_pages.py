@@ -13,11 +13,11 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.identity.identity import Identity
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.recorded.difference import differences
-from crawlframe.recorded.folder import HEAD, Recording
+from crawlframe.recorded.folder import HEAD, START, Recording, files_in
 from crawlframe.recorded.places import recordings_of
 from crawlframe.recorded.record import Made, make
 from crawlframe.recorded.recorder import PAUSE, Recorder, Visit
-from crawlframe.recorded.secrets import STRIPPED
+from crawlframe.recorded.telling import STRIPPED
 from crawlframe.spider import read_settings
 from crawlservice.cli.named_spider import NamedSpider
 from crawlservice.cli.robots_check import PageRobots
@@ -50,7 +50,7 @@ class PageRecorder:
         RecordingError if an earlier one is damaged, and OSError."""
         kind = self.named.kind
         directory = self.directory or recordings_of(self.settings) / kind.name
-        before = Recording.read(directory) if (directory / HEAD).exists() else None
+        before = self._earlier(directory)
         arguments = self._checked(before)
         visits = self._visits(arguments, pages)
         ignore = before.head.ignore if before is not None else ()
@@ -61,9 +61,34 @@ class PageRecorder:
                 "no page was fetched well, so nothing is recorded: "
                 + "; ".join(_outcome(one) for one in visits[:SHOWN])
             )
+        if not made.recording.pages.keys() - {START}:
+            raise NotRecorded(
+                "no page leads to the same when it is replayed, so nothing is recorded: "
+                + "; ".join(f"{one.url}: {one.why}" for one in made.refused[:SHOWN])
+            )
         made.recording.write()
         self._report(made, before)
         return made
+
+    def _earlier(self, directory: Path) -> Recording | None:
+        """The recording that is there; None if there is nothing. Raises NotRecorded."""
+        if (directory / HEAD).exists():
+            before = Recording.read(directory)
+            if (spider := before.head.spider) != (name := self.named.kind.name):
+                raise NotRecorded(
+                    f"{directory} has the recorded pages of the spider {spider}, not of {name}; "
+                    f"name another folder with --output, or, if {spider} was renamed, change "
+                    f"its name in {HEAD}"
+                )
+            return before
+        known = files_in(directory)
+        for path in sorted(directory.iterdir()) if directory.exists() else ():
+            if path.name not in known and not path.name.startswith("."):
+                raise NotRecorded(
+                    f"{directory} has other files, such as {path.name}; recorded pages need a "
+                    "folder of their own: name one with --output"
+                )
+        return None
 
     def _visits(self, arguments: dict[str, Any], pages: int) -> list[Visit]:
         kind = self.named.kind
@@ -88,6 +113,12 @@ class PageRecorder:
         if not self.arguments and before is not None:
             known = before.head.arguments
             secret = [name for name, value in known.items() if _is_stripped(value)]
+            for name in known.keys() - secret:
+                if _has_stripped(known[name]):
+                    raise NotRecorded(
+                        f"the argument {name!r} has secrets, which are not recorded; give all "
+                        "arguments again with -a"
+                    )
             plain = {name: value for name, value in known.items() if name not in secret}
             asked = {name: read_secret(f"{name}: ") for name in secret}
             return spider_arguments.check(info, plain | asked, from_text=False)
@@ -139,3 +170,9 @@ def _outcome(visit: Visit) -> str:
 
 def _is_stripped(value: Any) -> bool:
     return isinstance(value, str) and value.startswith(STRIPPED)
+
+
+def _has_stripped(value: Any) -> bool:
+    """Whether a part of an argument was stripped."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return _is_stripped(value) or any(map(_has_stripped, parts))

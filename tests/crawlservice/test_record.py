@@ -31,6 +31,25 @@ class Shop(Spider):
     def book(self, response):
         yield {"title": response.css("h1::text").get(), "price": response.css("b::text").get()}
 
+class Once(Spider):
+    name = "once"
+    settings = {"robots": False}
+    seen = []
+    def start(self, site: str):
+        yield Request(f"{site}/shelf")
+    def parse(self, response):
+        if self.seen:
+            raise KeyError("again")
+        self.seen.append(1)
+        yield {"a": 1}
+
+class Nested(Spider):
+    name = "nested"
+    settings = {"robots": False}
+    def start(self, site: str, tokens: list[Secret]):
+        yield Request(f"{site}/shelf")
+    def parse(self, response): ...
+
 class Gone(Spider):
     name = "gone"
     settings = {"retries": 0}
@@ -126,6 +145,44 @@ def test_bad_input_is_refused_and_nothing_is_lost(
         with pytest.raises(CommandError, match=told):
             record(*words)
     assert not (project / "tests").exists()
+
+
+def test_a_folder_with_something_else_is_left_alone(
+    record: Record, site: Site, tmp_path: Path
+) -> None:
+    words = ("-a", f"site={site.url}", "-a", "token=abcdef", "--pages", 1, "-o", tmp_path / "x")
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "notes.txt").write_text("mine")
+    with pytest.raises(CommandError, match=r"has other files, such as notes\.txt"):
+        record("shop", *words)
+    (tmp_path / "x" / "notes.txt").unlink()
+    record("shop", *words)
+    (tmp_path / "x" / "notes.txt").write_text("mine")
+    record("shop", *words)  # by now it is a recording
+    assert (tmp_path / "x" / "notes.txt").read_text() == "mine"
+    with pytest.raises(
+        CommandError, match="has the recorded pages of the spider shop, not of gone"
+    ):
+        record("gone", "-a", f"site={site.url}", "-o", tmp_path / "x")
+    assert (tmp_path / "x" / "start.page.json").exists()
+
+
+def test_pages_that_do_not_replay_are_no_recording(
+    record: Record, site: Site, project: Path
+) -> None:
+    with pytest.raises(
+        CommandError, match=r"no page leads to the same.*/shelf: .*'done' → 'error'"
+    ):
+        record("once", "-a", f"site={site.url}")
+    assert not (project / "tests").exists()
+
+
+def test_secrets_within_arguments_are_to_be_given_again(
+    record: Record, site: Site, project: Path
+) -> None:
+    record("nested", "-a", f"site={site.url}", "-a", 'tokens=["abcdef"]')
+    with pytest.raises(CommandError, match="argument 'tokens' has secrets"):
+        record("nested")
 
 
 def test_a_host_is_left_alone_between_two_requests(

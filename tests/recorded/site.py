@@ -16,6 +16,7 @@ from crawlframe.conf import Settings
 
 SETTINGS = Settings(allow_private=(ipaddress.ip_network("127.0.0.0/8"),))
 TOKEN, SESSION, CSRF = "tok-3n-s3cr3t!", "sess10n0123456789", "csrf0123456789abcdef"
+REFRESH = "refresh-0123456789"
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 
 SHELF = """<!DOCTYPE html><title>Shelf</title>
@@ -51,7 +52,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked[f"POST {self.path}"] += 1
         if self.path == "/token":
-            self._send(json.dumps({"access_token": TOKEN, "for": len(body)}), "application/json")
+            self._send(
+                json.dumps({"access_token": TOKEN, "refresh_token": REFRESH, "for": len(body)}),
+                "application/json",
+            )
         else:
             self._send(f"<h1>Found</h1><p>{body}</p><p>{self.headers.get('Cookie')}</p>")
 
@@ -73,6 +77,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.end_headers()
             case ["stock.json"]:
                 self._send(json.dumps({"stock": 3}), "application/json")
+            case ["recording" | "v1.2" | "V1.2" | "a.page"]:
+                self._send('{"a": 1}', "application/json")
             case ["script"]:
                 self._send("<p></p><script>document.body.innerHTML += `<b>${3+4}</b>`</script>")
             case ["cover.png"]:

@@ -20,7 +20,7 @@ from crawlframe.recorded.record import Made, make
 from crawlframe.recorded.recorder import Recorder, Visit
 from crawlframe.recorded.replay import NotReplayed, Replay
 from crawlframe.robots.rules import Rules
-from tests.recorded.site import CSRF, PICTURE, SESSION, SETTINGS, TOKEN, Site
+from tests.recorded.site import CSRF, PICTURE, REFRESH, SESSION, SETTINGS, TOKEN, Site
 
 
 @dataclass
@@ -148,7 +148,8 @@ def test_a_body_is_a_file_of_its_kind(made: Made) -> None:
     assert (folder / "book-emma.html").read_bytes() == b"<h1>emma</h1><b>12.50</b>"
     assert (folder / "cover.png.png").read_bytes() == PICTURE
     assert (folder / "stocked.2.json").read_bytes() == b'{"stock": 3}'
-    assert (folder.parent / ".gitattributes").read_text() == "* -text\n"
+    assert (folder / ".gitattributes").read_text() == "* -text\n"
+    assert not (folder.parent / ".gitattributes").exists()  # which may be the root of a project
 
 
 def test_pages_are_spread_over_the_callbacks(site: Site, tmp_path: Path) -> None:
@@ -257,8 +258,8 @@ def test_a_token_that_another_page_fetched_is_found(site: Site, tmp_path: Path) 
         assert Replay(recording, Api).run(name).snapshot == recording.results[name]
     assert len(recording.pages) == 3
     for path in recording.directory.iterdir():
-        assert TOKEN not in path.read_text()
-        assert "cl13nt" not in path.read_text()
+        for secret in (TOKEN, REFRESH, "cl13nt"):
+            assert secret not in path.read_text()
 
 
 def test_a_spider_that_closes_its_task_is_recorded_so_far(site: Site, tmp_path: Path) -> None:
@@ -276,6 +277,45 @@ def test_a_spider_that_closes_its_task_is_recorded_so_far(site: Site, tmp_path: 
     made, _ = record(Closing, tmp_path / "closing", site=site.url)
     assert list(made.recording.pages) == ["start", "a"]
     assert made.recording.results["a"]["closing"] == "enough"
+
+
+def test_no_file_has_the_name_of_another_one(site: Site, tmp_path: Path) -> None:
+    class Names(Spider):
+        name = "names"
+        settings: ClassVar[dict[str, Any]] = {"delay": 0, "robots": False}
+
+        def start(self, site: str) -> Iterator[Request]:
+            for path in ("recording", "v1", "v1.2", "V1.2", "a", "a.page", "v1.2"):
+                yield Request(f"{site}/{path}", dont_filter=True, meta={"path": path})
+
+        async def parse(self, response: Response) -> Any:
+            assert self._inline is not None
+            got = await self._inline.fetch(Request(response.urljoin("/stock.json")))
+            return [{"url": response.url, "stock": got.json()["stock"]}]
+
+    made, _ = record(Names, tmp_path / "names", site=site.url)
+    made.recording.write()
+    assert made.refused == []
+    recording = Recording.read(tmp_path / "names")
+    assert len({name.lower() for name in recording.pages}) == len(recording.pages) >= 7
+    for name in recording.pages:
+        assert Replay(recording, Names).run(name).snapshot == recording.results[name]
+
+
+def test_an_error_with_half_a_character_is_recorded(site: Site, tmp_path: Path) -> None:
+    class Halves(Spider):
+        name = "halves"
+        settings: ClassVar[dict[str, Any]] = {"delay": 0, "robots": False}
+
+        def start(self, site: str) -> Iterator[Request]:
+            yield Request(f"{site}/a")
+
+        def parse(self, response: Response) -> Any:
+            raise ValueError("\ud83d")
+
+    made, _ = record(Halves, tmp_path / "halves", site=site.url)
+    made.recording.write()
+    assert Recording.read(tmp_path / "halves").results["a"]["raised"] == r"ValueError: \ud83d"
 
 
 # -- replaying -------------------------------------------------------------------------------------
@@ -329,6 +369,8 @@ def test_a_connection_that_the_author_swallows_still_fails(made: Made) -> None:
     ("file", "text", "words"),
     [
         ("recording.json", '{"spider": "shop", "format": 9}', "format 9, of a newer Crawlframe"),
+        ("recording.json", '{"spider": "shop", "ignored": []}', "contains unknown field `ignored`"),
+        ("start.page.json", '{"exchange": []}', "contains unknown field `exchange`"),
         ("recording.json", "{", "recording.json is damaged: Input data was truncated"),
         ("start.page.json", '{"exchanges": 3}', "start.page.json is damaged: Expected `array`"),
         ("start.result.json", None, r"start.result.json cannot be read: No such file"),
@@ -352,5 +394,8 @@ def test_pages_that_are_gone_are_deleted(made: Made) -> None:
     folder = made.recording.directory
     del made.recording.pages["book-emma"]
     made.recording.write()
+    (folder / "notes.txt").write_text("of somebody else")
+    made.recording.write()
     assert not [*folder.glob("book-emma*")]
     assert [*folder.glob("old-emma*")]
+    assert (folder / "notes.txt").exists()

@@ -125,3 +125,71 @@ def test_a_request_is_stripped_in_each_of_its_parts() -> None:
     assert given["cb_kwargs"] == {"name": "emma"}
     assert [action["text"] for action in given["options"]["actions"]] == ["stripped", "ann"]
     assert "hunter2" not in str(given)
+
+
+def test_logins_that_a_server_hands_out_are_found_in_what_it_sends() -> None:
+    secrets = Secrets()
+    secrets.learn_received(
+        '{"refresh_token": "r3fresh\\/v4lue", "token": "data-of-1-page", "key": "OL12345678W"}'
+    )
+    body = b'{"refresh_token": "r3fresh\\/v4lue", "again": "r3fresh/v4lue", "key": "OL12345678W"}'
+    assert secrets.body(body) == (
+        b'{"refresh_token": "stripped", "again": "stripped", "key": "OL12345678W"}'
+    )
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["a/b+c'd&e=9", r"a\/b+c'd&e=9", "a%2fb%2bc%27d%26e%3d9", r"a/b\u002Bc\u0027d\u0026e=9",
+     r"a/b+c'd\u0026e=9", "a/b+c&#39;d&amp;e=9", "a/b+c&#x27;d&amp;e=9"],
+)  # fmt: skip
+def test_a_secret_is_found_however_it_is_written(form: str) -> None:
+    secrets = Secrets()
+    secrets.learn("a/b+c'd&e=9")
+    assert secrets.text(f"<{form}>") == "<stripped>"
+
+
+def test_addresses_in_items_are_stripped_as_those_of_requests() -> None:
+    secrets = Secrets()
+    given = {
+        "url": "https://ann:pw@a.example/?token=abc&b=1",
+        "all": ["see https://a.example/?token="],
+    }
+    assert secrets.value(given) == {
+        "url": "https://a.example/?token=stripped&b=1",
+        "all": ["see https://a.example/?token="],
+    }
+    assert secrets.value("a=1?token=abc") == "a=1?token=abc"
+
+
+def test_what_a_request_has_under_a_telling_name_is_found_elsewhere() -> None:
+    secrets = Secrets()
+    request = Request(
+        "https://a.example/", meta={"token": "t0ken9"}, cb_kwargs={"password": ["averylongword"]},
+        actions=[Fill("#password", "hunter22")],
+    )  # fmt: skip
+    secrets.learn_request(request_to_json(request))
+    for secret in ("t0ken9", "averylongword", "hunter22"):
+        assert secrets.url(f"https://a.example/{secret}/x") == "https://a.example/stripped/x"
+    assert secrets.request(request_to_json(request))["cb_kwargs"] == {"password": ["stripped"]}
+
+
+def test_bodies_that_are_no_text_are_stripped() -> None:
+    secrets = Secrets()
+    secrets.learn("s3cret-value")
+    part = b'--x\r\nContent-Disposition: form-data; name="password"\r\n\r\nhunter2\r\n'
+    body = part + b"--x\xff s3cret-value"
+    given = secrets.request(
+        request_to_json(Request("https://a.example/", method="POST", body=body))
+    )
+    sent = base64.b64decode(given["body"]["$bytes"])
+    assert sent == body.replace(b"hunter2", b"stripped").replace(b"s3cret-value", b"stripped")
+    meta = request_to_json(Request("https://a.example/", meta={"raw": b"\xff s3cret-value"}))
+    assert base64.b64decode(secrets.request(meta)["meta"]["raw"]["$bytes"]) == b"\xff stripped"
+
+
+def test_arguments_with_telling_names_are_secrets() -> None:
+    secrets = Secrets()
+    given = {"api_token": "t0ken9", "key": "OL12345678W", "page_token": "abcdefghijkl1", "n": 1}
+    assert secrets.learn_arguments(given) == given | {"api_token": "stripped-api_token"}
+    assert secrets.text("t0ken9 OL12345678W") == "stripped-api_token OL12345678W"
