@@ -20,6 +20,7 @@ from crawlframe.node.services import Services
 from crawlframe.recorded.check import run_checker
 from crawlservice.connections import installation
 from crawlservice.connections.frontier import use
+from crawlservice.connections.read_only import read_only
 from crawlservice.connections.watch import Watch, watch
 from crawlservice.ledger import model_rows
 from crawlservice.ledger.reconcile import replay
@@ -69,7 +70,8 @@ class DjangoServices(Services):
         def run_trial(order: str) -> None:
             today.run(self.frontier(), self._settings, registry, version, order)
 
-        run_checker(self._settings, registry, channel, run_trial)
+        with read_only():
+            run_checker(self._settings, registry, channel, run_trial)
 
     def unfit(self) -> str:
         try:

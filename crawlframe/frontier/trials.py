@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from crawlframe.errors import FrontierError
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.rows import Rows
 
 PATIENCE = 120_000  # milliseconds after which an order is forgotten
 KEPT = 600_000  # milliseconds for which an answer is kept
+WAITING = 50  # orders that may wait
 
 
 class TrialOrder(msgspec.Struct, frozen=True):
@@ -38,11 +40,21 @@ class Trials:
         self._rows = Rows(store)
 
     def ask(self, order: str, what: TrialOrder) -> None:
-        """Gives an order, with an id of its own."""
+        """Gives an order, with an id of its own. Raises FrontierError while too many wait."""
         text, keys = msgspec.json.encode(what), self._store.keys[0]
+        self._forget()
+        if self._store.redis.hlen(keys("TRIALS")) >= WAITING:
+            raise FrontierError(f"{WAITING} trials of kept pages wait for a node; try again later")
         self._store.redis.set(keys("TRIAL", order), text, px=PATIENCE)
         self._store.redis.hset(keys("TRIALS"), order, text)
         self._store.redis.pexpire(keys("TRIALS"), PATIENCE)
+
+    def _forget(self) -> None:
+        """Removes orders that nobody waits for any more."""
+        keys, redis = self._store.keys[0], self._store.redis
+        for order in redis.hkeys(keys("TRIALS")):
+            if not redis.exists(keys("TRIAL", order.decode())):
+                redis.hdel(keys("TRIALS"), order)
 
     def take(self, fits: Callable[[TrialOrder], bool], most: int) -> dict[str, TrialOrder]:
         """Orders that fit, by their ids, which no other node gets."""

@@ -3,6 +3,7 @@ runs in a process of its own, forked from what has loaded that version."""
 
 from __future__ import annotations
 
+import os
 import select
 import traceback
 from collections.abc import Callable, Iterable
@@ -10,10 +11,12 @@ from collections.abc import Callable, Iterable
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
+from crawlframe.node.master import offspring
 from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, FromChild, FromChildLine
 from crawlframe.node.worker.failures import authors_part
 from crawlframe.recorded.difference import differences
-from crawlframe.recorded.folder import HEAD, Recording
+from crawlframe.recorded.folder import HEAD, START, Recording
+from crawlframe.recorded.offline import offline
 from crawlframe.recorded.places import recordings_of
 from crawlframe.recorded.replay import NotReplayed, Replay
 
@@ -32,11 +35,13 @@ def run_checker(
     for message in _received(channel):
         if isinstance(message, CheckRecorded) and message.trial:
             run_trial(message.trial)
+            _end_started()
         elif isinstance(message, CheckRecorded):
             problems = check(
                 *(settings, registry, message.spiders),
                 lambda spider, page: _send(channel, CheckingPage(spider, page)),
             )
+            _end_started()
             _send(channel, Checked(problems))
 
 
@@ -49,11 +54,12 @@ def check(
     """Returns what is wrong with these spiders, by name: pages that do not lead to what was
     recorded, with the difference. ``begins`` is called with each page before it is replayed."""
     found = {}
-    for spider in spiders:
-        try:
-            found[spider] = _problem(settings, registry, spider, begins)
-        except CrawlframeError as error:
-            found[spider] = f"spider {spider}: {error}"
+    with offline():  # also between two pages, for threads that callbacks have started
+        for spider in spiders:
+            try:
+                found[spider] = _problem(settings, registry, spider, begins)
+            except CrawlframeError as error:
+                found[spider] = f"spider {spider}: {error}"
     return {spider: problem for spider, problem in found.items() if problem}
 
 
@@ -67,6 +73,16 @@ def _problem(
             f"record some (record {spider}), or set CRAWLFRAME_RECORDED"
         )
     recording = Recording.read(directory)
+    if recording.head.spider != spider:
+        return (
+            f"spider {spider}: {directory / HEAD} is of the spider {recording.head.spider}; "
+            f"record {spider} again"
+        )
+    if not recording.pages.keys() - {START}:
+        return (
+            f'spider {spider} has check = "recorded", and {directory} has no page besides '
+            f"{START}; record it again"
+        )
     replay = Replay(recording, registry.get(spider), settings)
     failed = []
     for name in recording.pages:
@@ -93,6 +109,11 @@ def _differences(recording: Recording, replay: Replay, name: str) -> list[str]:
         )
         return ["".join(lines).rstrip()]
     return found
+
+
+def _end_started() -> None:
+    """Ends the processes that callbacks have started: nobody else knows them."""
+    offspring.kill(offspring.of(os.getpid()))
 
 
 def _received(channel: FromChildLine) -> Iterable[object]:

@@ -1,4 +1,5 @@
-"""Kept: a page of the store, given to the code of today. Nothing is fetched and nothing stored."""
+"""Kept: a page of the store, given to the code of today. Nothing is fetched and nothing stored.
+Who calls it keeps databases from being written."""
 
 from __future__ import annotations
 
@@ -8,9 +9,10 @@ from typing import Any
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError, FetchError
 from crawlframe.node.worker.failures import authors_part
+from crawlframe.recorded.effects import without_effects
 from crawlframe.recorded.offline import offline
 from crawlframe.recorded.secrets import Secrets
-from crawlframe.recorded.snapshot import snapshot_of, snapshot_of_error
+from crawlframe.recorded.snapshot import readable, snapshot_of, snapshot_of_error
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
@@ -37,8 +39,10 @@ def try_page(
         return response
 
     raised: BaseException | None = None
-    with offline() as tried:
-        trial = Trial(kind, Given(find, knows_targets=False), arguments, settings=settings)
+    with offline() as tried, without_effects():
+        # What is kept was sent to whoever had a token.
+        given = Given(find, knows_targets=False)
+        trial = Trial(kind, given, arguments, settings=settings, tokens=False)
         try:
             result = trial.run(request, LAST)
         except CrawlframeError as error:
@@ -54,4 +58,5 @@ def try_page(
     lines = traceback.format_exception(
         raised.with_traceback(authors_part(raised.__traceback__)), chain=False
     )
-    return {**snapshot_of_error(raised, secrets), "trace": secrets.text("".join(lines).rstrip())}
+    trace = readable(secrets.text("".join(lines).rstrip()))
+    return {**snapshot_of_error(raised, secrets), "trace": trace}

@@ -11,7 +11,7 @@ from typing import Any
 from crawlframe.errors import CrawlframeError
 
 _EVENTS = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo",
-           "socket.gethostbyname", "socket.gethostbyaddr")  # fmt: skip
+           "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo")  # fmt: skip
 _active: list[list[str]] = []  # where attempts are noted
 _installed = False
 
@@ -38,7 +38,7 @@ def offline() -> Iterator[list[str]]:
     try:
         yield tried
     finally:
-        _active.remove(tried)
+        _active[:] = [one for one in _active if one is not tried]
         if pycurl is not None:
             pycurl.Curl = before
 

@@ -32,6 +32,8 @@ from crawlservice.tasks.secret_arguments import revealed
 WAITING = 20.0  # seconds within which a node takes an order
 RUNNING = 45.0  # seconds within which it answers
 MOST = 200  # items and requests that are shown
+LARGEST = 1 << 20  # bytes of an answer, beyond which items and requests are left out
+LONG = 10_000  # characters of a traceback, and of a difference
 
 
 class NotTried(CrawlframeError):
@@ -58,6 +60,20 @@ class Answer:
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
+
+    def encode(self) -> bytes:
+        """JSON of at most LARGEST bytes; ``problem`` says what is left out."""
+        self.problem, self.raised = self.problem[:LONG], self.raised[-LONG:]
+        self.differences = [line[:LONG] for line in self.differences]
+        text = orjson.dumps(self.as_data())
+        if len(text) > LARGEST:
+            self.problem = (
+                f"what it yields has {len(text):,} bytes, which is too much to be shown; "
+                "run it with crawlframe.testing"
+            )
+            self.items, self.requests = [], []
+            text = orjson.dumps(self.as_data())
+        return text
 
 
 def ask(page: KeptPage) -> str:
@@ -92,7 +108,7 @@ def run(frontier: Frontier, settings: Settings, registry: Registry, version: str
     except CrawlframeError as error:
         found = Answer(problem=str(error))
     found.version, found.node = version, settings.node
-    frontier.trials.answer(id_, orjson.dumps(found.as_data()))
+    frontier.trials.answer(id_, found.encode())
 
 
 def _tried(settings: Settings, registry: Registry, rid: UUID) -> Answer:

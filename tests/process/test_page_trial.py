@@ -37,6 +37,14 @@ class Tried(Spider):
         os.kill(os.getpid(), 9)
     def fetches(self, response):
         urllib.request.urlopen("http://127.0.0.1:1/")
+    def stores(self, response):
+        from crawlservice.models import Item
+        assert Item.objects.count() >= 0
+        Item.objects.all().delete()
+    def writes(self, response):
+        open("written", "w")
+    def tells(self, response):
+        yield {"score": int(open("/proc/self/oom_score_adj").read())}
     def failed(self, error):
         yield {"failed": error.reason}
 """
@@ -120,6 +128,10 @@ def test_a_node_runs_the_callback_of_a_kept_page(
     assert "in raises" in found.raised
     assert answered(keep(web, "parse", status=404)).items == [{"failed": "http_404"}]
     assert "which is not done for a trial" in answered(keep(web, "fetches")).problem
+    found = answered(keep(web, "stores"))
+    assert "nothing is written to a database" in found.raised
+    assert "no file is written" in answered(keep(web, "writes")).raised
+    assert answered(keep(web, "tells")).items == [{"score": 1000}]
     assert "no method 'gone'" in answered(keep(web, "gone")).problem
 
     monkeypatch.setattr(today, "RUNNING", 8.0)
@@ -127,5 +139,5 @@ def test_a_node_runs_the_callback_of_a_kept_page(
         answered(keep(web, "dies"))
     assert answered(page).items  # the node goes on
     assert not web.hits  # nothing was fetched
-    assert (Page.objects.count(), Item.objects.count()) == (rows[0] + 6, rows[1] + 1)
+    assert (Page.objects.count(), Item.objects.count()) == (rows[0] + 9, rows[1] + 1)
     assert node.node.generation == 1

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from crawlframe.code.registry import Registry
@@ -92,6 +93,10 @@ def test_a_version_goes_live_only_if_its_recorded_pages_pass(
     for line, told in (
         ("import time; time.sleep(99)", "recorded page index took longer than 4 s"),
         ("os.kill(os.getpid(), 9)", "page index ended the process that replays it (SIGKILL)"),
+        (
+            "import subprocess, time; subprocess.Popen(['sleep', '98765']); time.sleep(99)",
+            "recorded page index took longer than 4 s",
+        ),
         ("os._exit(3)", "page index ended the process that replays it (exit code 3)"),
         (
             "import urllib.request; urllib.request.urlopen(response.url)",
@@ -102,7 +107,12 @@ def test_a_version_goes_live_only_if_its_recorded_pages_pass(
         project.write("shops/checked.py", CHECKED.format(line=line))
         node.refused(told)
         assert node.crawl(f"{web.url}{abs(hash(line))}", "checked") == "right"
-    assert sum(web.hits.values()) == 7  # those crawls: nothing was fetched for a check
+    assert sum(web.hits.values()) == 8  # those crawls: nothing was fetched for a check
+
+    left = [
+        one for one in psutil.process_iter(["cmdline"]) if "98765" in (one.info["cmdline"] or ())
+    ]
+    assert left == []  # what it had started is gone with it
 
     # The recorded result is the right one by now.
     recording.results["index"]["items"][0]["code"] = "wrong"

@@ -260,6 +260,7 @@ class Master:
         now = time.monotonic()
         if now >= self._next_beat:
             self._next_beat = now + self._settings.beat
+            self._trials.end_overdue(now)
             self._deferred.attempt(self._beat)
             if not self._deferred.away:
                 self._deferred.flush()

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import psutil
 
-from crawlframe.node.child_process import adopt_orphans, become_child
+from crawlframe.node.child_process import Child, adopt_orphans, become_child
 
 LOADED = signal.SIGUSR1
 
@@ -34,6 +34,15 @@ def kill(processes: list[psutil.Process]) -> None:
         for one in family:
             with contextlib.suppress(psutil.Error):
                 one.kill()
+
+
+def kill_with_all(child: Child) -> None:
+    """Kills a child of this process, with all that it has started so far."""
+    started = of(child.pid)
+    try:
+        child.kill()
+    finally:
+        kill(started)
 
 
 def keep(load: Callable[[Callable[[], None]], None]) -> NoReturn:

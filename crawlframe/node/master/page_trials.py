@@ -3,11 +3,13 @@ forked from the live template, which has no effect."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.trials import TrialOrder
 from crawlframe.node.child_process import Child
+from crawlframe.node.master.offspring import kill_with_all
 from crawlframe.node.master.template import Template
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import CheckRecorded
@@ -25,14 +27,18 @@ class PageTrials:
         self._pool = pool
         self._running: dict[int, tuple[Child, float]] = {}  # pid -> process, when it must end
 
-    def tick(self, frontier: Frontier, live: Template | None, now: float) -> None:
-        """Takes orders, and ends what takes too long. Raises redis.RedisError."""
+    def end_overdue(self, now: float) -> None:
+        """Ends what takes too long."""
         for pid, (child, until) in [*self._running.items()]:
             if child not in self._pool.members:
                 del self._running[pid]
             elif now >= until:
                 log.warning("a trial of a kept page took longer than %g s and is killed", LIMIT)
-                child.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    kill_with_all(child)
+
+    def tick(self, frontier: Frontier, live: Template | None, now: float) -> None:
+        """Takes orders. Raises redis.RedisError."""
         room = AT_ONCE - len(self._running)
         if live is None or live.loaded is None or room <= 0:
             return

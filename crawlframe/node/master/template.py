@@ -138,9 +138,7 @@ class Template:
 
     def kill(self) -> None:
         """Kills it; if it is loading, with all that its modules have started so far."""
-        started = offspring.of(self.child.pid)
-        self.child.kill()
-        offspring.kill(started)
+        offspring.kill_with_all(self.child)
 
     def end(self) -> None:
         """Closes its orders, so that it ends by itself; one that is still loading is killed."""
@@ -317,6 +315,8 @@ class _TemplateProcess:
             os._exit(0)
 
     def _check(self, registry: Registry, end: int) -> None:
+        with contextlib.suppress(OSError):  # where memory is short, it goes before the workers do
+            Path("/proc/self/oom_score_adj").write_text("1000")
         self._services.run_checker(registry, self._version, self._begin(end))
 
     def _begin(self, end: int) -> FromChildLine:

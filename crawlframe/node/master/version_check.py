@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from crawlframe.node.child_process import Child, describe_exit
+from crawlframe.node.master.offspring import kill_with_all
 from crawlframe.node.master.template import Template
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, FromChecker, Loaded
@@ -92,7 +93,7 @@ class VersionCheck:
         child, self._child, self._waiting = self._child, None, None
         if child is not None:
             with contextlib.suppress(ProcessLookupError):
-                child.kill()
+                kill_with_all(child)
 
     def _fail(self, what: str) -> None:
         spider, page = self._place
