@@ -3,6 +3,7 @@ headers and pictures, and what its callback would yield today."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.contrib import messages
@@ -14,8 +15,10 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
+from redis import RedisError
 
 from crawlframe.errors import CrawlframeError, PageDamaged, StoreError
+from crawlframe.frontier.wording import error_text
 from crawlservice.accounts.journal import by, record
 from crawlservice.files import download
 from crawlservice.models import KeptPage, Page, PageFile
@@ -23,7 +26,8 @@ from crawlservice.pages import shown, today
 from crawlservice.pages.shown import Shown
 
 BODY = "crawlservice.view_pagebody"  # the right to see contents
-DOCUMENT = "document"  # Sec-Fetch-Dest of a page that is opened by itself
+ORDER = re.compile(r"[0-9a-f]{32}")  # the id of a trial
+DOCUMENT, FRAME = "document", "iframe"  # Sec-Fetch-Dest of a page that is opened by itself, or not
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
@@ -61,7 +65,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "may_see": request.user.has_perm(BODY),
         "request_page": Page.objects.filter(rid=row.rid).only("pk", "callback").first(),
         "pictures": [*files] if request.user.has_perm(BODY) else [],
-        "order": request.GET.get("order", ""),
+        "order": order if ORDER.fullmatch(order := request.GET.get("order", "")) else "",
     }
     return TemplateResponse(request, "admin/crawlservice/keptpage.html", context)
 
@@ -72,7 +76,10 @@ def frame(request: HttpRequest, pk: int) -> HttpResponse:
     row = _seen(request, pk)
     if request.headers.get("Sec-Fetch-Dest") == DOCUMENT:
         return HttpResponseRedirect(_place(pk))
-    return shown.rendered(_content(row))
+    content = _content(row)
+    if request.headers.get("Sec-Fetch-Dest") != FRAME:  # not as a part of the page
+        record("view_page", task=row.task_id, rid=str(row.rid), **by(request))
+    return shown.rendered(content)
 
 
 @require_safe
@@ -90,8 +97,8 @@ def ask(request: HttpRequest, pk: int) -> HttpResponse:
     row = _seen(request, pk)
     try:
         order = today.ask(row)
-    except CrawlframeError as error:
-        messages.error(request, str(error))
+    except (RedisError, CrawlframeError) as error:
+        messages.error(request, _words(error))
         return HttpResponseRedirect(_place(pk))
     record("try_page", task=row.task_id, rid=str(row.rid), **by(request))
     return HttpResponseRedirect(f"{_place(pk)}?order={order}#cf-today")
@@ -103,8 +110,8 @@ def answer(request: HttpRequest, pk: int, order: str) -> HttpResponse:
     row = _seen(request, pk)
     try:
         found = today.answer(order)
-    except CrawlframeError as error:
-        found = today.Answer(problem=str(error))
+    except (RedisError, CrawlframeError) as error:
+        found = today.Answer(problem=_words(error))
     if request.GET.get("format") == "json":
         return JsonResponse({} if found is None else found.as_data())
     context = {"answer": found, "kept": row, "order": order}
@@ -122,6 +129,10 @@ def _content(row: KeptPage) -> Shown:
         return Shown.of(row)
     except (PageDamaged, StoreError) as error:
         raise Http404(str(error)) from None
+
+
+def _words(error: RedisError | CrawlframeError) -> str:
+    return error_text(error) if isinstance(error, RedisError) else str(error)
 
 
 def _place(pk: int) -> str:

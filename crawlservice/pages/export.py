@@ -51,6 +51,8 @@ class PagesExport:
             numbers = {first[row.body_id] for row in some if first.get(row.body_id)}
             known = {row.pk: _original(row) for row in KeptPage.objects.filter(pk__in=numbers)}
             for row in some:
+                if row.body_id not in bodies:  # a reader that is slow: it was deleted meanwhile
+                    continue
                 own, original = _original(row), None
                 # Readers do not find the DOM of a browser through what refers to it.
                 if row.body_id in first and not row.headers.get("rendered"):

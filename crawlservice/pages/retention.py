@@ -55,8 +55,10 @@ class PageRetention:
         gone = 0
         for task, reason, _ in many[:100]:
             rows = failed.filter(task=task, reason=reason).order_by("-pk")
-            before = rows.values_list("pk", flat=True)[keep]
-            gone += _delete(rows.filter(pk__lte=before))
+            for before in rows.values_list("pk", flat=True)[
+                keep : keep + 1
+            ]:  # if it is still there
+                gone += _delete(rows.filter(pk__lte=before))
         return gone >= BATCH
 
     def _too_much(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 from django.http import HttpResponse
 
@@ -15,6 +16,7 @@ from crawlservice.models import KeptPage
 from crawlservice.pages.bodies import read
 
 SOURCE = 200_000  # characters of a source that are shown
+RENDERED = 2_000_000  # characters of a page that is shown as it looks
 
 # No scripts, forms, frames, plug-ins, downloads or navigation, and no request to anywhere: styles
 # and pictures only as they are in the page itself.
@@ -25,8 +27,8 @@ POLICY = (
 # Elements for which a browser connects whatever the policy says, such as <link rel=preconnect>.
 # Renamed, they mean nothing, wherever a parser finds them.
 _RENAMED = re.compile(
-    r"<(?=(?:link|meta|base|iframe|frame|frameset|object|embed|applet|portal|fencedframe)"
-    r"(?:[\s/>\0]|$))",
+    r"<(?=(?:link|meta|base|iframe|frame|frameset|object|embed|applet|portal|fencedframe|"
+    r"animate\w*|set)(?:[\s/>\0]|$))",  # the last ones set attributes of links in SVG
     re.I,
 )
 # Attributes by which a click leads elsewhere: a browser connects to a link that is pressed before
@@ -56,24 +58,24 @@ class Shown:
     def media_type(self) -> str:
         return self.content_type.partition(";")[0].strip().lower()
 
-    @property
+    @cached_property
     def kind(self) -> str:
         return kind_of(self.media_type, self.body)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The body as text."""
         encoding = encoding_of(self.body, self.content_type, self.kind, self.page.url)
         return self.body.decode(encoding, "replace").removeprefix("\ufeff")
 
-    @property
+    @cached_property
     def source(self) -> str:
         """What of the text is shown; "" for what is no text."""
         return "" if self.kind == "binary" else self.text[:SOURCE].replace("\0", "\ufffd")
 
     @property
     def is_cut(self) -> bool:
-        return len(self.source) == SOURCE
+        return bool(self.source) and len(self.text) > SOURCE
 
 
 def harmless(text: str) -> str:
@@ -84,7 +86,7 @@ def harmless(text: str) -> str:
 def rendered(shown: Shown) -> HttpResponse:
     """The page for a frame: see POLICY. Always UTF-8, so that it means to the browser what it means
     here."""
-    text = harmless(shown.text) if shown.kind == "html" else ""
+    text = harmless(shown.text[:RENDERED]) if shown.kind == "html" else ""
     response = HttpResponse(text, content_type="text/html; charset=utf-8")
     _secure(response)
     response.headers["X-Frame-Options"] = "SAMEORIGIN"

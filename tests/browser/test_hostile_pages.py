@@ -73,6 +73,9 @@ onfocus="this.form.submit()"><button id="send">send</button></form>
 <a href="data:text/html,x" id="data" style="display:block">data</a>
 <svg><image href="{there}/svg" /><use href="{there}/use#a" /><style>@import "{there}/s";</style>
 <script>top.ran = 1</script><a href="{there}/svglink"><text y="9">x</text></a></svg>
+<svg width="99" height="20"><a id="moved"><text y="15">moved</text>
+<animate attributeName="href" values="{there}/animated" dur="9s" repeatCount="99" />
+<set attributeName="href" to="{there}/set" /></a></svg>
 <math><mtext></math><table background="{there}/table"><tr><td background="{there}/td"></table>
 <input type="image" src="{there}/input"><body background="{there}/body">
 <div style="background: url({there}/inline-style)">x</div><ul><li>x</ul>
@@ -154,7 +157,7 @@ def test_nothing_of_a_hostile_page_runs_or_leaves(
         page.wait_for_timeout(1500)
         assert seen == []  # by itself; and when somebody clicks:
         assert frame.locator("#inline").evaluate("one => one.complete")
-        for link in ("away", "top", "blank", "load", "data"):
+        for link in ("away", "top", "blank", "load", "data", "moved"):
             frame.locator(f"#{link}").click(timeout=5000, no_wait_after=True, force=True)
             page.wait_for_timeout(300)
             if page.frame_locator(".cf-page-frame").locator("#seen").count() == 0:

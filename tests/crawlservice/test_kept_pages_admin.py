@@ -11,8 +11,10 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.test import Client
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.trials import WAITING, TrialOrder
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import Held, PageCopy
 from crawlframe.request import Request, make_rid
@@ -20,7 +22,7 @@ from crawlservice.accounts import tokens
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, KeptPage, Page, Task
 from crawlservice.pages import today
-from crawlservice.pages.shown import POLICY, SOURCE, harmless
+from crawlservice.pages.shown import POLICY, RENDERED, SOURCE, harmless
 from tests.crawlservice.web import log_in_as
 
 pytestmark = pytest.mark.usefixtures("orm")
@@ -121,6 +123,10 @@ def test_the_frame_has_its_policy(client_of: Callable[[str], Client]) -> None:
     )
     alone = client.get(f"{PLACE}{row.pk}/frame/", headers={"Sec-Fetch-Dest": "document"})
     assert alone.headers["Location"] == f"{PLACE}{row.pk}/change/"
+    seen = Action.objects.filter(verb="view_page")
+    assert seen.count() == 1  # by itself, which only a script does
+    client.get(f"{PLACE}{row.pk}/frame/", headers={"Sec-Fetch-Dest": "iframe"})
+    assert seen.count() == 1
     for part in ("change/", "frame/"):
         assert "a.example" not in str(client.get(f"{PLACE}{row.pk}/{part}").headers)
 
@@ -137,6 +143,9 @@ def test_the_frame_has_its_policy(client_of: Callable[[str], Client]) -> None:
         ("<noscript><base href=x></noscript>", "<noscript><x-base x-href=x></noscript>"),
         ("<li\0nk><linked><metal><basement>", "<li\0nk><linked><metal><basement>"),
         ("a < link", "a < link"),
+        ("<svg><a><set attributeName=href to=x>", "<svg><a><x-set attributeName=href to=x>"),
+        ("<animateTransform/x>", "<x-animateTransform/x>"),
+        ("<settings><setup>", "<settings><setup>"),
         ("<link", "<x-link"),
     ],
 )
@@ -163,6 +172,14 @@ def test_other_contents(client_of: Callable[[str], Client]) -> None:
     assert "The body is empty" in shown(client, keep(b"", "text/html", "http://shop.example/2"))
     long = keep(b"x" * (SOURCE + 5), "text/plain", "http://shop.example/3")
     assert "This is its beginning" in shown(client, long)
+
+
+def test_of_an_enormous_page_only_the_beginning_is_rendered(
+    client_of: Callable[[str], Client],
+) -> None:
+    row = keep(b"<p>" + b"x" * (RENDERED + 5))
+    answer = client_of("operator").get(f"{PLACE}{row.pk}/frame/")
+    assert len(answer.content) == RENDERED
 
 
 def test_the_request_leads_to_its_page(client_of: Callable[[str], Client]) -> None:
@@ -195,6 +212,37 @@ def test_a_node_is_asked_what_the_callback_would_yield(
     assert "hx-get" not in text
     assert client.get(f"{PLACE}{row.pk}/today/{order}/?format=json").json()["node"] == "alpha"
     assert "Nothing is known of this order" in shown(client, row, "today/abc/")
+
+
+def test_a_trial_that_cannot_be(
+    client_of: Callable[[str], Client], published: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, row = client_of("operator"), keep()
+    text = shown(client, row, "change/?order=%2F..%2F")
+    assert "A node runs the code of today" in text
+    for n in range(WAITING):
+        published.trials.ask(f"{n:032x}", TrialOrder(row.rid.hex, "nobody"))
+    asked = client.post(f"{PLACE}{row.pk}/today/", follow=True).content.decode()
+    assert "trials of kept pages wait for a node" in asked
+    keys = published.trials._store.keys[0]
+    published.trials._store.redis.delete(keys("TRIAL", f"{0:032x}"))  # its time is over
+    assert "order=" in client.post(f"{PLACE}{row.pk}/today/").headers["Location"]
+
+    def away(*given: object) -> None:
+        raise RedisConnectionError("away")
+
+    monkeypatch.setattr(today, "frontier", away)
+    asked = client.post(f"{PLACE}{row.pk}/today/", follow=True).content.decode()
+    assert "away" in asked
+    assert "away" in shown(client, row, f"today/{1:032x}/")
+
+
+def test_an_answer_is_not_larger_than_can_be_shown() -> None:
+    answer = today.Answer(items=["x" * today.LARGEST], requests=["a"], raised="y" * 20_000)
+    assert len(answer.encode()) < today.LARGEST
+    assert "too much to be shown" in answer.problem
+    small = today.Answer(items=[1])
+    assert orjson.loads(small.encode())["items"] == [1]
 
 
 def test_nobody_takes_an_order(
