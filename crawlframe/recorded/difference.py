@@ -9,6 +9,8 @@ from typing import Any
 
 LONGEST = 120  # characters of a value that is shown
 MOST = 50  # lines of one page
+# Lists whose lengths have a greater product are compared by place: anything else takes too long.
+MATCHED, COMPARED = 10**7, 10**5
 PLURAL = {"items": "item", "requests": "request", "proxies": "proxy"}
 
 
@@ -75,11 +77,8 @@ def _parts(recorded: dict[str, Any], now: dict[str, Any], ignored: set[str]) -> 
 def _lists(name: str, before: list[Any], after: list[Any], ignored: set[str]) -> Iterator[str]:
     """Equal entries are matched first; of the others, those that stand at the same place."""
     was_keys, is_keys = ([_key(one, name, ignored) for one in some] for some in (before, after))
-    matcher = SequenceMatcher(None, was_keys, is_keys, autojunk=False)
     one = PLURAL.get(name, name)
-    for tag, first, last, start, stop in matcher.get_opcodes():
-        if tag == "equal":
-            continue
+    for first, last, start, stop in _changed_parts(was_keys, is_keys):
         gone, new = list(range(first, last)), list(range(start, stop))
         for was, is_ in _pairs(before, after, gone, new):
             place = f"{name}[{is_}]"
@@ -91,15 +90,35 @@ def _lists(name: str, before: list[Any], after: list[Any], ignored: set[str]) ->
         yield from (f"{name}[{n}]: {one} is new: {_shown(after[n])}" for n in new)
 
 
+def _changed_parts(before: list[str], after: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Ranges of ``before`` that ranges of ``after`` have replaced. What is too long to be matched
+    is one of them."""
+    first, shorter = 0, min(len(before), len(after))
+    while first < shorter and before[first] == after[first]:
+        first += 1
+    same = 0  # at the end
+    while same < shorter - first and before[-1 - same] == after[-1 - same]:
+        same += 1
+    last, stop = len(before) - same, len(after) - same
+    if (last - first) * (stop - first) > MATCHED:
+        yield first, last, first, stop
+        return
+    matcher = SequenceMatcher(None, before[first:last], after[first:stop], autojunk=False)
+    for tag, *ends in matcher.get_opcodes():
+        if tag != "equal":
+            i, j, k, l_ = (end + first for end in ends)
+            yield i, j, k, l_
+
+
 def _pairs(
     before: Sequence[Any], after: Sequence[Any], gone: list[int], new: list[int]
 ) -> Iterator[tuple[int, int]]:
     """Entries that are the same thing with another value. They are taken out of ``gone`` and
     ``new``."""
-    if len(gone) == len(new):
-        yield from zip(gone, new, strict=True)
-        gone.clear()
-        new.clear()
+    if len(gone) == len(new) or len(gone) * len(new) > COMPARED:
+        pairs = [*zip(gone, new, strict=False)]
+        del gone[: len(pairs)], new[: len(pairs)]
+        yield from pairs
         return
     for was in [*gone]:
         scored = [(_likeness(before[was], after[n]), -n) for n in new]

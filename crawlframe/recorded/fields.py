@@ -37,6 +37,8 @@ def problems(
         for url, reasons in unfit
         for reason, number in reasons.items()
     ]
+    if not items:
+        return found or ["no recorded page leads to an item; record pages that do"]
     for name, share in shares.items():
         lacking = [url for url, item in items if item.get(name) in (None, "", [], {})]
         if len(lacking) > math.ceil((1 - share) * len(items) - 1e-9):  # few items: one may lack it

@@ -46,11 +46,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.name == HEAD:
+    if file_path.name == HEAD and _is_ours(file_path, parent.config):
         return RecordedFolder.from_parent(parent, path=file_path)
     if file_path.name == f"start{PAGE}" and not file_path.with_name(HEAD).exists():
         return RecordedFolder.from_parent(parent, path=file_path)
     return None
+
+
+def _is_ours(head: Path, config: pytest.Config) -> bool:
+    """Whether it is the head of a recording: other programs have files of this name, too."""
+    root = config.rootpath / str(config.getini("recorded"))
+    return head.is_relative_to(root) or next(head.parent.glob(f"*{PAGE}"), None) is not None
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -89,3 +89,13 @@ def test_what_changes_from_run_to_run() -> None:
     assert volatile(items({"a": 1}), items()) == set()  # that is no value
     assert volatile(items({"a": 1}), items({"b": 1})) == set()
     assert volatile(items({"a": 1}), {"end": "error", "items": [{"a": 2}]}) == set()
+
+
+def test_long_lists_are_compared_in_time() -> None:
+    """A quadratic comparison of these would take hours."""
+    many = [{"n": n, "a": 1} for n in range(20_000)]
+    fewer = [{"n": n, "a": 2} for n in range(19_990)]
+    assert differences(items(*many), items(*fewer))[0] == "items[0].a: 1 → 2"
+    same = [{"a": 1}] * 20_000
+    assert differences(items({"b": 1}, *same), items(*same, {"b": 2}, {"b": 2}))
+    assert differences(items({"b": 1}, *many), items(*many)) == ["items[0]: item is gone: {'b': 1}"]

@@ -55,7 +55,8 @@ def test_which_spiders_say_something() -> None:
         (Typed, [{"title": ""}],
          ["title: 0 of 1 items have a value, 0%; at least 100% should; it lacks on "
           "https://a.example/0"]),
-        (Typed, [], []),
+        (Typed, [], ["no recorded page leads to an item; record pages that do"]),
+        (Expecting, [], ["no recorded page leads to an item; record pages that do"]),
     ],
 )  # fmt: skip
 def test_fields(kind: type[Spider], found: list[Any], lines: list[str]) -> None:

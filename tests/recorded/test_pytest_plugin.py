@@ -225,3 +225,15 @@ def test_without_recordings_nothing_is_imported(tmp_path: Path) -> None:
         text=True,
     )
     assert "1 passed" in done.stdout, done.stdout
+
+
+def test_a_file_of_another_program_is_no_recording(project: Path, run: Callable[..., str]) -> None:
+    (project / "tests" / "audio").mkdir()
+    (project / "tests" / "audio" / "recording.json").write_text('{"title": "a song"}')
+    assert "song" not in run("-q")
+    assert "audio" not in run("-q", "tests/audio", "--collect-only")
+    shutil.copytree(project / "tests/recorded/books", project / "elsewhere")
+    assert "elsewhere/recording.json::start" in run("-v", "elsewhere")
+    for path in (project / "tests/recorded/books").glob("*.page.json"):
+        path.unlink()
+    assert "has no pages; record some" in run("-q", "tests")
