@@ -21,7 +21,7 @@ from tests.process.reload_project import NodeStarter, Project
 pytestmark = pytest.mark.process
 
 SPIDER = """
-import os, urllib.request
+import asyncio, os, urllib.request
 from crawlframe import Request, Spider
 
 class Tried(Spider):
@@ -37,10 +37,12 @@ class Tried(Spider):
         os.kill(os.getpid(), 9)
     def fetches(self, response):
         urllib.request.urlopen("http://127.0.0.1:1/")
-    def stores(self, response):
+    async def stores(self, response):
         from crawlservice.models import Item
-        assert Item.objects.count() >= 0
-        Item.objects.all().delete()
+        def change():
+            assert Item.objects.count() >= 0
+            Item.objects.update(data={})
+        await asyncio.to_thread(change)
     def writes(self, response):
         open("written", "w")
     def tells(self, response):
