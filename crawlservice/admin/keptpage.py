@@ -15,10 +15,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
-from redis import RedisError
 
 from crawlframe.errors import CrawlframeError, PageDamaged, StoreError
-from crawlframe.frontier.wording import error_text
 from crawlservice.accounts.journal import by, record
 from crawlservice.files import download
 from crawlservice.models import KeptPage, Page, PageFile
@@ -97,8 +95,8 @@ def ask(request: HttpRequest, pk: int) -> HttpResponse:
     row = _seen(request, pk)
     try:
         order = today.ask(row)
-    except (RedisError, CrawlframeError) as error:
-        messages.error(request, _words(error))
+    except CrawlframeError as error:
+        messages.error(request, str(error))
         return HttpResponseRedirect(_place(pk))
     record("try_page", task=row.task_id, rid=str(row.rid), **by(request))
     return HttpResponseRedirect(f"{_place(pk)}?order={order}#cf-today")
@@ -110,8 +108,8 @@ def answer(request: HttpRequest, pk: int, order: str) -> HttpResponse:
     row = _seen(request, pk)
     try:
         found = today.answer(order)
-    except (RedisError, CrawlframeError) as error:
-        found = today.Answer(problem=_words(error))
+    except CrawlframeError as error:
+        found = today.Answer(problem=str(error))
     if request.GET.get("format") == "json":
         return JsonResponse({} if found is None else found.as_data())
     context = {"answer": found, "kept": row, "order": order}
@@ -129,10 +127,6 @@ def _content(row: KeptPage) -> Shown:
         return Shown.of(row)
     except (PageDamaged, StoreError) as error:
         raise Http404(str(error)) from None
-
-
-def _words(error: RedisError | CrawlframeError) -> str:
-    return error_text(error) if isinstance(error, RedisError) else str(error)
 
 
 def _place(pk: int) -> str:

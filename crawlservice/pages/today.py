@@ -3,6 +3,8 @@ no spiders, so a node is asked; it runs the code in a process of its own, withou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,12 +12,14 @@ from uuid import UUID, uuid4
 import orjson
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from redis import RedisError
 
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.trials import TrialOrder
+from crawlframe.frontier.wording import error_text
 from crawlframe.pages.stored import response_of
 from crawlframe.recipes.stored import spider_of_stored
 from crawlframe.recorded.difference import differences
@@ -77,16 +81,19 @@ class Answer:
 
 
 def ask(page: KeptPage) -> str:
-    """Asks the nodes. Returns the id of the order, for ``answer``. Raises redis.RedisError."""
+    """Asks the nodes. Returns the id of the order, for ``answer``. Raises NotTried, and
+    FrontierError."""
     recipe, order = current(page.task.spider), uuid4().hex
-    spider = page.task.spider if recipe is None or _is_code(page.task.spider) else ""
-    frontier().trials.ask(order, TrialOrder(page.rid.hex, spider))
+    with _redis():
+        spider = page.task.spider if recipe is None or _is_code(page.task.spider) else ""
+        frontier().trials.ask(order, TrialOrder(page.rid.hex, spider))
     return order
 
 
 def answer(order: str) -> Answer | None:
     """Returns the answer to an order; None while there is none. Raises NotTried."""
-    state = frontier().trials.state(order)
+    with _redis():
+        state = frontier().trials.state(order)
     if state is None:
         raise NotTried(_("Nothing is known of this order any more; run it again"))
     if state.answer:
@@ -133,6 +140,14 @@ def _tried(settings: Settings, registry: Registry, rid: UUID) -> Answer:
     lines = differences({"items": before}, {"items": items})
     trace = found.get("trace", "")
     return Answer("", "", "", end, trace, items[:MOST], shown[:MOST], lines)
+
+
+@contextmanager
+def _redis() -> Iterator[None]:
+    try:
+        yield
+    except RedisError as error:
+        raise NotTried(error_text(error)) from None
 
 
 def _is_code(spider: str) -> bool:
