@@ -28,7 +28,7 @@ def words(rows: Path, evil: bool) -> Words:
 @pytest.mark.parametrize("evil", [False, True])
 def test_all_programs_get_the_same_pages(tmp_path: Path, evil: bool) -> None:
     urls = words(tmp_path / "rows", evil).urls()
-    ours = [*Cards().start(SITE, 40, evil)]
+    ours = [*Cards().start(SITE, 40, evil=evil)]
     assert [url for url, _ in urls] == [request.url for request in ours]
     assert {request.options.retries for request in ours} <= {EVIL_RETRIES, RETRIES}
     assert sum(not bad for _, bad in urls) == (good_pages(40) if evil else 40)

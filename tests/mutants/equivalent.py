@@ -140,7 +140,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if from > now and not resting then": [
             (("`>` becomes `>=`",), "in its very millisecond it is put off to that millisecond")
         ],
-        "local members = call('ZRANGE', LANES(host), 0, most - 1)": [
+        "local listed = call('ZRANGE', LANES(host), 0, most - 1, 'WITHSCORES')": [
             (("`-` becomes `+`",), "a bound: two lanes more")
         ],
         "elseif got < quota and not (polite and waits) then": [
@@ -152,7 +152,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if n > 0 then": [
             (("`>` becomes `>=`",), "lanes behind it find no slot either: all keep their order")
         ],
-        "elseif #members > 1 then": [
+        "if served and #members > 1 then": [
             (("always", "`>` becomes `>=`"), "one lane alone needs no turns; it saves calls")
         ],
         "if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end": [
