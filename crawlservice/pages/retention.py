@@ -55,9 +55,8 @@ class PageRetention:
         gone = 0
         for task, reason, _ in many[:100]:
             rows = failed.filter(task=task, reason=reason).order_by("-pk")
-            for before in rows.values_list("pk", flat=True)[
-                keep : keep + 1
-            ]:  # if it is still there
+            before = rows.values_list("pk", flat=True)[keep:].first()
+            if before is not None:  # it may be gone meanwhile
                 gone += _delete(rows.filter(pk__lte=before))
         return gone >= BATCH
 

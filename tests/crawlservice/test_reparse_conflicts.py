@@ -7,11 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from crawlframe import Request, Spider, Upsert
 from crawlframe.errors import ArgumentError, FetchError, RecordElsewhere, RecordGone
-from crawlframe.frontier import Counts, Frontier
+from crawlframe.frontier import Counts
 from crawlframe.outcome import Verdict
 from crawlframe.response import Response
 from crawlframe.revisit import Revisit
@@ -35,40 +34,27 @@ from crawlservice.quality import judging
 from crawlservice.tasks.retry import retry
 from crawlservice.watches import editing
 from tests.crawlservice.reparsing import Crawling
-from tests.crawlservice.test_model_items import Agent, House, Shed
+from tests.crawlservice.test_model_items import House, Shed
 from tests.crawlservice.test_reparse import (
     Deeper,
     Fetches,
     Houses,
     Mended,
     Richer,
+    crawling,
+    in_the_loop,
     items,
     mended,
     numbers,
     outcome_for,
     rows,
-    site,
+    tables,
     told,
 )
 
+__all__ = ("crawling", "in_the_loop", "tables")
+
 URL = "http://shop.example/"
-
-
-@pytest.fixture(autouse=True)
-def in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-
-
-@pytest.fixture
-def crawling(service: Frontier) -> Crawling:
-    return Crawling(service, Houses, site())
-
-
-@pytest.fixture
-def tables(service: Frontier) -> None:
-    with connection.schema_editor() as editor:
-        for model in (Agent, House, Shed):
-            editor.create_model(model)
 
 
 def retried(crawling: Crawling, task: Task) -> None:

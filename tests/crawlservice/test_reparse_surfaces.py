@@ -10,20 +10,22 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from crawlframe.frontier import Frontier
 from crawlframe.spider import describe
 from crawlservice.models import Action, Item, KeptPage, Page, Task
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.reparsing import Crawling
-from tests.crawlservice.test_reparse import Houses, Mended, Richer, mended, site
+from tests.crawlservice.test_reparse import (
+    Mended,
+    Richer,
+    crawling,
+    in_the_loop,
+    mended,
+)
 from tests.crawlservice.web import login, login_as, rows, texts
 
+__all__ = ("crawling", "in_the_loop")
+
 URL = "http://shop.example/"
-
-
-@pytest.fixture(autouse=True)
-def in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
 
 
 @pytest.fixture
@@ -31,11 +33,6 @@ def database(new_database: Any) -> str:
     """SQLite only: what they call is tested on both."""
     made: str = new_database("sqlite")
     return made
-
-
-@pytest.fixture
-def crawling(service: Frontier) -> Crawling:
-    return Crawling(service, Houses, site())
 
 
 @pytest.fixture

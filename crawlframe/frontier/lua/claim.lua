@@ -608,9 +608,8 @@ function in_turn(listed, turn)
   local owner, several = {}, false  -- of each priority: the first task that is met
   for i, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
-    rank = tonumber(rank) or 0
-    local priority = math.floor(rank / DEPTHS)
-    places[member] = {at = i, rank = rank, priority = priority, of = (id or member) .. ':' .. integer(priority)}
+    local priority = math.floor((tonumber(rank) or 0) / DEPTHS)
+    places[member] = {at = i, priority = priority, of = (id or member) .. ':' .. integer(priority)}
     owner[priority] = owner[priority] or id
     several = several or owner[priority] ~= id
   end

@@ -92,7 +92,7 @@ class Sharing:
         """What the store has for a request. Where no page is fresh, and another request fetches
         it, the outcome has ended, to look again later."""
         settings = crawl.settings
-        if self._source is None or not crawl.settings.uses_store or not is_whole(request, settings):
+        if self._source is None or not settings.uses_store or not is_whole(request, settings):
             return Shared()
         if request.options.save or keeps_page(request.options.actions):
             return Shared()
@@ -132,9 +132,9 @@ class Sharing:
     ) -> None:
         """Notes what came of a page, and finds what need not be parsed again: then ``earlier`` of
         the outcome is what the callback would yield."""
-        if self._source is None or not crawl.settings.uses_store or got.file is not None:
-            return
         settings = crawl.settings
+        if self._source is None or not settings.uses_store or got.file is not None:
+            return
         if got.not_modified:
             outcome.status, outcome.size = 304, 0
             outcome.count(NOT_MODIFIED)
