@@ -36,6 +36,7 @@ class ProxyServer:
     connections: int = 0
     server: asyncio.Server | None = None
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
+    serving: set[asyncio.Task[None]] = field(default_factory=set)  # the loop keeps weak ones
 
     @property
     def url(self) -> str:
@@ -48,12 +49,19 @@ class ProxyServer:
         return f"{self.scheme}://{login}127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
+        self.server = await asyncio.start_server(
+            self._connected, "127.0.0.1", self.port, ssl=self.tls
+        )
         self.port = self.server.sockets[0].getsockname()[1]
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Not in the task: one that is cancelled before its first step would leave its socket open.
+        self.writers.append(writer)
+        self.serving.add(task := asyncio.create_task(self._serve(reader, writer)))
+        task.add_done_callback(self.serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        self.writers.append(writer)
         try:
             if self.dead and self.scheme != "http":
                 self.uses["dead"] += 1
@@ -199,6 +207,10 @@ def running(*proxies: ProxyServer) -> Iterator[None]:
         asyncio.run_coroutine_threadsafe(proxy.start(), loop).result(30)
 
     async def stop() -> None:
+        for proxy in proxies:
+            if proxy.server is not None:
+                proxy.server.close()
+        await asyncio.sleep(0.05)  # accepted connections get their transports in the loop
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -211,9 +223,6 @@ def running(*proxies: ProxyServer) -> Iterator[None]:
     try:
         yield
     finally:
-        for proxy in proxies:
-            if proxy.server is not None:
-                loop.call_soon_threadsafe(proxy.server.close)
         asyncio.run_coroutine_threadsafe(stop(), loop).result(30)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)

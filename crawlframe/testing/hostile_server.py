@@ -36,6 +36,7 @@ class HostileServer:
         self.connections = 0
         self.url = self.tls_url = ""
         self._writers: list[asyncio.StreamWriter] = []
+        self._serving: set[asyncio.Task[None]] = set()  # the loop keeps weak ones
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -53,7 +54,7 @@ class HostileServer:
 
     async def _start(self) -> tuple[int, int]:
         self._servers = [
-            await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
+            await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=context)
             for context in (None, _context())
         ]
         plain, tls = (server.sockets[0].getsockname()[1] for server in self._servers)
@@ -62,6 +63,7 @@ class HostileServer:
     async def _stop(self) -> None:
         for server in self._servers:
             server.close()
+        await asyncio.sleep(0.05)  # accepted connections get their transports in the loop
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -70,9 +72,14 @@ class HostileServer:
             writer.transport.abort()
         await asyncio.sleep(0.01)  # their connections are closed in the next round of the loop
 
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Not in the task: one that is cancelled before its first step would leave its socket open.
+        self._writers.append(writer)
+        self._serving.add(task := asyncio.create_task(self._serve(reader, writer)))
+        task.add_done_callback(self._serving.discard)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        self._writers.append(writer)
         try:
             with contextlib.suppress(*ENDS):
                 while await self._answer(reader, writer):

@@ -86,7 +86,15 @@ class Site:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self.still_open += 1
-        connection = self.connections
+        try:
+            await self._serve(self.connections, reader, writer)
+        finally:
+            self.still_open -= 1
+            writer.close()
+
+    async def _serve(
+        self, connection: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             while True:
                 start = await reader.readexactly(1)
@@ -106,8 +114,6 @@ class Site:
                     await exchange.send(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
                 elif not await handler(exchange):
                     break
-        self.still_open -= 1
-        writer.close()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import ipaddress
 import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,12 +68,11 @@ class DnsServer:
         return head + query[12 : end + 4] + b"".join(records + authority)
 
     async def serve_tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
+        with closing(writer), suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 size = int.from_bytes(await reader.readexactly(2), "big")
                 if reply := self.reply(await reader.readexactly(size), "tcp"):
                     writer.write(len(reply).to_bytes(2, "big") + reply)
-        writer.close()
 
 
 class _Udp(asyncio.DatagramProtocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import ipaddress
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -181,22 +182,17 @@ class Upstreams:
         return server
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        first = await reader.readexactly(1)
-        place = await (self._socks if first == b"\5" else self._http)(reader, writer, first)
-        if not place:
-            writer.close()
-            return
-        self.seen.append(place)
-        port = int(place.rpartition(":")[2])
-        far = await asyncio.open_connection("127.0.0.1", port)  # whatever the name is
-        ways = [self._copy(reader, far[1]), self._copy(far[0], writer)]
-        try:
-            await asyncio.gather(*ways, return_exceptions=True)
-        except asyncio.CancelledError:
-            pass
-        finally:
-            far[1].close()
-            writer.close()
+        with contextlib.closing(writer), contextlib.suppress(asyncio.CancelledError):
+            first = await reader.readexactly(1)
+            place = await (self._socks if first == b"\5" else self._http)(reader, writer, first)
+            if not place:
+                return
+            self.seen.append(place)
+            port = int(place.rpartition(":")[2])
+            far = await asyncio.open_connection("127.0.0.1", port)  # whatever the name is
+            ways = [self._copy(reader, far[1]), self._copy(far[0], writer)]
+            with contextlib.closing(far[1]):
+                await asyncio.gather(*ways, return_exceptions=True)
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):

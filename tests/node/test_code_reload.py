@@ -86,7 +86,10 @@ class NoForks(WorkerPool):
 
 
 class Node:
-    """A master's code_reload, with the time and the connection to the supervisor."""
+    """A master's code_reload, with the time and the connection to the supervisor. ``staffed``: each
+    version that is accepted has a worker at once."""
+
+    staffed = True
 
     def __init__(self, stack: ExitStack) -> None:
         near, far = socket.socketpair()
@@ -125,6 +128,15 @@ class Node:
     def says(self, *messages: FromTemplate, template: NoTemplate | None = None) -> None:
         for message in messages:
             self.code_reload.on_message((template or self.trial).child, message, self.now)
+        live = self.code_reload.live
+        if self.staffed and isinstance(live, NoTemplate) and live.version != self.live:
+            self.ready(live)
+
+    def ready(self, template: NoTemplate) -> None:
+        """A worker of this template is ready."""
+        worker = Child("worker", 0, template.child.channel)
+        worker.origin = template.loaded
+        self.code_reload.worker_ready(worker, self.now)
 
     def dies(self, code: int, template: NoTemplate | None = None) -> None:
         self.code_reload.on_exit((template or self.trial).child, code, self.now)
@@ -220,10 +232,11 @@ def test_a_good_version_follows(live: Node) -> None:
 def test_the_supervisor_hears_each_step(live: Node) -> None:
     live.change()
     live.says(LoadingVersion("2"), loaded("2"))
-    told = live.told()
+    *told, last = live.told()
+    assert last == Serving()
     assert all(isinstance(message, CodeReport) for message in told)
     states = [(one.state.state, one.state.version) for one in told if isinstance(one, CodeReport)]
-    assert states == [("checking", "1"), ("checking", "1"), ("live", "2")]
+    assert states == [*[("checking", "1")] * 3, ("live", "2")]
     assert told[-1] == CodeReport(live.code_reload.state, loaded("2").summary)
 
 
@@ -247,27 +260,48 @@ def test_code_that_lives_already_begins_nothing(live: Node) -> None:
 
 
 def test_the_first_worker_ends_the_reload(live: Node) -> None:
-    def ready(template: NoTemplate) -> None:
-        worker = Child("worker", 0, template.child.channel)
-        worker.origin = template.loaded
-        live.code_reload.worker_ready(worker, live.now)
+    def seen() -> tuple[str, str, str, int, float]:
+        state = live.code_reload.state
+        return state.version, state.state, state.candidate, state.reloads, state.seconds
 
-    first = live.trial
-    live.now += 1.0
-    ready(first)
-    assert live.code_reload.state.reloads == 0  # it is the start of the node
+    live.staffed, first = False, live.trial
+    assert seen() == ("1", "live", "", 0, 0.0)  # it is the start of the node
     template = live.change()
     live.now += 2.0
-    live.says(loaded("2"))
-    ready(first)  # of the version before
-    assert (live.code_reload.state.reloads, live.code_reload.state.seconds) == (0, 1.0)
+    live.says(LoadingVersion("2"), loaded("2"))
+    assert seen() == ("1", "checking", "2", 0, 0.0)  # accepted, but nothing runs it
+    live.ready(first)
+    assert seen() == ("1", "checking", "2", 0, 0.0)
     live.now += 0.5
-    ready(template)
-    assert (live.code_reload.state.reloads, live.code_reload.state.seconds) == (1, 2.5)
+    live.ready(template)
+    assert seen() == ("2", "live", "", 1, 2.5)
     assert live.told()[-1] == Serving()
     live.now += 5.0
-    ready(template)
-    assert (live.code_reload.state.reloads, live.code_reload.state.seconds) == (1, 2.5)
+    live.ready(template)
+    assert seen() == ("2", "live", "", 1, 2.5)
+
+
+def test_a_worker_says_nothing_of_a_later_version(live: Node) -> None:
+    """It is ready when the next version is already on trial, was refused, or is the same."""
+    live.staffed, second = False, live.change()
+    live.says(LoadingVersion("2"), loaded("2"))
+    live.change()
+    live.says(LoadingVersion("3"))
+    live.ready(second)
+    assert (live.live, live.state, live.code_reload.state.candidate) == ("2", "checking", "3")
+    third = live.trial
+    live.says(loaded("3"))
+    live.change()
+    live.says(LoadingVersion("4"), loaded("4", shop="shop.py:1: error"))
+    live.ready(third)
+    assert (live.live, live.state, live.code_reload.state.candidate) == ("3", "refused", "4")
+    fifth = live.change()
+    live.says(LoadingVersion("5"), loaded("5"))
+    live.change()
+    live.says(LoadingVersion("5"), loaded("5"))
+    assert (live.live, live.state, live.code_reload.state.candidate) == ("3", "checking", "5")
+    live.ready(fifth)
+    assert (live.live, live.state, live.code_reload.state.candidate) == ("5", "live", "")
 
 
 # -- refused --------------------------------------------------------------------------------------
@@ -476,7 +510,9 @@ def test_what_is_loaded_ahead_is_judged_when_it_is_asked_for(live: Node) -> None
     live.says(LoadingVersion("2"), loaded("2"))
     assert (live.live, live.state, live.told()) == ("1", "live", [])  # nobody hears of it
     live.code_reload.reload(Reload(live.now, "digest 2", "r2"))
-    assert (live.live, live.code_reload.live) == ("2", template)
+    assert (live.state, live.code_reload.live) == ("checking", template)
+    live.ready(template)
+    assert (live.live, live.state) == ("2", "live")
     assert live.tick() == 0
 
 

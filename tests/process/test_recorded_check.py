@@ -3,7 +3,6 @@ or crashes harms nothing, and the code of other spiders goes live as usual."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from crawlframe.code.registry import Registry
 from crawlframe.recorded.record import make
 from crawlframe.recorded.recorder import Recorder
+from tests.imports import undone
 from tests.process.conftest import Look, OddWeb
 from tests.process.reload_project import NodeStarter, Project, shop
 from tests.recorded.site import SETTINGS
@@ -62,13 +62,12 @@ def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
 def test_a_version_goes_live_only_if_its_recorded_pages_pass(
     odd_env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
-    before = [*sys.path]
-    kind = Registry.load(project.package).get("checked")
-    sys.path[:] = before
-    visits = Recorder(kind, {"url": web.url}, SETTINGS, pause=0).run(2)
-    folder = project.root / "tests" / "recorded" / "checked"
-    recording = make(folder, kind, {"url": web.url}, visits, SETTINGS).recording
-    recording.write()
+    with undone("shops"):
+        kind = Registry.load(project.package).get("checked")
+        visits = Recorder(kind, {"url": web.url}, SETTINGS, pause=0).run(2)
+        folder = project.root / "tests" / "recorded" / "checked"
+        recording = make(folder, kind, {"url": web.url}, visits, SETTINGS).recording
+        recording.write()
     assert list(recording.pages) == ["start", "index"]
     project.commit()
     env = project.env(odd_env, CRAWLFRAME_CHECK_TIMEOUT="4")

@@ -11,6 +11,7 @@ import pytest
 from crawlframe.code.registry import Registry
 from crawlframe.code.source import SourceFinder
 from crawlframe.recipes.files import RecipeFiles
+from tests.imports import undone
 
 GOOD = 'start_urls = ["https://a.example/"]\ndescription = "All of it."\n'
 
@@ -20,7 +21,6 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     """``load({name: text})``: a registry of a package with these files."""
     others = [finder for finder in sys.meta_path if not isinstance(finder, SourceFinder)]
     monkeypatch.setattr(sys, "meta_path", others)
-    path = [*sys.path]
 
     def make(texts: dict[str, str | bytes]) -> Registry:
         for name, text in texts.items():
@@ -29,9 +29,8 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
             place.write_bytes(text.encode() if isinstance(text, str) else text)
         return Registry.load(tmp_path / "recipe_spiders", sources=[RecipeFiles()])
 
-    yield make
-    sys.path[:] = path
-    sys.modules.pop("recipe_spiders", None)
+    with undone("recipe_spiders"):
+        yield make
 
 
 def test_recipes_are_spiders_like_others(load: Callable[..., Registry]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from crawlframe.code.imports import marks
 from crawlframe.code.registry import Registry
 from crawlframe.code.source import SourceFinder
+from tests.imports import forget, undone
 
 SPIDER = """
 from crawlframe import Spider
@@ -42,8 +42,7 @@ class Package:
         self.write(f"{name}.py", text)
 
     def marked(self) -> dict[str, str]:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "marked_spiders"]:
-            del sys.modules[name]
+        forget("marked_spiders")
         SourceFinder.install().loaded.clear()
         registry = Registry.load(self._directory)
         assert not registry.broken, registry.broken
@@ -59,11 +58,8 @@ class Package:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Iterator[Package]:
-    path = [*sys.path]
-    yield Package(tmp_path / "marked_spiders")
-    sys.path[:] = path
-    for name in [name for name in sys.modules if name.partition(".")[0] == "marked_spiders"]:
-        del sys.modules[name]
+    with undone("marked_spiders"):
+        yield Package(tmp_path / "marked_spiders")
 
 
 def test_code_that_a_spider_imports(package: Package) -> None:

@@ -17,6 +17,7 @@ from crawlframe.code.registry import Registry
 from crawlframe.recorded.record import make
 from crawlframe.recorded.recorder import Recorder
 from tests.conftest import CHECKOUT
+from tests.imports import undone
 from tests.recorded.site import SETTINGS, Site, running
 
 pytestmark = pytest.mark.forks
@@ -49,10 +50,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, S
     (project / "bookspiders").mkdir()
     (project / "bookspiders" / "__init__.py").touch()
     (project / "bookspiders" / "books.py").write_text(SPIDER)
-    with running() as site:
-        before = [*sys.path]
+    with running() as site, undone("bookspiders"):
         kind = Registry.load(project / "bookspiders").get("books")
-        sys.path[:] = before
         visits = Recorder(kind, {"site": site.url}, SETTINGS, pause=0).run(10)
         folder = project / "tests" / "recorded" / "books"
         make(folder, kind, {"site": site.url}, visits, SETTINGS).recording.write()

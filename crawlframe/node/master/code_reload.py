@@ -218,7 +218,7 @@ class CodeReload:
             else:
                 trial.end()
             log.info("version %s is already live", loaded.version)
-            self.reports.update(state="live", candidate="", problem=_join_texts(loaded.broken))
+            self.reports.accept_again(loaded, _join_texts(loaded.broken))
         else:
             self._check_or_accept(trial, loaded)
 
@@ -258,12 +258,9 @@ class CodeReload:
             log.error("spider module %s is not loaded: %s", module, text)
         if self.live is not None:
             self.live.end()
-        self.reports.time_reload()
-        self.live, self.reports.loaded, self.strict = trial, loaded, False
+        self.live, self.strict = trial, False
         self._known = frozenset(loaded.broken)
-        self.reports.update(
-            state="live", version=loaded.version, candidate="", problem=_join_texts(loaded.broken)
-        )
+        self.reports.accept(loaded, _join_texts(loaded.broken))
 
     def worker_ready(self, child: Child, now: float) -> None:
         """Completes the reload when the first worker of a version is ready."""

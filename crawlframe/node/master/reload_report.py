@@ -17,13 +17,13 @@ log = logging.getLogger(__name__)
 
 class ReloadReport:
     """Each change of ``state`` is sent to the supervisor, if there is one. ``loaded``: what was
-    live last. ``now`` is time.monotonic()."""
+    accepted last; it is live once a worker has it. ``now`` is time.monotonic()."""
 
     def __init__(self, link: SupervisorLink | None) -> None:
         self.state = CodeState(changed_at=time.time())
         self.loaded: Loaded | None = None
         self._link = link
-        self._counting = False  # a reload is being timed, until a worker is ready
+        self._awaited = False  # the first worker with what is loaded
 
     def update(self, **changes: Any) -> None:
         if changes.get("state", self.state.state) != self.state.state:
@@ -55,18 +55,35 @@ class ReloadReport:
         """The checkout was moved to a revision, or could not be."""
         self.update(pulled=pulled.revision, pull_problem=pulled.problem, rollout=pulled.rollout)
 
-    def time_reload(self) -> None:
-        """A version was accepted; the reload is complete with its first worker."""
-        self._counting = True
+    def accept(self, loaded: Loaded, problem: str) -> None:
+        """A version was accepted: it is live with its first worker. ``problem``: what is wrong with
+        it; "" for nothing."""
+        self.loaded, self._awaited = loaded, True
+        self.update(candidate=loaded.version, problem=problem)
+
+    def accept_again(self, loaded: Loaded, problem: str) -> None:
+        """What was accepted last is what is on the disk."""
+        if self._awaited:
+            self.update(candidate=loaded.version, problem=problem)
+        else:
+            self.update(state="live", candidate="", problem=problem)
 
     def worker_ready(self, changed_at: float | None, now: float) -> None:
-        """A worker is ready; of the live version, whose files were written at ``changed_at``, if
-        that is not None."""
-        if self._counting and changed_at is not None:
-            self._counting = False
-            seconds = now - changed_at
-            first = self.state.reloads == 0 and self.state.seconds == 0.0
-            log.info("version %s is live after %.2f s", self.state.version, seconds)
-            self.update(seconds=round(seconds, 3), reloads=self.state.reloads + (not first))
+        """A worker is ready; of the version accepted last, whose files were written at
+        ``changed_at``, if that is not None."""
+        if self._awaited and self.loaded is not None and changed_at is not None:
+            self._awaited = False
+            version, seconds = self.loaded.version, now - changed_at
+            reloads = self.state.reloads + bool(self.state.version)  # the first is the start
+            log.info("version %s is live after %.2f s", version, seconds)
+            changes = {"state": "live", "candidate": ""}
+            if self.state.state == "refused" or self.state.candidate != version:
+                changes.clear()  # they are those of a later version
+            self.update(
+                version=version,
+                seconds=round(seconds, 3),
+                reloads=reloads,
+                **changes,
+            )
         if self._link is not None:
             self._link.send(Serving())
