@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import re
 from collections.abc import Generator, Mapping
-from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from importlib import import_module
@@ -78,7 +78,7 @@ class Article:
         return self._extracted.author
 
     @property
-    def date(self) -> date | None:
+    def date(self) -> datetime.date | None:
         """The day on which it was published."""
         return self._extracted.date
 
@@ -100,7 +100,7 @@ class Article:
         by which pages that are nearly the same are found."""
         if self._page.kind != "html":
             return ""
-        self._page._check("tree")
+        self._page._check("soup")
         found: str = part("fast").main_text(self._page._html)
         return found
 
@@ -117,12 +117,13 @@ class Article:
         return found
 
     @property
-    def _latest(self) -> date:
+    def _latest(self) -> datetime.date:
         """The day of the response. A later date on the page is not that of its publication."""
         try:
-            return parsedate_to_datetime(self._page.headers["Date"]).astimezone(UTC).date()
+            sent = parsedate_to_datetime(self._page.headers["Date"])
+            return sent.astimezone(datetime.UTC).date()
         except (KeyError, ValueError, OverflowError):
-            return datetime.now(UTC).date()
+            return datetime.datetime.now(datetime.UTC).date()
 
 
 def declared_language(html: bytes, headers: Mapping[str, str]) -> str | None:

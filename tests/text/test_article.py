@@ -174,7 +174,12 @@ def test_a_date_after_that_of_the_response_is_none_of_publication() -> None:
 def test_it_is_extracted_once_and_only_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     kept = article_module.part
-    monkeypatch.setattr(article_module, "part", lambda name: asked.append(name) or kept(name))
+
+    def part(name: str) -> Any:
+        asked.append(name)
+        return kept(name)
+
+    monkeypatch.setattr(article_module, "part", part)
     response = page()
     article = response.article
     assert asked == []

@@ -22,7 +22,8 @@ NAME = "article"
 def foresee(callbacks: Callbacks, task: int, spider: Spider, name: str) -> None:
     """Lets a plain callback whose code has ``response.article`` run in threads from its first call
     on. An async one awaits the article, and stays in the event loop."""
-    if _names_article(type(spider), name) and not callbacks.is_slow(task, name):
+    kind: Any = type(spider)
+    if _names_article(kind, name) and not callbacks.is_slow(task, name):
         callbacks.expect(task, name, computes=True)
 
 
@@ -50,7 +51,7 @@ def _advise(task: int, name: str) -> None:
 
 
 @lru_cache(maxsize=1_000)
-def _names_article(kind: type[Spider], name: str) -> bool:
+def _names_article(kind: Any, name: str) -> bool:
     method = _method(kind, name)
     if not isinstance(method, FunctionType) or _is_async(method):
         return False
@@ -58,7 +59,7 @@ def _names_article(kind: type[Spider], name: str) -> bool:
     return any(_loads(code, own) for code in _codes(method.__code__))
 
 
-def _method(kind: type[Spider], name: str) -> Any:
+def _method(kind: Any, name: str) -> Any:
     return inspect.unwrap(getattr(kind, name, _nothing))
 
 
