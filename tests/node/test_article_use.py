@@ -21,6 +21,8 @@ from tests.node.runner import HTML, URL, Ready, Tasks, items
 
 EXTRACTION = 0.03  # seconds, of the stand-in below
 PAGES = 50
+PARAGRAPH = "A paragraph of an article, which has some length, with <a href=/x>a link</a> in it. "
+PAGE = f"<html lang=en><body><article><h1>Title</h1>{f'<p>{PARAGRAPH * 3}</p>' * 100}</article>"
 
 
 def item_of(response: Response) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def extractions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def tasks() -> Tasks:
-    return Tasks(Plain, Ready(body=b"<p>text", headers=HTML))
+    return Tasks(Plain, Ready(body=PAGE.encode(), headers=HTML))
 
 
 def run(task: Tasks, callback: str, pages: int = 1) -> list[Outcome]:
@@ -96,11 +98,28 @@ def test_what_a_callback_names(name: str, names: bool) -> None:
     assert article_use._names_article(Plain, name) is names
 
 
+@pytest.fixture
+def real_extractions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads in which articles are extracted by trafilatura."""
+    pytest.importorskip("trafilatura")
+    threads: list[str] = []
+    kept = article_module.part
+
+    def part(name: str) -> Any:
+        threads.append(threading.current_thread().name)
+        return kept(name)
+
+    monkeypatch.setattr(article_module, "part", part)
+    return threads
+
+
+@pytest.mark.parametrize("which", ["extractions", "real_extractions"])
 @pytest.mark.parametrize("callback", ["parse", "waits"])
 def test_the_event_loop_ticks_while_articles_are_extracted(
-    extractions: list[str], callback: str
+    request: pytest.FixtureRequest, which: str, callback: str
 ) -> None:
     """Both ways: in a plain callback, which is in a thread, and awaited."""
+    extractions: list[str] = request.getfixturevalue(which)
 
     async def main() -> tuple[list[Outcome], int, bool]:
         task, ticks, ended = tasks(), 0, False
