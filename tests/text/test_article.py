@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
 import sys
 from datetime import date
 from typing import Any, Never
@@ -269,9 +270,8 @@ def test_without_the_extra_the_error_says_what_to_install(
         getattr(page().article, name)
 
 
+@pytest.mark.forks
 def test_the_extra_is_not_loaded_for_others() -> None:
-    import subprocess
-
     code = (
         "import sys; from crawlframe.testing import make_response; "
         "r = make_response(html='<p>x'); r.article; r.tree; "
