@@ -18,7 +18,7 @@ JSON_LD = "application/ld+json"
 # Prefixes of the names that ogp.me defines.
 _OPEN_GRAPH = ("og:", "article:", "book:", "fb:", "music:", "product:", "profile:", "video:")
 # <!-- ... -->, //<![CDATA[ ... //]]>, /* <![CDATA[ */ ... /* ]]> */
-_OPENING = re.compile(r"\s*(?:<!--|(?://|/\*)?\s*<!\[CDATA\[(?:\s*\*/)?)")
+_OPENING = re.compile(r"\s*+(?:<!--|(?://|/\*)?+\s*+<!\[CDATA\[(?:\s*+\*/)?)")
 
 
 class Page(Protocol):
@@ -91,7 +91,7 @@ class PageData:
 
     def _objects(self, text: str) -> list[dict[str, Any]]:
         try:
-            decoded = _decoded(text)
+            decoded = decoded_block(text)
         except (ValueError, RecursionError) as error:
             self.errors.append(f"{error}; it starts {text[:60].strip()!r}")
             return []
@@ -102,7 +102,7 @@ class PageData:
         return found
 
 
-def _decoded(text: str) -> Any:
+def decoded_block(text: str) -> Any:
     """What a block says. Line ends in texts are accepted, and a comment around it; both are common.
     Raises ValueError and RecursionError."""
     inner = text

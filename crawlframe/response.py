@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from crawlframe.page_data import PageData
     from crawlframe.robots.tdmrep import Reservation
     from crawlframe.robots.usage import Usage
+    from crawlframe.text.article import Article
 
 MAX_LINK = 1 << 16  # characters; no server takes longer ones
 _LINKS = ("a", "area")
@@ -77,14 +78,6 @@ class Response(Origin):
         self.elapsed, self.address = elapsed, address
         self._joined: dict[str, str | None] = {}  # link -> URL
         self._links = 0  # joined so far
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        return self.request.meta
-
-    @property
-    def cb_kwargs(self) -> dict[str, Any]:
-        return self.request.cb_kwargs
 
     @property
     def size(self) -> int:
@@ -219,6 +212,14 @@ class Response(Origin):
         from crawlframe.page_data import PageData
 
         return PageData(self)
+
+    @cached_property
+    def article(self) -> Article:
+        """The article of the page, with title, author, date and language; needs crawlframe[text].
+        In an async callback: ``article = await response.article``."""
+        from crawlframe.text.article import Article
+
+        return Article(self)
 
     @cached_property
     def base_url(self) -> str:

@@ -57,6 +57,12 @@ def test_json_ld_that_is_wrong_is_named_and_the_rest_is_read() -> None:
     assert data.errors[1].startswith("it is no object")
 
 
+def test_a_block_of_blanks_takes_no_time() -> None:
+    """The time limit of tests notices."""
+    data = page(block(" " * 300_000 + "x")).data
+    assert (data.json_ld, len(data.errors)) == ([], 1)
+
+
 # -- microdata ------------------------------------------------------------------------------------
 
 PRODUCT = """

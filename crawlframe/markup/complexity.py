@@ -18,11 +18,12 @@ from crawlframe.markup.outline import MAX_CLONES, Markup, Outline, too_deep
 
 # From benchmarks/hostile: up to these limits no parser takes longer than about 1/3 s.
 # DEPTHS is in open elements; libxml2 silently drops what is deeper than 2,047.
-DEPTHS = {"tree": outline.MAX_DEPTH, "selector": 2_000, "soup": 2_000}
-MAX_TAGS = {"tree": 300_000, "selector": 200_000, "soup": 60_000}  # including end tags and comments
+DEPTHS = {"tree": outline.MAX_DEPTH, "selector": 2_000, "soup": 2_000, "article": 2_000}
+# Including end tags and comments. That of an article, which computes in a thread, takes up to 5 s.
+MAX_TAGS = {"tree": 300_000, "selector": 200_000, "soup": 60_000, "article": 30_000}
 MAX_XML_TAGS = {"selector": 1_000_000, "soup": 60_000}  # a sitemap has 500,000
 MAX_LINKS = 120_000  # distinct links of a page that are joined to its URL, less a third of its tags
-MAX_SOUP = 8 << 20  # bytes; its parser hangs in an attribute of more than 10 MB
+MAX_BYTES = {"soup": 8 << 20, "article": 8 << 20}  # an attribute of more than 10 MB hangs libxml2
 
 _SMALL = 8 << 10  # bytes, too few to do harm
 _MEDIUM = 64 << 10  # bytes, too few to do harm by attributes
@@ -68,15 +69,15 @@ def markup_of_xml(xml: bytes, url: str) -> Markup:
 
 
 def check(markup: Markup, size: int, parser: str, url: str, *, xml: bool = False) -> None:
-    """Raises TooDeep or TooComplex when the page is too much for this parser ("tree", "selector" or
-    "soup"). ``size`` is in bytes of UTF-8."""
+    """Raises TooDeep or TooComplex when the page is too much for this parser ("tree", "selector",
+    "soup" or "article"). ``size`` is in bytes of UTF-8."""
     if markup.depth > DEPTHS[parser]:
         raise too_deep(url, DEPTHS[parser])
     most = (MAX_XML_TAGS if xml else MAX_TAGS)[parser]
     if markup.tags > most:
         raise TooComplex(f"{url} has {markup.tags:,} tags; the limit of {parser} is {most:,}")
-    if parser == "soup" and size > MAX_SOUP:
-        raise TooComplex(f"{url} has {size:,} bytes; the limit of soup is {MAX_SOUP:,}")
+    if size > (largest := MAX_BYTES.get(parser, size)):
+        raise TooComplex(f"{url} has {size:,} bytes; the limit of {parser} is {largest:,}")
 
 
 def check_links(links: int, markup: Markup, url: str) -> None:

@@ -14,11 +14,13 @@ import types
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 from crawlframe.conf import Settings
 from crawlframe.node.running_marks import LOOP, SIZE, STEPS, THREADS
 from crawlframe.request import Request
+from crawlframe.text.offload import OFFLOAD
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +95,7 @@ class Callbacks:
         else:
             unfinished = await self._in_thread(call)
         if unfinished is not None:
+            OFFLOAD.set(partial(self._offload, call.rid))
             async with asyncio.timeout(self._deadline):
                 await self._finish(unfinished, call)
 
@@ -138,6 +141,18 @@ class Callbacks:
 
         # With the context, from which self.log and self.stats find the request.
         return await loop.run_in_executor(self._threads, contextvars.copy_context().run, work)
+
+    async def _offload(self, rid: bytes, work: Callable[[], Any]) -> Any:
+        """Runs what an async callback waits for as if it were a callback that computes."""
+        sys.setswitchinterval(SWITCH)
+
+        def run() -> Any:
+            with self.in_thread(rid):
+                return work()
+
+        async with self._computing.next():
+            context = contextvars.copy_context()
+            return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, run)
 
     @contextlib.contextmanager
     def in_thread(self, rid: bytes) -> Iterator[None]:

@@ -26,6 +26,7 @@ from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.frontier.records import REFUSED, Claimed, Signal, TaskView
 from crawlframe.node.running_marks import LOOP
+from crawlframe.node.worker import article_use
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.collecting import collectors
@@ -295,6 +296,8 @@ class RequestRunner:
         collect = collectors(outcome, crawl, request, got, response, self._sieve)
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
+        if response is not None:
+            article_use.foresee(self.callbacks, outcome.task, crawl.spider, name)
         try:
             faults.at("parse.before")
             if got is None and self._starts is not None:
@@ -306,6 +309,8 @@ class RequestRunner:
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
                 outcome.closing = await self._run(finish) or outcome.closing
+            if response is not None:
+                article_use.learn(self.callbacks, outcome.task, crawl.spider, name, response)
             if crawl.watching is not None:
                 crawl.watching.look(outcome, crawl.spider, request, got)
             if outcome.closing and name == END_CALLBACK:
