@@ -22,6 +22,7 @@ from crawlframe.live_page import LivePage, page_of
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
 from crawlframe.origin import Origin
+from crawlframe.page_links import links_of
 from crawlframe.request import Request
 from crawlframe.robots.rules import ALLOW_ALL, Rules
 
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+    from crawlframe.noise.report import LinkReport
     from crawlframe.page_data import PageData
     from crawlframe.robots.tdmrep import Reservation
     from crawlframe.robots.usage import Usage
     from crawlframe.text.article import Article
 
 MAX_LINK = 1 << 16  # characters; no server takes longer ones
-_LINKS = ("a", "area")
 _BASE_TAG = re.compile(rb"<[bB][aA][sS][eE][\s/]")
 
 
@@ -240,22 +241,19 @@ class Response(Origin):
             raise BadRequest(f"{link[:1000]!r} on {self.url} does not lead to an http(s) URL")
         return url
 
-    def links(self) -> list[str]:
+    def links(self, *, noise: bool = True) -> list[str]:
         """Return the absolute, normalised URLs of all http(s) links (``<a>``, ``<area>``) of an
         HTML page, in order, without duplicates and fragments; with ``obey_nofollow``, without those
-        with rel=nofollow, here and in follow_all. Cheaper than a selector."""
-        if self.kind != "html":
-            return []
-        # One simple selector takes less than half the time of three with the names.
-        nodes = [(node.tag, node) for node in self.tree.css("[href]")]
-        if "base_url" not in self.__dict__:  # to look for it is a walk through the page
-            self.base_url = self._base(next((node for tag, node in nodes if tag == "base"), None))
-        if self.nofollow is not None:
-            nodes = self.nofollow.kept([one for one in nodes if one[0] in _LINKS])
-        hrefs = dict.fromkeys([node.attrs["href"] for tag, node in nodes if tag in _LINKS])
-        urls = dict.fromkeys(self._join_all([href for href in hrefs if href]))
-        urls.pop(None, None)
-        return [*urls]  # type: ignore[list-item]  # None is gone
+        with rel=nofollow, here and in follow_all. Cheaper than a selector. With ``noise=False``,
+        without what is not of the text of an article; ``judged`` says what, and why."""
+        return links_of(self) if noise else self.judged.kept
+
+    @cached_property
+    def judged(self) -> LinkReport:
+        """The links, by whether they are noise (crawlframe.noise): kept, noise, and counts."""
+        from crawlframe.noise import Density, judge
+
+        return judge(self, Density())
 
     def follow(self, url: Any, callback: Callback | None = None, **options: Any) -> Request:
         """Return a Request for a link of this page: a URL, absolute or relative; a parsel selector

@@ -1,0 +1,98 @@
+"""Density: which links are of the text of an article, by the text around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log1p
+from operator import mul
+
+from crawlframe.errors import ConfigError
+from crawlframe.links import host_of
+from crawlframe.noise.article import Article, is_below
+from crawlframe.noise.page import PageLinks
+
+REASON = "density"
+ARTICLE = 160  # characters of running text, two short pieces; a page with less has no article
+TEXT = 20  # characters of a block outside of its links, from which on it has text
+
+# What is known of a link, and what that says: the logarithm of the odds that it is content is the
+# sum. ``python -m benchmarks.noise tune`` makes them, from every second page of a public set.
+FEATURES = (
+    "constant",
+    "part of the block's text that is in links",
+    "between the first and the last piece of running text",
+    "below the element with most of the running text",
+    "to another host",
+    "between, and the block has text",
+    "below, and the block has text",
+    "between, and in an item of a list",
+    "logarithm of the pieces of running text next to the block",
+    "logarithm of those next to its parent",
+)
+WEIGHTS = (-4.45, -5.63, 1.10, 5.57, 0.71, 0.56, -1.22, 2.19, 0.79, 1.05)
+LIKELY = -1.0  # logarithm of the odds, from which on a link is kept
+
+
+class Density:
+    """Links outside of the text of an article are noise: those of navigation, of lists of other
+    articles, of buttons and of advertising.
+
+    The article is the running text of a page without what is apart by its element (nav, aside,
+    footer and so on) or by words in its id and classes. A link is judged by how much of its block
+    is links, and by how much of that text is near. The weights were chosen on half of a public set
+    of articles.
+
+    It is for pages with articles. A page with less than ``article`` characters of running text is
+    not judged: all of its links are kept. An index page with more is treated as an article, and its
+    list of links for noise, so it is for what is *found* on pages; for what is followed, use
+    TemplateLinks. Raises ConfigError for a limit that makes no sense."""
+
+    def __init__(self, *, article: int = ARTICLE) -> None:
+        if article < 0:
+            raise ConfigError(f"Density: article={article!r} must be at least 0 characters")
+        self._article = article
+
+    def reasons(self, page: PageLinks) -> Sequence[str]:
+        """Returns "density" for each link that is noise."""
+        article = Article(page)
+        if article.total < self._article:
+            return [""] * len(page.anchors)
+        return [
+            REASON if one is None or sum(map(mul, one, WEIGHTS)) < LIKELY else ""
+            for one in features(page, article)
+        ]
+
+
+def features(page: PageLinks, article: Article) -> list[tuple[float, ...] | None]:
+    """Returns what is known of each link, in the order of FEATURES; None for those that are apart
+    from the article in a block without text, which most are."""
+    main, order, pieces = article.main, article.order, article.pieces
+    found: list[tuple[float, ...] | None] = []
+    for anchor, block in zip(page.anchors, page.blocks(), strict=True):
+        place = block.place
+        text = block.chars >= TEXT
+        if not text and article.apart(place) < 0:
+            found.append(None)
+            continue
+        parent = place.parent
+        at, position = place, order.get(place.node.mem_id, -1)
+        while position < 0 and at.parent is not None:
+            at = at.parent
+            position = order.get(at.node.mem_id, -1)
+        between = float(article.first <= position <= article.last)
+        below = float(main is not None and is_below(place, main))
+        found.append(
+            (
+                1.0,
+                block.density,
+                between,
+                below,
+                float(host_of(anchor.url) != page.host),
+                between * text,
+                below * text,
+                between * (place.tag in ("li", "dd")),
+                log1p(pieces[id(parent)]),
+                log1p(pieces[id(parent.parent)] if parent is not None else 0),
+            )
+        )
+    return found

@@ -1,0 +1,285 @@
+"""URLFamilies: URLs that are built alike, found in one pass."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from crawlframe.errors import ConfigError
+from crawlframe.noise.address import Group, parts_of
+from crawlframe.noise.merging import LITTLE, mergers
+from crawlframe.noise.similarity import lcs
+
+THRESHOLD = 0.75
+LEADERS = 24  # clusters of a group that a URL is compared with
+GROUPS = 4_096
+FAMILIES = 2_048  # of a group; then the smaller half is forgotten
+SHAPES = 4_096  # of a group that are remembered
+WAITING = 24  # new clusters of a group, after which they are merged
+VALUES = 3  # different ones in a part of a family, from which on every value fits
+
+
+class Family:
+    """URLs that are built alike. ``group``: what all of them have; ``parts``: of the path and of
+    the query, None where they differ; ``size``: how many were added; ``example``: the first one.
+
+    A family that was merged into another one is ``merged`` into that."""
+
+    __slots__ = ("example", "group", "leader", "merged", "parts", "size", "values")
+
+    def __init__(self, group: Group, parts: tuple[str, ...], url: str) -> None:
+        self.group, self.example = group, url
+        self.leader = "/".join(parts)
+        self.parts: tuple[str | None, ...] = parts
+        self.values: tuple[set[str], ...] = tuple({part} for part in parts)
+        self.size = 0
+        self.merged: Family | None = None
+
+    def root(self) -> Family:
+        """Returns the family that this one was merged into in the end; itself if it was not."""
+        family = self
+        while family.merged is not None:
+            family = family.merged
+        return family
+
+    @property
+    def pattern(self) -> str:
+        """The family in short, such as ``example.com/news/*/*.html?page=*``."""
+        shown = ["*" if part is None else part for part in self.parts]
+        *path, kind, name = shown[: self.group.depth]
+        values = zip(self.group.names, shown[self.group.depth :], strict=False)
+        query = "&".join(f"{key}={value}" for key, value in values)
+        last = name if kind in ("", "*") and name == "*" else kind + name
+        target = "/".join([self.group.host, *path, f"{last}{self.group.ending}"])
+        return f"{target}?{query}" if query else target
+
+    def take(self, parts: tuple[str | None, ...]) -> bool:
+        """Widens the family so that these parts fit; returns whether it became wider."""
+        if parts == self.parts:
+            return False
+        for known, part in zip(self.values, parts, strict=True):
+            if len(known) < VALUES and part is not None:
+                known.add(part)
+        wider = tuple(
+            own if own == part else None for own, part in zip(self.parts, parts, strict=True)
+        )
+        changed = wider != self.parts
+        self.parts = wider
+        return changed
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any value fits where its URLs differ."""
+        return None in self.parts and all(
+            part is not None or len(known) >= VALUES
+            for part, known in zip(self.parts, self.values, strict=True)
+        )
+
+
+class _Bucket:
+    """The families of one group."""
+
+    __slots__ = ("families", "leaders", "masks", "open", "shapes", "waiting")
+
+    def __init__(self) -> None:
+        self.families: list[Family] = []
+        self.leaders: list[Family] = []
+        self.shapes: dict[tuple[str, ...], Family] = {}
+        self.open: dict[tuple[str | None, ...], Family] = {}
+        self.masks: list[tuple[int, ...]] = []  # of open families; few parts that differ first
+        self.waiting = 0
+
+
+class URLFamilies:
+    """Clusters of URLs, made in one pass over them.
+
+    A URL is compared only with those that have its host, depth, ending and names of the query. It
+    joins the cluster whose first URL is most similar, from ``threshold`` on, by the mean of
+    LCS/|u1| and LCS/|u2| (LCS: longest common subsequence); numbers and ids count as equal.
+    Clusters that differ in one part, which has many values, are merged into one family. A URL that
+    fits a family in all parts that are the same in it joins without a comparison, so the cost of a
+    URL does not grow with the number of those before it.
+
+    Memory is bounded: ``groups`` groups, those that were used last, and 2,048 families in each, the
+    largest. Families that are forgotten begin anew. An object is for one thread. Raises ConfigError
+    for limits that make no sense, or without the extra ``crawlframe[broad]``."""
+
+    def __init__(self, *, threshold: float = THRESHOLD, groups: int = GROUPS) -> None:
+        if not 0 < threshold <= 1:
+            raise ConfigError(f"URLFamilies: threshold={threshold!r} must be above 0, at most 1")
+        if groups < 1:
+            raise ConfigError(f"URLFamilies: groups={groups!r} must be at least 1")
+        self._threshold, self._most = threshold, groups
+        self._length = lcs()
+        self._buckets: OrderedDict[Group, _Bucket] = OrderedDict()
+
+    def add(self, url: str) -> Family:
+        """Returns the family of a normalised URL, which counts in it. What is merged later has
+        another ``root``."""
+        group, parts = parts_of(url)
+        bucket = self._buckets.get(group)
+        if bucket is None:
+            bucket = self._buckets[group] = _Bucket()
+            if len(self._buckets) > self._most:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(group)
+        family = self._fitting(bucket, parts)
+        if family is None:
+            family = self._similar(bucket, parts)
+            if family is not None:
+                self._widen(bucket, family, parts)
+                family = family.root()
+            else:
+                family = self._new(bucket, Family(group, parts, url))
+            self._remember(bucket, parts, family)
+        family.size += 1
+        # The more there are, the longer merging takes, and the less often it is done.
+        if bucket.waiting >= max(WAITING, len(bucket.families) // 4):
+            self._merge(bucket)
+            family = family.root()
+        return family
+
+    def add_all(self, urls: Iterable[str]) -> list[Family]:
+        """Returns the family of each URL, after all merging."""
+        families = [self.add(url) for url in urls]
+        self.merge()
+        return [family.root() for family in families]
+
+    def find(self, url: str) -> Family | None:
+        """Returns the family that a normalised URL belongs to, without adding it; None if there is
+        none."""
+        group, parts = parts_of(url)
+        bucket = self._buckets.get(group)
+        if bucket is None:
+            return None
+        return self._fitting(bucket, parts) or self._similar(bucket, parts)
+
+    def merge(self) -> None:
+        """Merges clusters now, instead of when a group has some new ones."""
+        for bucket in self._buckets.values():
+            self._merge(bucket)
+
+    def families(self) -> list[Family]:
+        """Returns all families."""
+        return [
+            family
+            for bucket in self._buckets.values()
+            for family in bucket.families
+            if family.merged is None
+        ]
+
+    def _fitting(self, bucket: _Bucket, parts: tuple[str, ...]) -> Family | None:
+        """The family that the parts fit without a comparison."""
+        family = bucket.shapes.get(parts)
+        if family is not None:
+            return family.root()
+        return self._open_for(bucket, parts)
+
+    @staticmethod
+    def _open_for(bucket: _Bucket, parts: tuple[str | None, ...]) -> Family | None:
+        """The family in which any value fits where it differs from these parts."""
+        for mask in bucket.masks:
+            if len(parts) <= mask[-1]:
+                continue
+            masked = [*parts]
+            for at in mask:
+                masked[at] = None
+            family = bucket.open.get(tuple(masked))
+            if family is not None:
+                family = family.root()
+                if family.parts != parts:
+                    return family
+        return None
+
+    def _similar(self, bucket: _Bucket, parts: tuple[str, ...]) -> Family | None:
+        """The family whose first URL is most similar."""
+        text = "/".join(parts)
+        size, best, most = len(text), None, self._threshold
+        for family in bucket.leaders:
+            leader = family.leader
+            # The similarity is at least most if LCS is at least this.
+            least = int(2 * most / (1 / (size or 1) + 1 / (len(leader) or 1)))
+            common = self._length(text, leader, score_cutoff=least)
+            if common and self._can_join(family, parts):
+                similarity = (common / size + common / len(leader)) / 2
+                if similarity >= most:
+                    best, most = family, similarity
+        return best.root() if best is not None else None
+
+    @staticmethod
+    def _can_join(family: Family, parts: tuple[str, ...]) -> bool:
+        """Whether section and kind are the same; only merging makes one of several."""
+        own = family.parts
+        kind = family.group.depth - 2
+        return (
+            len(own) == len(parts)
+            and own[kind] in (None, parts[kind])
+            and own[0] in (None, parts[0])
+        )
+
+    def _new(self, bucket: _Bucket, family: Family) -> Family:
+        bucket.families.append(family)
+        bucket.leaders.append(family)
+        if len(bucket.leaders) > LEADERS:
+            # The one with the fewest URLs is found by its parts from now on, or begins anew.
+            bucket.leaders.remove(min(bucket.leaders[:-1], key=lambda one: one.size))
+        bucket.waiting += 1
+        return family
+
+    def _widen(self, bucket: _Bucket, family: Family, parts: tuple[str | None, ...]) -> None:
+        family.take(parts)
+        if family.is_open:
+            self._open(bucket, family)
+
+    def _open(self, bucket: _Bucket, family: Family) -> None:
+        known = bucket.open.setdefault(family.parts, family)
+        if known.root() is not family:
+            self._unite(known.root(), family)
+        mask = tuple(at for at, part in enumerate(family.parts) if part is None)
+        if mask not in bucket.masks:
+            bucket.masks = sorted([*bucket.masks, mask], key=len)
+
+    def _remember(self, bucket: _Bucket, parts: tuple[str, ...], family: Family) -> None:
+        if len(bucket.shapes) >= SHAPES:
+            bucket.shapes.clear()
+        bucket.shapes[parts] = family
+
+    def _merge(self, bucket: _Bucket) -> None:
+        bucket.waiting = 0
+        bucket.families = [one for one in bucket.families if one.merged is None]
+        for parts, merged in mergers([(one.parts, one.size) for one in bucket.families]):
+            ones = [bucket.families[index].root() for index in merged]
+            into = max(ones, key=lambda one: one.size)
+            for one in ones:
+                if one is not into:
+                    self._unite(into, one)
+            into.take(parts)
+            into.values = tuple(
+                {str(n) for n in range(VALUES)} if part is None else known
+                for part, known in zip(into.parts, into.values, strict=True)
+            )
+            self._open(bucket, into)
+        for one in bucket.families:
+            if one.merged is None:
+                wider = self._open_for(bucket, one.parts)
+                if wider is not None and one.size <= max(LITTLE, wider.size):
+                    self._unite(wider, one)
+        bucket.families = [one for one in bucket.families if one.merged is None]
+        if len(bucket.families) > FAMILIES:
+            bucket.families = sorted(bucket.families, key=lambda one: one.size)[-FAMILIES // 2 :]
+            kept = set(bucket.families)
+            bucket.leaders = [one for one in bucket.leaders if one in kept]
+            bucket.open = {parts: one for parts, one in bucket.open.items() if one.root() in kept}
+            bucket.shapes.clear()
+        bucket.leaders = sorted(
+            (one for one in bucket.leaders if one.merged is None), key=lambda one: one.size
+        )[-LEADERS // 2 :]
+
+    def _unite(self, into: Family, other: Family) -> None:
+        if into is other:
+            return
+        other.merged = into
+        into.size += other.size
+        other.size = 0
+        into.take(other.parts)

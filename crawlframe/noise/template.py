@@ -1,0 +1,158 @@
+"""TemplateLinks: links that are on most pages of a host, in the same place: its navigation and its
+footer. They are followed once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+from crawlframe.errors import ConfigError
+from crawlframe.noise.page import PageLinks, Place
+from crawlframe.noise.report import LinkReport, judge
+from crawlframe.page_links import Page
+
+REASON = "template"
+SHARE = 0.8  # of the pages of a host
+PAGES = 10  # of a host, before anything is judged
+HOSTS = 256
+LINKS = 2_048  # of a host that are counted
+MEMORY = 1_000  # pages of a host; then all counts are halved, so that a new template is learned
+ABOVE = 3  # elements above a link that say where it is
+
+
+class _Host:
+    """What is known of a host. ``links``: on how many pages each link was; ``new``: of them, those
+    that were not yet taken by ``take_new``; ``returned``: the links of the template that were
+    returned since they are known to be that."""
+
+    __slots__ = ("links", "new", "new_pages", "pages", "returned")
+
+    def __init__(self) -> None:
+        self.pages = self.new_pages = 0
+        self.links: dict[int, int] = {}
+        self.new: dict[int, int] = {}
+        self.returned: set[int] = set()
+
+
+class TemplateLinks:
+    """A filter that remembers the links of each host, for the pages of one task.
+
+    A link that is in the same place on at least ``share`` of the pages of its host belongs to the
+    host's template. It is returned until that is known, which takes ``pages`` pages, and once
+    afterwards; then it is noise. Only what was returned before is left out, so a crawl that follows
+    what it gets reaches the same pages as without the filter. Use an object for each task: with one
+    of another task, links that were not followed would count as followed.
+
+    Memory is bounded: the counts of ``links`` links of a host (about 0.1 KB each, those that were
+    seen most are kept), and of ``hosts`` hosts (the ones that were used last). What is forgotten is
+    counted anew, and its links are returned meanwhile. An object is for one thread.
+
+    In a cluster, each worker counts its own pages. ``take_new`` returns what it has counted, and
+    ``add`` takes what others have. Raises ConfigError for limits that make no sense."""
+
+    def __init__(
+        self,
+        *,
+        share: float = SHARE,
+        pages: int = PAGES,
+        hosts: int = HOSTS,
+        links: int = LINKS,
+    ) -> None:
+        if not 0.5 <= share <= 1:
+            raise ConfigError(f"TemplateLinks: share={share!r} must be between 0.5 and 1")
+        if min(pages, hosts) < 1:
+            raise ConfigError(f"TemplateLinks: pages={pages!r} and hosts={hosts!r}: at least 1")
+        if links < 64:
+            raise ConfigError(f"TemplateLinks: links={links!r} must be at least 64")
+        self._share, self._pages, self._most_hosts, self._most = share, pages, hosts, links
+        self._hosts: OrderedDict[str, _Host] = OrderedDict()
+
+    def judge(self, response: Page) -> LinkReport:
+        """Returns the report of a page, and counts its links. Raises as ``response.links`` does."""
+        return judge(response, self)
+
+    def reasons(self, page: PageLinks) -> Sequence[str]:
+        """Returns "template" for each link that is noise, and counts the page."""
+        keys = [_key(anchor.url, anchor.place) for anchor in page.anchors]
+        return [REASON if noise else "" for noise in self.count(page.host, keys)]
+
+    def count(self, host: str, keys: Sequence[int]) -> list[bool]:
+        """Counts a page with links of these keys, and returns which are noise."""
+        known = self._host(host)
+        self._add(known, 1, dict.fromkeys(keys, 1))
+        known.new_pages += 1
+        for key in dict.fromkeys(keys):
+            known.new[key] = known.new.get(key, 0) + 1
+        if len(known.new) > self._most:
+            known.new = _most_counted(known.new, self._most // 2)
+        if known.pages < self._pages:
+            return [False] * len(keys)
+        least = self._share * known.pages
+        template = {key for key in keys if known.links.get(key, 0) >= least}
+        noise = template & known.returned
+        known.returned |= template
+        return [key in noise for key in keys]
+
+    def take_new(self) -> dict[str, tuple[int, dict[int, int]]]:
+        """Returns what was counted since the last call, by host: the number of pages, and on how
+        many of them each link was, by a number of 64 bits that is the same in every process."""
+        new = {}
+        for host, known in self._hosts.items():
+            if known.new_pages:
+                new[host] = (known.new_pages, known.new)
+                known.new_pages, known.new = 0, {}
+        return new
+
+    def add(self, host: str, pages: int, links: Mapping[int, int]) -> None:
+        """Adds what others have counted: pages of a host, and on how many of them each link was.
+        Links that only others have returned are returned here once more."""
+        if pages < 0:
+            raise ConfigError(f"TemplateLinks: {pages} pages of {host} cannot be added")
+        self._add(self._host(host), pages, links)
+
+    def counts(self, host: str) -> tuple[int, dict[int, int]]:
+        """Returns the pages of a host and, for the links that are remembered, on how many of them
+        each was; both are halved now and then."""
+        known = self._hosts.get(host)
+        return (known.pages, dict(known.links)) if known is not None else (0, {})
+
+    def _host(self, host: str) -> _Host:
+        known = self._hosts.get(host)
+        if known is None:
+            known = self._hosts[host] = _Host()
+            if len(self._hosts) > self._most_hosts:
+                self._hosts.popitem(last=False)
+        self._hosts.move_to_end(host)
+        return known
+
+    def _add(self, known: _Host, pages: int, links: Mapping[int, int]) -> None:
+        counts = known.links
+        for key, count in links.items():
+            counts[key] = counts.get(key, 0) + count
+        known.pages += pages
+        if known.pages > MEMORY:
+            known.pages //= 2
+            known.links = counts = {key: count // 2 for key, count in counts.items() if count > 1}
+        if len(counts) > self._most:
+            # A link of the template has more than share of the pages, so it stays as long as a page
+            # has fewer links than half of this.
+            known.links = _most_counted(counts, self._most // 2)
+            known.returned &= known.links.keys()
+
+
+def _most_counted(counts: dict[int, int], most: int) -> dict[int, int]:
+    """The entries with the highest counts; of equal ones, the newest."""
+    newest = reversed(counts.items())
+    return dict(sorted(newest, key=lambda entry: entry[1], reverse=True)[:most][::-1])
+
+
+def _key(url: str, place: Place) -> int:
+    """A link and its place: the tags above it, without what differs from page to page."""
+    tags: list[str] = []
+    at: Place | None = place
+    while at is not None and len(tags) < ABOVE:
+        tags.append(at.tag)
+        at = at.parent
+    text = f"{'/'.join(tags)} {url}"
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big")

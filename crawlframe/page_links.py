@@ -1,0 +1,49 @@
+"""The links of an HTML page, from the fast tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from crawlframe.href import Nofollow
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_LINKS = ("a", "area")
+
+
+class Page(Protocol):
+    """What is needed of a Response."""
+
+    url: str
+    nofollow: Nofollow | None
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def tree(self) -> LexborHTMLParser: ...
+    def _base(self, node: LexborNode | None) -> str: ...
+    def _join_all(self, links: list[str]) -> list[str | None]: ...
+
+
+def link_nodes(page: Page) -> list[LexborNode]:
+    """Returns the elements ``<a>`` and ``<area>`` with an ``href``, in order; with
+    ``obey_nofollow``, without those with rel=nofollow. The base of relative links is known then."""
+    # One simple selector takes less than half the time of three with the names.
+    nodes = [(node.tag, node) for node in page.tree.css("[href]")]
+    if "base_url" not in page.__dict__:  # to look for it is a walk through the page
+        base = next((node for tag, node in nodes if tag == "base"), None)
+        page.__dict__["base_url"] = page._base(base)
+    if page.nofollow is not None:
+        nodes = page.nofollow.kept([one for one in nodes if one[0] in _LINKS])
+    return [node for tag, node in nodes if tag in _LINKS]
+
+
+def links_of(page: Page) -> list[str]:
+    """Returns the URLs of all http(s) links, in order, each once."""
+    if page.kind != "html":
+        return []
+    hrefs = dict.fromkeys([node.attrs["href"] for node in link_nodes(page)])
+    urls = dict.fromkeys(page._join_all([href for href in hrefs if href]))
+    urls.pop(None, None)
+    return [*urls]  # type: ignore[list-item]  # None is gone

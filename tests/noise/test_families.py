@@ -1,0 +1,160 @@
+"""URLs that are built alike are a family, and samples of noise spread within it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from benchmarks.noise.families import adjusted_rand, cluster, spread
+from benchmarks.noise.urls import generated
+from crawlframe.errors import ConfigError
+from crawlframe.noise import NoiseFamilies, URLFamilies
+from crawlframe.noise import families as families_module
+from crawlframe.noise.address import parts_of
+from crawlframe.noise.similarity import similarity
+
+
+def lcs(one: str, other: str) -> int:
+    """The textbook's way, for comparison."""
+    row = [0] * (len(other) + 1)
+    for letter in one:
+        row = [0, *row[1:]]
+        last, new = 0, [0]
+        for at, char in enumerate(other, 1):
+            new.append(row[at - 1] + 1 if letter == char else max(row[at], new[-1]))
+            last = new[-1]
+        row = new
+        assert last == row[-1]
+    return row[-1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("abc", "abc"), ("abc", "xyz"), ("/news/12", "/new/2"), ("aXbXc", "abc"), ("a", "aaaa")],
+)
+def test_similarity_is_the_mean_of_both_parts(one: str, other: str) -> None:
+    expected = (lcs(one, other) / len(one) + lcs(one, other) / len(other)) / 2
+    assert similarity(one, other) == pytest.approx(expected)
+    assert similarity(other, one) == pytest.approx(expected)
+
+
+def test_similarity_of_nothing() -> None:
+    assert (similarity("", ""), similarity("", "a"), similarity("a", "")) == (1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("url", "group", "parts"),
+    [
+        ("https://h/a/b", ("h", 3, "", ()), ("a", "", "b")),
+        ("https://h:8/", ("h:8", 2, "", ()), ("", "")),
+        ("https://h/n/12/x9.HTML", ("h", 4, ".html", ()), ("n", "0", "", "x0")),
+        ("https://h/m/struct.Vec.html", ("h", 3, ".html", ()), ("m", "struct.", "Vec")),
+        ("https://h/?b=2&a=x", ("h", 2, "", ("a", "b")), ("", "", "x", "0")),
+        ("https://h/?id=0123456789abcdef", ("h", 2, "", ("id",)), ("", "", "#")),
+        ("https://h/4fd2c9aa-1c1b-4a5e-9d8c-0123456789ab", ("h", 2, "", ()), ("", "#")),
+    ],
+)
+def test_parts_of_a_url(url: str, group: tuple, parts: tuple) -> None:
+    assert parts_of(url) == (group, parts)
+
+
+def test_families_are_built_alike() -> None:
+    urls = [f"https://h/user/{name}" for name in ("ann", "bob", "cid", "dora", "eve", "finn")]
+    urls += [f"https://h/item/{n}-{name}" for n, name in enumerate(("a", "lamp", "red-chair"))]
+    urls += [f"https://h/list?page={n}" for n in range(9)]
+    found = URLFamilies().add_all(urls)
+    patterns = [*dict.fromkeys(family.pattern for family in found)]
+    assert patterns[0] == "h/user/*"
+    assert patterns[-1] == "h/list?page=0"
+    assert len({*found[:6]}) == len({*found[9:]}) == 1
+    assert not {*found[:6]} & {*found[6:]}
+    assert sum(family.size for family in {*found}) == len(urls)
+
+
+def test_sections_stay_apart() -> None:
+    urls = [f"https://h/{section}/{n}-{'xyz' * (n % 4)}" for section in ("blog", "shop", "wiki",
+            "help", "jobs") for n in range(40)]  # fmt: skip
+    assert len({*URLFamilies().add_all(urls)}) == 5
+
+
+def test_a_known_family_is_found_without_adding() -> None:
+    families = URLFamilies()
+    families.add_all(f"https://h/user/{name}" for name in ("ann", "bob", "cid", "dora", "eve"))
+    family = families.find("https://h/user/zoe")
+    assert family is not None
+    assert family.root().size == 5
+    assert families.find("https://other/user/zoe") is None
+
+
+def test_memory_is_bounded(monkeypatch) -> None:
+    monkeypatch.setattr(families_module, "FAMILIES", 40)
+    families = URLFamilies(groups=3)
+    for n in range(500):
+        families.add(f"https://h/{chr(97 + n % 26) * 30}/{chr(97 + n // 26) * 30}/x{'y' * (n % 9)}")
+    assert len(families.families()) <= 40 + 40
+    for host in "abcd":
+        families.add(f"https://{host}/x")
+    assert {family.group.host for family in families.families()} == {"b", "c", "d"}
+
+
+@pytest.mark.parametrize("site", ["shop", "wiki", "news", "listings"])
+def test_families_are_the_templates(site: str) -> None:
+    assert cluster(generated(site, 2_000, 7, noise=False)).rand >= 0.9
+
+
+def test_noise_is_found_from_samples() -> None:
+    result = spread(generated("shop", 10_000, 7, noise=True))
+    assert result.precision >= 0.95
+    assert result.recall >= 0.9
+
+
+def test_adjusted_rand() -> None:
+    assert adjusted_rand([1, 1, 2, 2], "aabb") == 1.0
+    assert adjusted_rand([1, 1, 2, 2], "abab") == pytest.approx(-0.5)
+    assert adjusted_rand([1, 1, 1, 1], "aaaa") == 1.0
+
+
+def test_reasons() -> None:
+    noise = NoiseFamilies(outliers=True)
+    for day in range(1, 9):
+        noise.sample(f"https://h/calendar/2026/{day}", noise=True)
+        noise.sample(f"https://h/article/{day}", noise=False)
+        noise.sample(f"https://h/article/{day}?session={day}", noise=True)
+    assert noise.reason("https://h/calendar/2031/5") == "family"
+    assert noise.reason("https://h/article/99") == ""
+    assert noise.reason("https://h/other/9?session=3") == "query names"
+    assert noise.reason("https://h/other/9?session=3&new=1") == ""
+    assert noise.reason("https://h/calendars/2031/x/5") == "similar family"
+    assert noise.reason("https://h/unknown") == ""
+
+
+def test_one_sample_is_not_enough_and_wrong_ones_are_outvoted() -> None:
+    noise = NoiseFamilies()
+    noise.sample("https://h/a/1", noise=True)
+    assert noise.reason("https://h/a/2") == ""
+    for n in range(9):
+        noise.sample(f"https://h/b/{n}", noise=n != 4)
+    assert noise.reason("https://h/b/77") == "family"
+    assert [family.pattern for family in noise.noise()] == ["h/b/0"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: URLFamilies(threshold=0),
+        lambda: URLFamilies(groups=0),
+        lambda: NoiseFamilies(share=0.5),
+        lambda: NoiseFamilies(samples=0),
+        lambda: NoiseFamilies(alike=2),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(make) -> None:
+    with pytest.raises(ConfigError, match="must be"):
+        make()
+
+
+def test_a_missing_extra_is_named(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "rapidfuzz.distance.LCSseq", None)
+    with pytest.raises(ConfigError, match=r"crawlframe\[broad\]"):
+        URLFamilies()
