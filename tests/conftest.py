@@ -22,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import django
+import hypothesis
 import psutil
 import psycopg2
 import pytest
@@ -47,6 +48,9 @@ MEMORY = Path("/dev/shm")
 ENOUGH = 4 << 30  # bytes; a whole run needs half of it
 
 _numbers = count(1)
+
+hypothesis.settings.register_profile("tests", deadline=None)  # a busy machine decides nothing
+hypothesis.settings.load_profile("tests")
 
 
 class NewDatabase(Protocol):

@@ -6,13 +6,14 @@ a page never names a body that is gone, which the foreign key ensures besides.""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
 from django.db import connection as default_connection
+from django.db.backends.utils import CursorWrapper
 
 from crawlframe.items import clean_text
 from crawlframe.outcome import Outcome, Verdict
@@ -27,24 +28,81 @@ from crawlservice.pages.results import pack_requests
 BODY, PAGE = PageBody._meta.db_table, KeptPage._meta.db_table
 METHOD, REASON, MODIFIED = 20, 60, 100  # characters of the columns of these names
 
+# Column -> PostgreSQL type. Those in BYTES are bytes, hex on the way.
+BODY_COLUMNS = {
+    "digest": "text",
+    "size": "bigint",
+    "stored": "bigint",
+    "dictionary_id": "bigint",
+    "segment_id": "bigint",
+    '"offset"': "bigint",
+    "length": "bigint",
+}
+PAGE_COLUMNS = {
+    "task_id": "bigint",
+    "rid": "uuid",
+    "url": "text",
+    "host": "text",
+    "method": "text",
+    "status": "smallint",
+    "reason": "text",
+    "headers": "jsonb",
+    "address": "text",
+    "key": "text",
+    "etag": "text",
+    "modified": "text",
+    "record": "text",
+    "signature": "text",
+    "follow_ups": "text",
+    "fetched_at": "timestamptz",
+}
+BYTES = ("digest", "key", "record", "signature", "follow_ups")
 # The row of a body that is there already is locked, and given out.
-BODIES = f"""
-INSERT INTO {BODY}
-(digest, size, data, stored, dictionary_id, segment_id, "offset", length, used_at) VALUES {{values}}
-ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at RETURNING digest, id
-"""
+AGAIN_BODY = "ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at RETURNING digest, id"
 # A request that is retried has a page of its earlier run.
-COLUMNS = (
-    "task_id", "rid", "url", "host", "method", "status", "reason", "headers", "address", "key",
-    "etag", "modified", "record", "signature", "follow_ups", "body_id", "fetched_at",
-)  # fmt: skip
-PAGES = f"""
-INSERT INTO {PAGE} ({", ".join(COLUMNS)}) VALUES {{values}}
-ON CONFLICT (rid) DO UPDATE SET {", ".join(f"{c} = excluded.{c}" for c in COLUMNS if c != "rid")}
+_NEW = ", ".join(f"{name} = excluded.{name}" for name in (*PAGE_COLUMNS, "body_id"))
+AGAIN_PAGE = f"ON CONFLICT (rid) DO UPDATE SET {_NEW}"
+
+
+def _values(columns: dict[str, str]) -> str:
+    given = [f"decode({name}, 'hex')" if name in BYTES else name for name in columns]
+    now = {"fetched_at": "coalesce(fetched_at, CURRENT_TIMESTAMP)"}
+    return ", ".join(now.get(name, name) for name in given)
+
+
+def _types(columns: dict[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+# One statement for bodies, which are one value of bytes, and pages. Sorted, so that two
+# transactions cannot wait for each other.
+POSTGRES = f"""
+WITH body AS (
+    INSERT INTO {BODY} ({", ".join(BODY_COLUMNS)}, data, used_at)
+    SELECT {_values(BODY_COLUMNS)},
+        CASE WHEN start IS NOT NULL THEN substring(%s::bytea FROM start FOR stored::integer) END,
+        CURRENT_TIMESTAMP
+    FROM jsonb_to_recordset(%s::jsonb) AS row({_types(BODY_COLUMNS)}, start integer)
+    ORDER BY digest {AGAIN_BODY}
+)
+INSERT INTO {PAGE} ({", ".join(PAGE_COLUMNS)}, body_id)
+SELECT {_values(PAGE_COLUMNS)}, body.id
+FROM jsonb_to_recordset(%s::jsonb) AS row({_types(PAGE_COLUMNS)}, body text)
+JOIN body ON body.digest = decode(row.body, 'hex') {AGAIN_PAGE}
 """
 # As Django writes times, with which these are compared.
 NOW_SQLITE = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
+SQLITE_BODY = f"""
+INSERT INTO {BODY} ({", ".join(BODY_COLUMNS)}, data, used_at)
+VALUES ({"%s, " * (len(BODY_COLUMNS) + 1)}{NOW_SQLITE}) {AGAIN_BODY}
+"""
+SQLITE_PAGE = f"""
+INSERT INTO {PAGE} ({", ".join(PAGE_COLUMNS)}, body_id)
+VALUES ({"%s, " * (len(PAGE_COLUMNS) - 1)}coalesce(%s, {NOW_SQLITE}), %s) {AGAIN_PAGE}
+"""
 MAX_BYTES = 8 << 20  # of bodies in one statement, unless a single one is larger
+MAX_ROWS = 200  # pages in one statement, unless a single body has more
+BODY_NAMES = tuple(name.strip('"') for name in BODY_COLUMNS)
 
 
 class PageRows:
@@ -90,31 +148,14 @@ class PageRows:
     def add(self, outcomes: Iterable[Outcome]) -> None:
         """Writes the pages of these outcomes, which are packed, within a transaction. Raises
         django.db.Error."""
-        kept = [(o, o.page) for o in outcomes if o.page is not None and _is_kept(o)]
-        if not kept:
-            return
-        bodies: dict[bytes, int] = {}
-        different = {page.digest: page for _, page in kept}
-        # Sorted, so that two transactions cannot wait for each other.
-        for some in _chunks([different[digest] for digest in sorted(different)]):
-            bodies |= self._add_bodies(some)
-        rows = [_row(outcome, page, bodies[page.digest]) for outcome, page in kept]
-        times = "%s" if default_connection.vendor == "sqlite" else "%s::timestamptz"
-        marks = f"({', '.join(['%s'] * (len(COLUMNS) - 1))}, coalesce({times}, {_now()}))"
+        different: dict[bytes, list[tuple[Outcome, PageCopy]]] = {}
+        for outcome in outcomes:
+            if outcome.page is not None and _is_kept(outcome):
+                different.setdefault(outcome.page.digest, []).append((outcome, outcome.page))
+        postgres = default_connection.vendor == "postgresql"
         with default_connection.cursor() as cursor:
-            cursor.execute(
-                PAGES.format(values=", ".join([marks] * len(rows))),
-                [value for row in rows for value in row],
-            )
-
-    def _add_bodies(self, pages: Sequence[PageCopy]) -> dict[bytes, int]:
-        marks = f"({', '.join(['%s'] * 8)}, {_now()})"
-        with default_connection.cursor() as cursor:
-            cursor.execute(
-                BODIES.format(values=", ".join([marks] * len(pages))),
-                [value for page in pages for value in _body(page)],
-            )
-            return {bytes(digest): number for digest, number in cursor.fetchall()}
+            for some in _chunks([different[digest] for digest in sorted(different)]):
+                (_add_postgres if postgres else _add_sqlite)(cursor, some)
 
 
 def _is_kept(outcome: Outcome) -> bool:
@@ -122,37 +163,81 @@ def _is_kept(outcome: Outcome) -> bool:
     return page is not None and (outcome.verdict is Verdict.ERROR or not page.tentative)
 
 
-def _chunks(pages: list[PageCopy]) -> Iterable[list[PageCopy]]:
-    some: list[PageCopy] = []
-    size = 0
-    for page in pages:
-        if some and (size + len(page.packed) > MAX_BYTES or len(some) == 200):
+# Pages that have one body, with their outcomes.
+Same = list[tuple[Outcome, PageCopy]]
+
+
+def _chunks(bodies: list[Same]) -> Iterator[list[Same]]:
+    some: list[Same] = []
+    size = count = 0
+    for same in bodies:
+        length = len(same[0][1].packed)
+        if some and (size + length > MAX_BYTES or count + len(same) > MAX_ROWS):
             yield some
-            some, size = [], 0
-        some.append(page)
-        size += len(page.packed)
-    yield some
+            some, size, count = [], 0, 0
+        some.append(same)
+        size += length
+        count += len(same)
+    if some:
+        yield some
+
+
+def _add_postgres(cursor: CursorWrapper, bodies: list[Same]) -> None:
+    data, rows, pages = bytearray(), [], []
+    for same in bodies:
+        outcome, page = same[0]
+        row = dict(zip(BODY_NAMES, _body(page), strict=True))
+        if page.place is None:
+            row["start"] = len(data) + 1  # of SQL, which counts from 1
+            data += page.packed
+        rows.append(row)
+        for outcome, page in same:
+            pages.append(dict(zip(PAGE_COLUMNS, _row(outcome, page), strict=True)))
+            pages[-1]["body"] = row["digest"]
+    cursor.execute(POSTGRES, [bytes(data), _json(rows), _json(pages)])
+
+
+def _add_sqlite(cursor: CursorWrapper, bodies: list[Same]) -> None:
+    for same in bodies:
+        page = same[0][1]
+        cursor.execute(SQLITE_BODY, [*_body(page), None if page.place else page.packed])
+        number = cursor.fetchone()[1]
+        for outcome, page in same:
+            row = dict(zip(PAGE_COLUMNS, _row(outcome, page), strict=True))
+            row["rid"] = row["rid"].hex
+            row["headers"] = _json(row["headers"])
+            if (moment := row["fetched_at"]) is not None:
+                row["fetched_at"] = moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+            cursor.execute(SQLITE_PAGE, [*row.values(), number])
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, default=_hex).decode()
+
+
+def _hex(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    raise TypeError
 
 
 def _body(page: PageCopy) -> tuple[Any, ...]:
     if page.place is not None:
-        return (page.digest, page.size, None, page.place.length, None, *page.place)
-    packed = page.packed
-    return (page.digest, page.size, packed, len(packed), page.dictionary, None, None, None)
+        return (page.digest, page.size, page.place.length, None, *page.place)
+    return (page.digest, page.size, len(page.packed), page.dictionary, None, None, None)
 
 
-def _row(outcome: Outcome, page: PageCopy, body: int) -> list[Any]:
-    rid = UUID(bytes=outcome.rid)
-    sqlite = default_connection.vendor == "sqlite"
-    return [
+def _row(outcome: Outcome, page: PageCopy) -> tuple[Any, ...]:
+    moment = None if page.fetched_at is None else datetime.fromtimestamp(page.fetched_at, UTC)
+    return (
         outcome.task,
-        rid.hex if sqlite else rid,
+        UUID(bytes=outcome.rid),
         clean_text(page.url),
         clean_text(page.host)[:PAGE_HOST],
         clean_text(page.method)[:METHOD],
         page.status,
         clean_text(page.reason or outcome.reason)[:REASON],
-        orjson.dumps(page.headers).decode(),
+        page.headers,
         page.address,
         page.key,
         clean_text(page.etag) if len(page.etag) <= TAG else "",
@@ -160,18 +245,5 @@ def _row(outcome: Outcome, page: PageCopy, body: int) -> list[Any]:
         page.record,
         page.signature or None,
         pack_requests(page.requests) if page.signature else None,
-        body,
-        _time(page.fetched_at),
-    ]
-
-
-def _time(seconds: float | None) -> datetime | str | None:
-    if seconds is None:
-        return None
-    moment = datetime.fromtimestamp(seconds, UTC)
-    sqlite = default_connection.vendor == "sqlite"
-    return moment.strftime("%Y-%m-%d %H:%M:%S.%f") if sqlite else moment
-
-
-def _now() -> str:
-    return "CURRENT_TIMESTAMP" if default_connection.vendor == "postgresql" else NOW_SQLITE
+        moment,
+    )

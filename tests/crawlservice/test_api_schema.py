@@ -103,7 +103,6 @@ def test_whatever_is_sent_the_answer_is_one_of_the_schema(
             max_examples=EXAMPLES or 6,
             derandomize=not EXAMPLES,
             database=None,
-            deadline=None,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
         )

@@ -724,7 +724,6 @@ def test_random_lives(redis_client: Redis, partitions: int) -> None:
             stateful_step_count=40,
             derandomize=not EXAMPLES,
             database=None,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -305,6 +305,19 @@ def test_what_runs_already_is_not_asked_for(node: Node) -> None:
     assert node.first.told() == [Preload(1000.0), DropPreload()]
 
 
+def test_what_was_accepted_is_not_asked_for_before_it_has_a_worker(node: Node) -> None:
+    node.disk.tree = "t2"
+    node.change()
+    node.turn(QUIET)
+    node.supervisor._handled = None  # as after the start of the node
+    loaded = LoadedCode("t2", "r1", "/spiders", [], [])
+    node.says(node.first, CodeReport(CodeState(state="checking", candidate="2"), loaded))
+    node.first.told()
+    node.change()
+    node.turn(QUIET)
+    assert node.first.told() == [Preload(node.now - QUIET), DropPreload()]
+
+
 def test_what_was_refused_is_tried_again_when_it_is_written_again(node: Node) -> None:
     node.disk.tree = "t2"
     node.change()

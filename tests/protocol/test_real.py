@@ -157,7 +157,6 @@ def test_the_real_thing_does_what_the_model_does(walk: Callable[[], Walk]) -> No
         derandomize=not EXAMPLES,
         database=None,
         phases=[Phase.generate],  # another chance is another walk, not a shorter one
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     @given(st.randoms(use_true_random=True))

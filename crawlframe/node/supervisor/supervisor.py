@@ -294,8 +294,9 @@ class Supervisor:
                 case messages.Hello():
                     self._send_initial_state(master)
                 case messages.CodeReport(state, loaded):
+                    accepted = loaded != master.loaded
                     master.code, master.loaded = state, loaded
-                    self._compare(master)
+                    self._compare(master, accepted=accepted)
                 case messages.Serving() if not master.serving:
                     self._serve(master)
                 case messages.Migrations(mark) if self._missing_tables.learn(mark):
@@ -304,12 +305,15 @@ class Supervisor:
                 case messages.RolloutAnnounced(rollout):
                     self._pulls.request(rollout)
 
-    def _compare(self, master: MasterProcess) -> None:
-        """Checks whether what it has loaded, or refused, is still what is on disk."""
-        if master.loaded is None or master.code.state not in ("live", "refused"):
+    def _compare(self, master: MasterProcess, *, accepted: bool) -> None:
+        """Checks whether what it has loaded, or refused, is still what is on disk. ``accepted``: it
+        has loaded something else than before, which may have no worker yet."""
+        refused = master.code.state == "refused"
+        live = master.code.state == "live" or (accepted and not refused)
+        if master.loaded is None or not (live or refused):
             return
         self._watcher.reloader.watch_also(Path(path) for path in master.loaded.files)
-        if master.code.state == "live":
+        if live:
             self._handled = (master.engine, master.loaded.digest, master.loaded.revision)
             # The directory of the spiders was not there when this process looked for it.
             self._outdated |= master.loaded.tree != str(self._code.spiders)
