@@ -22,6 +22,7 @@ REPEATED_SEGMENTS = "repeated_segments"
 QUERY_PERMUTATIONS = "query_permutations"
 TRAP = "trap"
 NOFOLLOW = "nofollow"  # obey_nofollow
+TEMPLATE = "template"  # denoise
 # Reasons for which a task is closed.
 BYTE_LIMIT = "byte_limit"
 TIME_LIMIT = "time_limit"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from crawlframe.budgets import (
     DEPTH_LIMIT,
     NOFOLLOW,
+    TEMPLATE,
     LinkCheck,
 )
 from crawlframe.errors import BadRequest, DropItem, SpiderError, UnfitItem
@@ -21,6 +22,7 @@ from crawlframe.stats import DROPPED
 from crawlframe.upsert import Upsert
 
 if TYPE_CHECKING:
+    from crawlframe.noise.followed_once import PageTemplate
     from crawlframe.pipelines import Pipelines
     from crawlframe.response import Response
     from crawlframe.watching import Watching
@@ -51,6 +53,7 @@ class Collector:
         noindex: bool = False,
         route: Callable[[Request], str] | None = None,
         watching: Watching | None = None,
+        template: PageTemplate | None = None,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
@@ -58,7 +61,8 @@ class Collector:
         ``ends`` is true, the task takes no more requests. ``limits`` are asked about new
         links. ``nofollow``: no request is taken; ``noindex``: no item is; both are counted.
         ``route`` returns through which proxies a request goes. ``watching``: which pages are
-        visited by themselves; requests for them are found, and not followed."""
+        visited by themselves; requests for them are found, and not followed. ``template``: the
+        links of the page that are followed once."""
         self._outcome = outcome
         self._watching = watching
         outcome.visit = None if watching is None else watching.visit(outcome.callback)
@@ -77,6 +81,7 @@ class Collector:
         self._pipelines = pipelines
         self._response = response
         self._ends = ends
+        self._template = template
         self._limits = limits
         if limits is not None:
             self._length, self._slashes = limits.length, limits.slashes
@@ -112,6 +117,11 @@ class Collector:
         many there have been."""
         self._here.clear()
         self._before = before
+
+    def done(self) -> None:
+        """All that the callback yields was taken."""
+        if self._template is not None:
+            self._template.done()
 
     async def finish(self) -> None:
         """Passes the waiting items through the async pipelines. Raises as ``take`` does."""
@@ -196,6 +206,13 @@ class Collector:
         if self._refused:
             outcome.refuse_link(self._refused)
             return
+        if (
+            self._template is not None
+            and not (request.dont_filter or request.body)
+            and self._template.refuses(request.url)
+        ):
+            outcome.refuse_link(TEMPLATE)
+            return
         fingerprint = request.fingerprint()
         if request.dont_filter:
             fingerprint += b"\0%s%d" % (outcome.rid, self._before + len(outcome.follow_ups))
@@ -205,6 +222,8 @@ class Collector:
             or fingerprint in self._here
         ):
             outcome.duplicates += 1
+            if self._template is not None:
+                self._template.take(request.url)
             return
         self._here.add(fingerprint)
         # Compared here, because a call for each link would cost more than all comparisons.
@@ -221,6 +240,8 @@ class Collector:
                 f"seconds up to {MAX_DELAY}"
             )
         request.depth = self._depth
+        if self._template is not None:
+            self._template.take(request.url)
         if self._watching is not None and self._watching.takes(request):
             assert outcome.visit is not None
             outcome.visit.found.append(

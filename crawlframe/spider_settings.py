@@ -51,6 +51,8 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     purpose: Literal["search", "ai-input", "ai-train"] | None = None
     obey_nofollow: bool = False  # do not follow what a page marks as nofollow
     obey_noindex: bool = False  # do not store items of pages that say noindex
+    # "template": what most pages of a host link to, such as its navigation, is followed once.
+    denoise: Literal["template"] | None = None
     # "recorded": a new version of its code is refused if its recorded pages fail.
     check: Literal["recorded"] | None = None
     keep: Literal["errors", "all", "none"] = "errors"  # of the pages that were fetched

@@ -14,7 +14,7 @@ import psutil
 
 from benchmarks.browser.run import ENDS, Crawl, Watch
 from benchmarks.browser.site import CARDS, EVILS, Site
-from benchmarks.lab.meter import Metered
+from benchmarks.lab.meter import Metered, left
 from benchmarks.lab.venv import environment
 from crawlframe.fetch.browser.settings import HostSettings, is_root
 
@@ -56,11 +56,11 @@ def crawl(name: str, work: Path, pages: int, *, evil: bool, timeout: float) -> C
             hung = _wait(run, watch, rows, timeout)
             seconds = time.monotonic() - began
             watch.close()
-            _, left = psutil.wait_procs(watch.seen, timeout=0 if hung else ENDS)
+            alive = left(watch.seen, 0 if hung else ENDS)
             if not hung and not rows.stat().st_size:
                 raise run.problem("has rendered no page")
             cpu = run.cpu_seconds() if run.lives() else run.wait(ENDS).cpu
-    return _counted(rows, pages, seconds, cpu, watch, 0 if hung else len(left), hung)
+    return _counted(rows, pages, seconds, cpu, watch, 0 if hung else len(alive), hung)
 
 
 def _wait(run: Metered, watch: Watch, rows: Path, timeout: float) -> bool:

@@ -14,7 +14,7 @@ import psycopg2
 
 from benchmarks.browser.site import CARDS, Site
 from benchmarks.lab.job import say
-from benchmarks.lab.meter import Metered
+from benchmarks.lab.meter import Metered, left
 from benchmarks.lab.node import Node
 from crawlframe.fetch.browser import footprint
 
@@ -130,7 +130,7 @@ def crawl(work: Path, dsn: str, redis: str, pages: int, *, evil: bool, timeout: 
         cpu = node.run.cpu_seconds() - before
         watch.close()
         node.stop()
-    _, alive = psutil.wait_procs(watch.seen, timeout=ENDS)
+    alive = left(watch.seen, ENDS)
     rows, urls, whole, reasons = _ledger(dsn)
     return Crawl(
         pages, seconds, cpu, watch.cpu, watch.memory, rows, urls, whole, reasons, len(alive)

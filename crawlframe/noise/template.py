@@ -74,11 +74,20 @@ class TemplateLinks:
 
     def reasons(self, page: PageLinks) -> Sequence[str]:
         """Returns "template" for each link that is noise, and counts the page."""
-        keys = [_key(anchor.url, anchor.place) for anchor in page.anchors]
+        keys = keys_of(page)
         return [REASON if noise else "" for noise in self.count(page.host, keys)]
 
     def count(self, host: str, keys: Sequence[int]) -> list[bool]:
         """Counts a page with links of these keys, and returns which are noise."""
+        template = self.template(host, keys)
+        known = self._host(host)
+        noise = template & known.returned
+        known.returned |= template
+        return [key in noise for key in keys]
+
+    def template(self, host: str, keys: Sequence[int]) -> set[int]:
+        """Counts a page with links of these keys, and returns those that belong to the template of
+        its host, whether they were returned before or not."""
         known = self._host(host)
         self._add(known, 1, dict.fromkeys(keys, 1))
         known.new_pages += 1
@@ -87,12 +96,9 @@ class TemplateLinks:
         if len(known.new) > self._most:
             known.new = _most_counted(known.new, self._most // 2)
         if known.pages < self._pages:
-            return [False] * len(keys)
+            return set()
         least = self._share * known.pages
-        template = {key for key in keys if known.links.get(key, 0) >= least}
-        noise = template & known.returned
-        known.returned |= template
-        return [key in noise for key in keys]
+        return {key for key in keys if known.links.get(key, 0) >= least}
 
     def take_new(self) -> dict[str, tuple[int, dict[int, int]]]:
         """Returns what was counted since the last call, by host: the number of pages, and on how
@@ -145,6 +151,11 @@ def _most_counted(counts: dict[int, int], most: int) -> dict[int, int]:
     """The entries with the highest counts; of equal ones, the newest."""
     newest = reversed(counts.items())
     return dict(sorted(newest, key=lambda entry: entry[1], reverse=True)[:most][::-1])
+
+
+def keys_of(page: PageLinks) -> list[int]:
+    """The keys of the links of a page, by which they are counted: URL and place."""
+    return [_key(anchor.url, anchor.place) for anchor in page.anchors]
 
 
 def _key(url: str, place: Place) -> int:

@@ -52,6 +52,13 @@ class MasterProcess:
         self.loaded: LoadedCode | None = None
         self._capture: Any = None
 
+    def take_report(self, code: CodeState, loaded: LoadedCode | None) -> bool:
+        """Takes a code report. Returns whether it runs what it has loaded, or accepted that just
+        now and will run it with its next worker."""
+        accepted = loaded != self.loaded and code.state != "refused"
+        self.code, self.loaded = code, loaded
+        return accepted or code.state == "live"
+
     @classmethod
     def start(
         cls, command: list[str], cwd: Path, engine: str, now: float, *, captured: bool

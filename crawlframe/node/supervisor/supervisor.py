@@ -294,9 +294,7 @@ class Supervisor:
                 case messages.Hello():
                     self._send_initial_state(master)
                 case messages.CodeReport(state, loaded):
-                    accepted = loaded != master.loaded
-                    master.code, master.loaded = state, loaded
-                    self._compare(master, accepted=accepted)
+                    self._compare(master, runs=master.take_report(state, loaded))
                 case messages.Serving() if not master.serving:
                     self._serve(master)
                 case messages.Migrations(mark) if self._missing_tables.learn(mark):
@@ -305,15 +303,12 @@ class Supervisor:
                 case messages.RolloutAnnounced(rollout):
                     self._pulls.request(rollout)
 
-    def _compare(self, master: MasterProcess, *, accepted: bool) -> None:
-        """Checks whether what it has loaded, or refused, is still what is on disk. ``accepted``: it
-        has loaded something else than before, which may have no worker yet."""
-        refused = master.code.state == "refused"
-        live = master.code.state == "live" or (accepted and not refused)
-        if master.loaded is None or not (live or refused):
+    def _compare(self, master: MasterProcess, *, runs: bool) -> None:
+        """Checks whether what it has loaded and ``runs``, or refused, is still what is on disk."""
+        if master.loaded is None or not (runs or master.code.state == "refused"):
             return
         self._watcher.reloader.watch_also(Path(path) for path in master.loaded.files)
-        if live:
+        if runs:
             self._handled = (master.engine, master.loaded.digest, master.loaded.revision)
             # The directory of the spiders was not there when this process looked for it.
             self._outdated |= master.loaded.tree != str(self._code.spiders)

@@ -22,6 +22,7 @@ from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of, is_within
 from crawlframe.node.worker.link_limits import LinkLimits
 from crawlframe.node.worker.traps import TrapWatch
+from crawlframe.noise.followed_once import FollowedOnce
 from crawlframe.overrides import overridden
 from crawlframe.pipelines import Pipelines
 from crawlframe.proxies.choice import DIRECT
@@ -59,6 +60,7 @@ class TaskCrawl:
     links: LinkLimits | None = None
     pages: PageObjects | None = None
     watching: Watching | None = None
+    template: FollowedOnce | None = None
     required: tuple[str, ...] | None = None  # fields of items; None: not read yet
     used: float = 0.0  # time.monotonic() when a request asked for it last
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
@@ -104,6 +106,7 @@ class TaskCrawl:
             links=links if links.limits else None,
             pages=_page_objects_of(spider),
             watching=Watching.of(spec.watch, spider) if spec.watch else None,
+            template=FollowedOnce(spider.log.info) if settings.denoise else None,
         )
 
     def allows(self, hostname: str) -> bool:

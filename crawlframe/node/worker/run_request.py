@@ -309,6 +309,7 @@ class RequestRunner:
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
                 outcome.closing = await self._run(finish) or outcome.closing
+            collector.done()
             if response is not None:
                 article_use.learn(self.callbacks, outcome.task, crawl.spider, name, response)
             if crawl.watching is not None:
