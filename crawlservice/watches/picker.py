@@ -11,10 +11,12 @@ from crawlframe.revisit.declared import START, Revisit
 from crawlservice.models import Watch, WatchedHost, WatchedPage
 from crawlservice.watches.clock import NOW
 from crawlservice.watches.group import Group, refilled
+from crawlservice.watches.parked import NOTHING, Parked, held_callbacks
 
 MOST = 500  # pages of a round
 ENOUGH = 50  # pages that make a round at once
 SHARE = 1 / 60  # of its interval that a visit may wait until a round has enough pages
+URGENT = (WatchedPage.State.NEW, WatchedPage.State.GONE)  # gone ones are due if they are linked to
 LONGEST_WAIT = timedelta(minutes=5)  # the same, at most; budgets that are full lose little by it
 
 
@@ -26,14 +28,14 @@ def waiting_pages() -> QuerySet[WatchedPage]:
 def patience(pages: Collection[WatchedPage], now: datetime) -> timedelta:
     """How long after the last round these pages may wait for others to be due. A budget gives its
     visits one by one, and each would be a task of its own otherwise. Pages that somebody wants
-    visited do not wait, nor do those that are new or that a sitemap says have changed, unless they
-    have waited for the budget already."""
+    visited do not wait, nor do those that are new, were gone, or that a sitemap says have changed,
+    unless they have waited for the budget already."""
     if len(pages) >= ENOUGH:
         return timedelta(0)
     longest = LONGEST_WAIT
     for page in pages:
         assert page.next_at is not None
-        urgent = page.state == WatchedPage.State.NEW or page.said_at is not None
+        urgent = page.state in URGENT or page.said_at is not None
         if page.next_at <= NOW or (urgent and now - page.next_at < LONGEST_WAIT):
             return timedelta(0)
         if page.every is not None:
@@ -43,7 +45,8 @@ def patience(pages: Collection[WatchedPage], now: datetime) -> timedelta:
 
 class Picker:
     """Picks pages that are due, the longest due first, within the budgets of groups and hosts.
-    ``slow``: rounds whose hosts get no more visits until they are over."""
+    ``slow``: rounds whose hosts get no more visits until they are over, unless they wait for code
+    alone."""
 
     def __init__(
         self,
@@ -52,12 +55,15 @@ class Picker:
         policies: dict[str, Revisit],
         now: datetime,
         slow: Collection[int],
+        parked: Parked = NOTHING,
     ) -> None:
         self._watch, self._groups, self._policies, self._now = watch, groups, policies, now
+        self._held = held_callbacks(watch, parked)
         self._open = {name for name in policies if name != START}
         self._spent: set[str] = set()  # hosts
         if slow:
             waiting = waiting_pages().filter(watch=watch, round__in=slow).order_by()
+            waiting = waiting.exclude(rid__in=parked.rids)
             self._spent.update(waiting.values_list("host", flat=True).distinct())
         # Visits left, of groups and of hosts, and hosts that are visited.
         self._tokens: dict[str, float] = {}
@@ -69,7 +75,7 @@ class Picker:
 
     def _due(self) -> QuerySet[WatchedPage]:
         due = WatchedPage.objects.filter(rid__isnull=True, next_at__lte=self._now)
-        return due.filter(watch=self._watch)
+        return due.filter(watch=self._watch).exclude(callback__in=self._held)
 
     def pick(self) -> list[WatchedPage]:
         picked: dict[int, WatchedPage] = {}

@@ -26,8 +26,9 @@ from crawlservice.models import Task, Watch, WatchDay, WatchedPage
 from crawlservice.security.sealing import SealError
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.secret_arguments import revealed
-from crawlservice.watches import clock, failures, page_rows, tuning
+from crawlservice.watches import clock, failures, page_rows, parked, tuning
 from crawlservice.watches.group import Group, as_kept, groups_of
+from crawlservice.watches.parked import NOTHING, Parked
 from crawlservice.watches.picker import Picker, patience, waiting_pages
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ def tick(still_here: Callable[[], None] = lambda: None) -> None:
     for watch in Watch.objects.exclude(state=Watch.State.ENDED):
         try:
             info, problem = _look_up(watch)
-            work(watch.pk, info, problem, still_here)
+            work(watch.pk, info, problem, still_here, parked.find(watch))
         except (OperationalError, InterfaceError):  # of the server, not of this watch
             raise
         except (DatabaseError, *DEFECTS) as error:
@@ -62,9 +63,11 @@ def work(
     info: SpiderInfo | None,
     problem: str = "",
     still_here: Callable[[], None] = lambda: None,
+    waiting: Parked = NOTHING,
 ) -> Task | None:
     """One step of a watch: returns the round that was made. ``info``: what is published of its
-    spider; if there is none, ``problem`` says why. Raises as ``tick`` does."""
+    spider; if there is none, ``problem`` says why. ``waiting``: its visits that no running code can
+    take. Raises as ``tick`` does."""
     with transaction.atomic():
         # A worker may have locked it for long; the next round of the steward comes soon.
         free = Watch.objects.select_for_update(no_key=True, skip_locked=True)
@@ -89,7 +92,8 @@ def work(
         _regroup(watch, groups, policies)
         tuning.tune(watch, groups, policies, now, still_here)
         failures.check_start(watch, groups[START], now)
-        made = _make(watch, groups, policies, info, now)
+        made = _make(watch, groups, policies, info, now, waiting)
+        watch.problem = watch.problem or waiting.problem
         if kept := as_kept(groups):
             watch.groups = kept
         Watch.objects.filter(pk=pk).update(
@@ -166,21 +170,23 @@ def _make(
     policies: dict[str, Revisit],
     info: SpiderInfo,
     now: datetime,
+    waiting: Parked,
 ) -> Task | None:
     """Submits a round, if something is due."""
     _settle(watch, now)
     active = Task.objects.filter(watch=watch, state__in=Task.ACTIVE)
     # A host that makes a round slow, because it rests or is paused, must not hold up the others.
     slow = [*active.filter(created_at__lt=Now() - SLOW).values_list("pk", flat=True)]
-    rounds = active.count() - len(slow)
+    # Nor must rounds of which only visits are left that wait for code.
+    rounds = active.exclude(pk__in=[*slow, *waiting.rounds]).count()
     since = None if watch.round_at is None else now - watch.round_at
     if since is not None and since < timedelta(0):  # the clock was set back
         since = None
     recently = since is not None and since < PAUSE
-    if rounds >= ROUNDS or len(slow) >= SLOW_ROUNDS or (rounds and recently):
+    if rounds >= ROUNDS or len({*slow} - waiting.rounds) >= SLOW_ROUNDS or (rounds and recently):
         return None
     begins = watch.start_at <= now
-    picker = Picker(watch, groups, policies, now, slow)
+    picker = Picker(watch, groups, policies, now, slow, waiting)
     pages = picker.pick()
     if not begins and (not pages or (since is not None and since < patience(pages, now))):
         return None

@@ -39,6 +39,8 @@ from crawlservice.models import (
     ReplacedItem,
     Task,
 )
+from crawlservice.reparse import changes as changes_module
+from crawlservice.reparse.changes import polled_changes
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState, submit
@@ -634,6 +636,38 @@ def test_what_came_of_parsing_goes_with_the_tasks(crawling: Crawling) -> None:
     assert sum(some.tasks for some in remove(Task.objects.all())) == 2
     assert not ParsedPage.objects.exists()
     assert not ReplacedItem.objects.exists()
+
+
+@pytest.mark.parametrize("rows", [5_000, 3])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_values_of_a_removed_task_are_shown_no_more(
+    crawling: Crawling, monkeypatch: pytest.MonkeyPatch, rows: int, dry_run: bool
+) -> None:
+    monkeypatch.setattr("crawlservice.tasks.removal.ROWS_PER_DELETE", rows)
+    first, other = crawling.crawl(), crawling.crawl()
+    mended(crawling, Richer)
+    second, kept = crawling.parse(first, dry_run=dry_run), crawling.parse(other, dry_run=dry_run)
+    before = told(second)
+    assert any(row["examples"] for row in before)
+    assert [*remove(Task.objects.filter(pk=first.pk))]
+    assert told(second) == [row | {"examples": []} for row in before]
+    assert any(row["examples"] for row in told(kept))
+
+
+def test_the_open_page_of_a_running_task_does_not_sum_up_each_time(
+    crawling: Crawling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = crawling.crawl()
+    mended(crawling, Richer)
+    second = crawling.parse(first)
+    monkeypatch.setattr(changes_module, "KEPT", 1e9)
+    second.state = Task.State.RUNNING
+    before = polled_changes(second)
+    assert before.pages > 0
+    ParsedPage.objects.all().delete()
+    assert polled_changes(second) == before
+    second.state = Task.State.FINISHED  # what an ended task shows is always right
+    assert polled_changes(second).pages == 0
 
 
 def test_which_requests_have_a_row(crawling: Crawling) -> None:

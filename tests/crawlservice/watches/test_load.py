@@ -102,7 +102,8 @@ def test_new_pages_that_wait_for_the_budget_are_visited_together(site: Site, ahe
     for _ in range(120):
         ahead(seconds=30)
         site.round(watch)
-    assert Task.objects.count() - rounds <= 13
+    # One in five minutes, and those of the first five minutes, in which new pages do not wait.
+    assert Task.objects.count() - rounds <= 12 + 4
     assert 198 <= len(site.visited) <= 201  # at once, and in one hour
 
 
@@ -155,20 +156,21 @@ def test_an_interrupted_commit_finds_each_page_once(
     site.links["a"] = [f"a{n}" for n in range(35)]
     ahead(days=1)
     task = site.work(settled)
-    add, calls = found.Finder._add, 0
+    add = found.Finder._add
+    sizes: list[int] = []
 
     def failing(self: Any, pages: Any) -> None:
-        nonlocal calls
-        calls += 1
         add(self, pages)
-        if calls == 3:
+        sizes.append(len(pages))
+        if len(sizes) == 3:
             raise OperationalError("the server is away")
 
     monkeypatch.setattr(found.Finder, "_add", failing)
     first = [site._outcome(task, one) for one in rounds_of(task)]
     with pytest.raises(LedgerAway):
         DjangoLedger().commit(first)
-    assert WatchedPage.objects.count() == 2 + 20  # two batches are written, the visit is not
+    # Two batches are written, the visit is not.
+    assert WatchedPage.objects.count() == 2 + sum(sizes[:2]) < 2 + sum(sizes) < 2 + 35
     assert not Page.objects.filter(task=task, url__endswith="/a").exists()
     site.visit(task)  # another worker makes it again
     assert WatchedPage.objects.count() == 2 + 35
