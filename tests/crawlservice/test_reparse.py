@@ -387,6 +387,43 @@ def test_new_links_are_counted_and_followed_if_that_is_wanted(crawling: Crawling
     assert audit(task) == audit(first) == []
 
 
+class Repeats(Houses):
+    """Each of the five houses asks for the same page twice."""
+
+    name = "houses"
+
+    def house(self, response: Response) -> Any:
+        yield {"url": response.url}
+        for _ in range(2):
+            yield Request(response.urljoin("/ping"), "ping", dont_filter=True)
+
+    def ping(self, response: Response) -> Any: ...
+
+
+class RepeatsLater(Repeats):
+    """The same behind a new link, and three times on one page."""
+
+    name = "houses"
+
+    def house(self, response: Response) -> Any:
+        yield Request(response.urljoin(f"/more{response.url[-1]}"), "ping")
+        yield from super().house(response)
+        if response.url.endswith("/3"):
+            yield Request(response.urljoin("/ping"), "ping", dont_filter=True)
+
+
+def test_links_that_are_not_filtered_are_new_only_if_there_are_more(crawling: Crawling) -> None:
+    crawling.web.site["/ping"] = (200, b"")
+    crawling.spider = Repeats
+    first = crawling.crawl()
+    assert crawling.web.asked.count("/ping") == 10
+    mended(crawling, Repeats)
+    assert told(crawling.parse(first)) == []
+    mended(crawling, RepeatsLater)
+    found = {row["url"][-1]: row["links"] for row in told(crawling.parse(first))}
+    assert found == {"0": 1, "1": 1, "2": 1, "3": 2, "4": 1}
+
+
 def test_nothing_but_the_items_comes_of_a_parse(crawling: Crawling) -> None:
     class Closes(Mended):
         name = "houses"
