@@ -89,7 +89,7 @@ class PageRetention:
         end = window.aggregate(end=Max("pk"))["end"]
         if end is None:
             limit = settings.KEEP_PAGES_SIZE * MIB
-            # While pages are being deleted, the sum is that of before.
+            # While pages are being deleted, the sum still has them.
             if self._excess <= 0 and settings.KEEP_PAGES_SIZE:
                 self._excess = max(0, self._size - limit)
             self._last = self._size = 0
