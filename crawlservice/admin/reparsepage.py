@@ -26,7 +26,7 @@ from crawlservice.accounts.roles import may_steer, may_submit
 from crawlservice.admin.steering import note
 from crawlservice.models import KeptPage, Task
 from crawlservice.reparse import submission as reparse
-from crawlservice.reparse.changes import EXAMINED, changes
+from crawlservice.reparse.changes import EXAMINED, polled_changes
 from crawlservice.reparse.submission import TEXT, Wanted
 
 REASONS = 1_000  # kept pages whose reasons are offered
@@ -145,6 +145,6 @@ def shown(task: Task) -> dict[str, Any]:
     return {
         "parsed": parsed,
         "parses": reparse.in_words(parsed),
-        "changes": changes(task, EXAMINED),
+        "changes": polled_changes(task),
         "examined": EXAMINED,
     }

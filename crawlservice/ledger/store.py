@@ -41,7 +41,8 @@ from crawlservice.ledger import error_causes, host_stats, model_rows, replacemen
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.refused_rows import exceeds_limit
-from crawlservice.ledger.rows import insert, read, recorded
+from crawlservice.ledger.rows import insert, read
+from crawlservice.ledger.rows import recorded as written
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages import lookup
 from crawlservice.pages.archived import archive
@@ -53,7 +54,7 @@ from crawlservice.proxies.pool import StoredProxies
 from crawlservice.recipes.current import current, numbers
 from crawlservice.tasks import budgets, log, stats
 from crawlservice.tasks.secret_arguments import revealed
-from crawlservice.watches import visits
+from crawlservice.watches import found, visits
 
 
 class DjangoLedger(Ledger):
@@ -131,6 +132,9 @@ class DjangoLedger(Ledger):
             faults.at("commit.before", OperationalError)
             error_causes.assign(ordered)
             self._pages.pack(ordered)
+            if finding := found.too_many(ordered):
+                old = written([outcome.rid for outcome in finding])
+                found.record_ahead(outcome for outcome in finding if outcome.rid not in old)
             won, spent = self._write(ordered, modelled)
             faults.at("commit.after", OperationalError, default_connection.close)
             recorded = read([outcome.rid for outcome in ordered if outcome.rid not in won])
@@ -191,7 +195,7 @@ class DjangoLedger(Ledger):
 
     def recorded_requests(self, rids: Collection[bytes]) -> set[bytes]:
         with _named_errors():
-            return recorded(rids)
+            return written(rids)
 
     def last_start_part(self, task: int) -> StartPart | None:
         with _named_errors():
@@ -205,8 +209,8 @@ class DjangoLedger(Ledger):
         return added
 
     def add_found(self, task: int, visit: Visit) -> None:
-        with _named_errors(), transaction.atomic():
-            visits.record([Outcome(b"", task, "", b"", 0, 0, visit=visit)])
+        with _named_errors():
+            found.record_ahead([Outcome(b"", task, "", b"", 0, 0, visit=visit)])
 
     def finish(self, tasks: Mapping[int, Counts], strays: int = 0) -> set[int]:
         """``strays``: rows of each task that are known to belong to no admitted request."""

@@ -14,10 +14,10 @@ from django.db.models.functions import Now
 
 from crawlservice.models import KeptPage, PageBody, PageDictionary, Task
 
-BATCH = 2_000  # rows deleted, or looked at, at a time
+BATCH = 2_000  # rows deleted at a time
+WINDOW = 10_000  # bodies looked at at a time
 UNUSED = timedelta(minutes=10)  # since a page used a body, before it is deleted
 SWEEP_EVERY = 600.0  # seconds from the end of a walk through all bodies to the next one
-SIZE_EVERY = 300.0  # seconds between two sums of what bodies take
 MIB = 1 << 20
 
 
@@ -31,7 +31,7 @@ class PageRetention:
         self._unused = unused
         self._last = 0  # the number of the body that was looked at last
         self._sweep_at = 0.0
-        self._size_at = 0.0
+        self._size = 0  # bytes of the bodies that were looked at and that a page has
         self._excess = 0  # bytes that are still to go
 
     def step(self) -> bool:
@@ -61,21 +61,9 @@ class PageRetention:
         return gone >= BATCH
 
     def _too_much(self) -> bool:
-        """The oldest, if all of them take too much."""
-        if not settings.KEEP_PAGES_SIZE:
+        """The oldest, if all of them take too much. A walk through all bodies has found that."""
+        if self._excess <= 0 or not settings.KEEP_PAGES_SIZE:
             return False
-        if self._excess <= 0:
-            if self._clock() < self._size_at:
-                return False
-            self._size_at = self._clock() + SIZE_EVERY
-            kept = PageBody.objects.filter(segment=None)
-            limit = settings.KEEP_PAGES_SIZE * MIB
-            if _size(kept) <= limit:
-                return False
-            # Some of them may be about to go.
-            self._excess = _size(kept.filter(Exists(pages_of_body()))) - limit
-            if self._excess <= 0:
-                return False
         oldest = KeptPage.objects.filter(body__segment=None).order_by("pk")[:BATCH]
         found = [*oldest.values_list("pk", "body__stored")]
         last = 0
@@ -84,39 +72,43 @@ class PageRetention:
             if self._excess <= 0:
                 break
         _delete(KeptPage.objects.filter(pk__lte=last, body__segment=None))
-        if self._excess <= 0:
-            self._last, self._sweep_at = 0, 0.0  # their bodies
+        if self._excess <= 0 or not found:
+            # A new walk, for their bodies, and to sum up what is left.
+            self._excess = self._last = self._size = 0
+            self._sweep_at = 0.0
         return bool(found)
 
     def _sweep(self) -> bool:
-        """Bodies that no page has, in the order of their numbers."""
+        """Walks through the bodies in the order of their numbers: deletes those that no page has,
+        and sums up the others, so that no query reads all of them. What the other limits delete
+        behind the walk still counts in this one."""
         if self._clock() < self._sweep_at:
             return False
-        window = PageBody.objects.filter(pk__gt=self._last).order_by("pk")[:BATCH]
+        bodies = PageBody.objects.filter(pk__gt=self._last)
+        window = bodies.order_by("pk")[:WINDOW]
         end = window.aggregate(end=Max("pk"))["end"]
         if end is None:
-            self._last, self._sweep_at = 0, self._clock() + SWEEP_EVERY
+            limit = settings.KEEP_PAGES_SIZE * MIB
+            # While pages are being deleted, the sum still has them.
+            if self._excess <= 0 and settings.KEEP_PAGES_SIZE:
+                self._excess = max(0, self._size - limit)
+            self._last = self._size = 0
+            self._sweep_at = self._clock() + SWEEP_EVERY
             delete_unused_dictionaries(self._unused)
-            return False
+            return self._excess > 0
+        bodies = bodies.filter(pk__lte=end)
         with transaction.atomic():
-            unused = PageBody.objects.filter(
-                ~Exists(pages_of_body()),
-                pk__gt=self._last,
-                pk__lte=end,
-                used_at__lt=Now() - self._unused,
-            )
+            unused = bodies.filter(~Exists(pages_of_body()), used_at__lt=Now() - self._unused)
             unused._raw_delete(unused.db)
+        if settings.KEEP_PAGES_SIZE:
+            used = bodies.filter(Exists(pages_of_body()), segment=None)
+            self._size += used.aggregate(taken=Sum("stored", default=0))["taken"]
         self._last = end
         return True
 
 
 def pages_of_body() -> QuerySet[KeptPage]:
     return KeptPage.objects.filter(body=OuterRef("pk"))
-
-
-def _size(bodies: QuerySet[PageBody]) -> int:
-    taken: int = bodies.aggregate(taken=Sum("stored", default=0))["taken"]
-    return taken
 
 
 def delete_unused_dictionaries(unused: timedelta) -> None:

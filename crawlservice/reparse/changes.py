@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import time
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ from crawlservice.models import ParsedPage, Task
 
 EXAMINED = 20_000  # pages whose fields are counted for a page of the admin
 EXAMPLES = 20  # pages that are shown
+KEPT = 10  # times as long as summing takes
+MOST_KEPT = 100  # tasks
+_polled: OrderedDict[int, tuple[float, Changes]] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,25 @@ def changes(task: Task, most: int = 0, examples: int = EXAMPLES) -> Changes:
     ordered = sorted(fields.items(), key=lambda pair: (-pair[1], pair[0]))
     complete = not most or seen <= most
     return Changes(**numbers, fields=ordered, complete=complete, examples=[*differing[:examples]])
+
+
+def polled_changes(task: Task) -> Changes:
+    """Those of a task, for a page that asks again every few seconds: summing up millions of pages
+    takes time, so what was found while the task runs is kept for ten times as long. Raises
+    django.db.Error."""
+    if task.state not in Task.ACTIVE:  # they do not grow any more
+        _polled.pop(task.pk, None)
+        return changes(task, EXAMINED)
+    began = time.monotonic()
+    until, found = _polled.get(task.pk, (0.0, None))
+    if found is None or until <= began:
+        found = changes(task, EXAMINED)
+        now = time.monotonic()
+        _polled[task.pk] = now + KEPT * (now - began), found
+        _polled.move_to_end(task.pk)
+        while len(_polled) > MOST_KEPT:
+            _polled.popitem(last=False)
+    return found
 
 
 def as_json(row: ParsedPage) -> dict[str, Any]:

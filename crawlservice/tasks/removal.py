@@ -122,8 +122,18 @@ def _thin_out(task: int) -> Iterator[Extent]:
                     return
                 rows = of_task(model._default_manager.all(), task)
                 found = [*rows.values_list("pk", flat=True)[:ROWS_PER_DELETE]]
+                if found and model is Page:
+                    _forget_examples(Page.objects.filter(pk__in=found))
                 number = _delete(model._default_manager.filter(pk__in=found)) if found else 0
             yield Extent(**{told: number}) if told else Extent()
+
+
+def _forget_examples(pages: QuerySet[Page]) -> None:
+    """A task that has parsed these pages again shows values of their items. It stays, and keeps
+    only the numbers."""
+    rids = pages.order_by().values("rid")
+    shown = ParsedPage.objects.filter(source_rid__in=rids).exclude(examples=[])
+    shown.update(examples=[])
 
 
 @transaction.atomic
@@ -148,6 +158,7 @@ def _remove(group: list[int]) -> Extent:
         Trap,
     ):
         _delete(model._default_manager.filter(task__in=ended))
+    _forget_examples(Page.objects.filter(task__in=ended))
     items = _delete(Item.objects.filter(task__in=ended))
     pages = _delete(Page.objects.filter(task__in=ended))
     Run.objects.filter(task__in=ended).update(task=None)

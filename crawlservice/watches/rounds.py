@@ -8,12 +8,12 @@ Redis missed the task, a steward adds it later, as it does for any task."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, OperationalError, transaction
-from django.db.models import F, QuerySet
+from django.db.models import F
 from django.db.models.functions import Now
 from msgspec.structs import replace
 
@@ -22,17 +22,17 @@ from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.request import Admission, make_rid, root_admission
 from crawlframe.revisit.declared import ALL, START, Revisit
 from crawlframe.spider import SpiderInfo
-from crawlservice.models import Task, Watch, WatchDay, WatchedHost, WatchedPage
+from crawlservice.models import Task, Watch, WatchDay, WatchedPage
 from crawlservice.security.sealing import SealError
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.secret_arguments import revealed
-from crawlservice.watches import clock, failures, page_rows, tuning
-from crawlservice.watches.clock import NOW
-from crawlservice.watches.group import Group, as_kept, groups_of, refilled
+from crawlservice.watches import clock, failures, page_rows, parked, tuning
+from crawlservice.watches.group import Group, as_kept, groups_of
+from crawlservice.watches.parked import NOTHING, Parked
+from crawlservice.watches.picker import Picker, patience, waiting_pages
 
 log = logging.getLogger(__name__)
 
-MOST = 500  # pages of a round
 ROUNDS = 4  # of one watch that may be under way, without slow ones
 PAUSE = timedelta(seconds=5)  # between two rounds, if one is under way
 SLOW = timedelta(minutes=10)  # after which a round is slow
@@ -46,13 +46,13 @@ def tick(still_here: Callable[[], None] = lambda: None) -> None:
     for watch in Watch.objects.exclude(state=Watch.State.ENDED):
         try:
             info, problem = _look_up(watch)
-            work(watch.pk, info, problem, still_here)
+            work(watch.pk, info, problem, still_here, parked.find(watch))
         except (OperationalError, InterfaceError):  # of the server, not of this watch
             raise
         except (DatabaseError, *DEFECTS) as error:
             _mark(watch, f"it cannot go on: {type(error).__name__}: {error}", exc_info=True)
         still_here()
-    ended = Watch.objects.filter(state=Watch.State.ENDED, pk__in=_waiting().values("watch"))
+    ended = Watch.objects.filter(state=Watch.State.ENDED, pk__in=waiting_pages().values("watch"))
     for watch in ended:
         with transaction.atomic():
             _take_back(watch, {}, clock.now())
@@ -63,9 +63,11 @@ def work(
     info: SpiderInfo | None,
     problem: str = "",
     still_here: Callable[[], None] = lambda: None,
+    waiting: Parked = NOTHING,
 ) -> Task | None:
     """One step of a watch: returns the round that was made. ``info``: what is published of its
-    spider; if there is none, ``problem`` says why. Raises as ``tick`` does."""
+    spider; if there is none, ``problem`` says why. ``waiting``: its visits that no running code can
+    take. Raises as ``tick`` does."""
     with transaction.atomic():
         # A worker may have locked it for long; the next round of the steward comes soon.
         free = Watch.objects.select_for_update(no_key=True, skip_locked=True)
@@ -90,7 +92,8 @@ def work(
         _regroup(watch, groups, policies)
         tuning.tune(watch, groups, policies, now, still_here)
         failures.check_start(watch, groups[START], now)
-        made = _make(watch, groups, policies, info, now)
+        made = _make(watch, groups, policies, info, now, waiting)
+        watch.problem = watch.problem or waiting.problem
         if kept := as_kept(groups):
             watch.groups = kept
         Watch.objects.filter(pk=pk).update(
@@ -145,20 +148,16 @@ def _mark(watch: Watch, problem: str, *, exc_info: bool = False) -> None:
 # -- rounds that have ended -----------------------------------------------------------------------
 
 
-def _waiting() -> QuerySet[WatchedPage]:
-    return WatchedPage.objects.filter(rid__isnull=False)
-
-
 def _take_back(watch: Watch, policies: dict[str, Revisit], now: datetime) -> None:
     """Pages of rounds that have ended, of which no visit is recorded: it failed, was cancelled, or
     the round was removed."""
-    waiting = _waiting().filter(watch=watch, round__isnull=False).order_by()
+    waiting = waiting_pages().filter(watch=watch, round__isnull=False).order_by()
     numbers = {number or 0 for number in waiting.values_list("round", flat=True).distinct()}
     rows = Task.objects.filter(pk__in=numbers)
     active = {*rows.filter(state__in=Task.ACTIVE).values_list("pk", flat=True)}
     settling = {*rows.filter(unwritten__isnull=False).values_list("pk", flat=True)}
     for number in sorted(numbers - active - settling):
-        pages = _waiting().filter(watch=watch, round=number).order_by("pk").select_for_update()
+        pages = waiting_pages().filter(watch=watch, round=number).order_by("pk").select_for_update()
         failures.take_back(watch, [*pages], policies, now)
 
 
@@ -171,20 +170,25 @@ def _make(
     policies: dict[str, Revisit],
     info: SpiderInfo,
     now: datetime,
+    waiting: Parked,
 ) -> Task | None:
     """Submits a round, if something is due."""
     _settle(watch, now)
     active = Task.objects.filter(watch=watch, state__in=Task.ACTIVE)
     # A host that makes a round slow, because it rests or is paused, must not hold up the others.
     slow = [*active.filter(created_at__lt=Now() - SLOW).values_list("pk", flat=True)]
-    rounds = active.count() - len(slow)
-    recently = watch.round_at is not None and timedelta(0) <= now - watch.round_at < PAUSE
-    if rounds >= ROUNDS or len(slow) >= SLOW_ROUNDS or (rounds and recently):
+    # Nor must rounds of which only visits are left that wait for code.
+    rounds = active.exclude(pk__in=[*slow, *waiting.rounds]).count()
+    since = None if watch.round_at is None else now - watch.round_at
+    if since is not None and since < timedelta(0):  # the clock was set back
+        since = None
+    recently = since is not None and since < PAUSE
+    if rounds >= ROUNDS or len({*slow} - waiting.rounds) >= SLOW_ROUNDS or (rounds and recently):
         return None
     begins = watch.start_at <= now
-    picker = _Picker(watch, groups, policies, now, slow)
+    picker = Picker(watch, groups, policies, now, slow, waiting)
     pages = picker.pick()
-    if not begins and not pages:
+    if not begins and (not pages or (since is not None and since < patience(pages, now))):
         return None
     try:
         task = submit.submit(
@@ -239,102 +243,3 @@ def _count(watch: Watch, visited: int, late: int, now: datetime) -> None:
     day, _ = WatchDay.objects.get_or_create(watch=watch, day=now.date())
     most = max(day.late, late)
     WatchDay.objects.filter(pk=day.pk).update(visited=F("visited") + visited, late=most)
-
-
-class _Picker:
-    """Picks pages that are due, the longest due first, within the budgets of groups and hosts.
-    ``slow``: rounds whose hosts get no more visits until they are over."""
-
-    def __init__(
-        self,
-        watch: Watch,
-        groups: dict[str, Group],
-        policies: dict[str, Revisit],
-        now: datetime,
-        slow: Collection[int],
-    ) -> None:
-        self._watch, self._groups, self._policies, self._now = watch, groups, policies, now
-        self._open = {name for name in policies if name != START}
-        self._spent: set[str] = set()  # hosts
-        if slow:
-            waiting = _waiting().filter(watch=watch, round__in=slow).order_by()
-            self._spent.update(waiting.values_list("host", flat=True).distinct())
-        # Visits left, of groups and of hosts, and hosts that are visited.
-        self._tokens: dict[str, float] = {}
-        self._hosts: dict[str, float] = {}
-        self._used: set[str] = set()
-        for name, policy in policies.items():
-            if policy.budget:
-                self._tokens[name] = groups[name].refill(policy.budget, now.timestamp())
-
-    def _due(self) -> QuerySet[WatchedPage]:
-        due = WatchedPage.objects.filter(rid__isnull=True, next_at__lte=self._now)
-        return due.filter(watch=self._watch)
-
-    def pick(self) -> list[WatchedPage]:
-        picked: dict[int, WatchedPage] = {}
-        while len(picked) < MOST:
-            before = len(picked) + len(self._spent) - len(self._open)
-            rows = self._due().filter(group__in=self._open).exclude(host__in=self._spent)
-            rows = rows.exclude(pk__in=picked).order_by("next_at")
-            pages = [*rows[: MOST - len(picked)]]
-            self._load_hosts(
-                {page.host for page in pages if self._policies[page.group].host_budget}
-            )
-            for page in pages:
-                if self._may(page):
-                    picked[page.pk] = page
-            if len(picked) + len(self._spent) - len(self._open) == before:
-                break
-        return [*picked.values()]
-
-    def _may(self, page: WatchedPage) -> bool:
-        policy = self._policies[page.group]
-        wanted = page.next_at is not None and page.next_at <= NOW
-        if policy.budget and not wanted and self._tokens[page.group] < 1:
-            self._open.discard(page.group)
-            return False
-        if policy.host_budget:
-            left = self._hosts[page.host]
-            if left < 1 and not wanted:
-                self._spent.add(page.host)
-                return False
-            self._hosts[page.host] = left - 1
-            self._used.add(page.host)
-        if policy.budget:
-            self._tokens[page.group] -= 1
-        return True
-
-    def _load_hosts(self, hosts: set[str]) -> None:
-        if not (new := hosts - self._hosts.keys()):
-            return
-        budget = max(policy.host_budget for policy in self._policies.values())
-        now = self._now.timestamp()
-        rows = WatchedHost.objects.filter(watch=self._watch, host__in=new)
-        kept = {row.host: row for row in rows.exclude(tokens_at=None)}
-        for host in new:
-            row = kept.get(host)
-            at = row.tokens_at.timestamp() if row is not None and row.tokens_at else 0.0
-            tokens = None if row is None else row.tokens
-            self._hosts[host] = refilled(tokens, at, budget, now)
-
-    def late(self) -> int:
-        """How many pages are due and wait."""
-        return self._due().count()
-
-    def spend(self) -> None:
-        """Notes what is left of the budgets."""
-        for name, left in self._tokens.items():
-            self._groups[name].tokens = left
-        rows = [
-            WatchedHost(watch=self._watch, host=host, tokens=left, tokens_at=self._now)
-            for host, left in sorted(self._hosts.items())
-            if host in self._used
-        ]
-        if rows:
-            WatchedHost.objects.bulk_create(
-                rows,
-                update_conflicts=True,
-                unique_fields=("watch", "host"),
-                update_fields=("tokens", "tokens_at"),
-            )

@@ -4,38 +4,29 @@ is known of the page and when it is due next, pages that were found, and items."
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import orjson
 from django.db.models import F, Q
 
-from crawlframe.errors import BadRequest, MissingCode
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.record import read_head, with_depth
-from crawlframe.request import MAX_DEPTH_RANK
 from crawlframe.revisit.declared import Revisit
 from crawlframe.revisit.rates import Evidence
 from crawlframe.revisit.trust import Trust, learn_with
-from crawlframe.revisit.visit import FoundPage, Visit
-from crawlservice.models import Event, Watch, WatchedHost, WatchedItem, WatchedPage
+from crawlframe.revisit.visit import Visit
+from crawlservice.models import Watch, WatchedHost, WatchedItem, WatchedPage
 from crawlservice.watches import clock, page_rows
+from crawlservice.watches.found import HEARD, Finder, found_by
 from crawlservice.watches.group import Group, groups_of
 
-URLS_TOLD = 100  # of an event that pages were found
 PHASES = 1009  # a prime: parts of the first interval
-GONE_AGAIN = timedelta(days=7)  # after which a link to a page that was gone is believed
 PLANNED = ("every", "said_every", "mean_every", "next_at")
 VISITED = (
     "state", "visits", "changes", "misses", "status", "reason", "digest", "version", "shape",
     "time", "last_visit", "last_change", "gone_at", "said_at", "round", "rid", *PLANNED,
-)  # fmt: skip
-
-HEARD = (
-    "record", "url", "callback", "group", "host", "rank", "importance", "lastmod", "said_at",
-    "next_at",
 )  # fmt: skip
 
 
@@ -62,16 +53,17 @@ class _Recorder:
         self.heard: dict[str, Trust] = {}  # what visits add to the trust in hosts
 
     def record(self, outcomes: list[tuple[Outcome, Visit]]) -> None:
-        found = {page.key: page for _, visit in outcomes for page in visit.found}
+        found = found_by(outcomes)
         # Who finds pages locks the watch first, so that each is found once. Then pages are locked
         # together and in order, and only where there is something to write.
-        known = self._find(found, outcomes) if found else []
-        heard = {page.pk for page in known if self._hear(page, found[page.key.bytes])}
+        finder = Finder(self.watch, self.now)
+        known = finder.find(outcomes) if found else []
+        heard = {page.pk for page in known if finder.hear(page, found[page.key.bytes])}
         done = {o.rid: (o, v) for o, v in outcomes if o.verdict is Verdict.DONE and v.policy}
         mine = Q(rid__in=[UUID(bytes=rid) for rid in done]) | Q(pk__in=heard)
         rows = WatchedPage.objects.filter(mine).order_by("pk").select_for_update()
         pages = [*rows] if done or heard else []
-        again = [p for p in pages if p.pk in heard and self._hear(p, found[p.key.bytes])]
+        again = [p for p in pages if p.pk in heard and finder.hear(p, found[p.key.bytes])]
         visited = {p.rid.bytes: p for p in pages if p.rid is not None and p.rid.bytes in done}
         self._visit(visited, done)
         if again:
@@ -129,91 +121,6 @@ class _Recorder:
             WatchedHost.objects.filter(watch=self.watch, host=host).update(
                 **{name: F(name) + value for name, value in more._asdict().items() if value}
             )
-
-    # -- pages that were found --------------------------------------------------------------------
-
-    def _find(
-        self, found: dict[bytes, FoundPage], outcomes: list[tuple[Outcome, Visit]]
-    ) -> list[WatchedPage]:
-        """Adds those that are new, and returns the others."""
-        known = self._known(found)
-        if new := found.keys() - known.keys():
-            Watch.objects.select_for_update(no_key=True).get(pk=self.watch.pk)
-            known |= self._known(new)  # others may have found them meanwhile
-            new -= known.keys()
-        if new:
-            self._add([page for key, page in found.items() if key in new])
-            if self.watch.settled_at is not None:
-                self._tell(new, outcomes)
-        return [*known.values()]
-
-    def _known(self, found: Iterable[bytes]) -> dict[bytes, WatchedPage]:
-        keys = [UUID(bytes=key) for key in found]
-        rows = WatchedPage.objects.filter(watch=self.watch, key__in=keys)
-        return {page.key.bytes: page for page in rows}
-
-    def _add(self, found: list[FoundPage]) -> None:
-        if hosts := {page.place for page in found if page.lastmod is not None}:
-            WatchedHost.objects.bulk_create(
-                [WatchedHost(watch=self.watch, host=host) for host in sorted(hosts)],
-                ignore_conflicts=True,
-            )
-        WatchedPage.objects.bulk_create(
-            [
-                WatchedPage(
-                    watch=self.watch,
-                    key=UUID(bytes=page.key),
-                    first_seen=self.now,
-                    next_at=self.now,
-                    lastmod=moment(page.lastmod),
-                    **_request(page),
-                )
-                for page in found
-            ],
-            ignore_conflicts=True,
-        )
-
-    def _tell(self, new: Collection[bytes], outcomes: list[tuple[Outcome, Visit]]) -> None:
-        """One event for each page that led to new ones."""
-        told: set[bytes] = set()
-        for outcome, visit in outcomes:
-            mine = [p for p in visit.found if p.key in new and p.key not in told]
-            told.update(page.key for page in mine)
-            if mine:
-                urls = [page.url for page in mine[:URLS_TOLD]]
-                Event.objects.create(
-                    kind=Event.Kind.PAGES_FOUND,
-                    task_id=outcome.task,
-                    detail={"watch": self.watch.pk, "count": len(mine), "urls": urls},
-                )
-
-    def _hear(self, page: WatchedPage, found: FoundPage) -> bool:
-        """Takes over what is new about a known page; returns whether anything is."""
-        heard = False
-        for name, value in _request(_nearest(page, found)).items():
-            old = getattr(page, name)
-            if (bytes(old) if name == "record" else old) != value:
-                setattr(page, name, value)
-                heard = True
-        if page.state == WatchedPage.State.GONE:
-            since = page.gone_at if page.next_at is None else None
-            if since is not None and self.now - since > GONE_AGAIN:
-                page.next_at = self.now
-                return True
-            return heard
-        lastmod, before = moment(found.lastmod), page.lastmod
-        if lastmod is None or lastmod == before:
-            return heard
-        # A time in the future is wrong, and must not hide those that are said later.
-        if before is not None and lastmod < before <= self.now:
-            return heard
-        page.lastmod = lastmod
-        if page.last_visit is not None and page.said_at is None:
-            page.said_at = min(self.now, max(lastmod, page.last_visit))
-            if page.said_every is not None and page.next_at is not None:
-                due = max(self.now, page.last_visit + timedelta(seconds=page.said_every))
-                page.next_at = min(page.next_at, due)
-        return True
 
     # -- items ------------------------------------------------------------------------------------
 
@@ -280,39 +187,6 @@ def trusts_of(watch: int, hosts: Collection[str]) -> dict[str, Trust]:
         return {}
     rows = WatchedHost.objects.filter(watch=watch, host__in=hosts)
     return {host: Trust(*some) for host, *some in rows.values_list("host", *Trust._fields)}
-
-
-def moment(seconds: float | None) -> datetime | None:
-    try:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
-
-
-def _request(page: FoundPage) -> dict[str, object]:
-    return {
-        "url": page.url,
-        "host": page.place,
-        "callback": page.callback,
-        "group": page.group,
-        "rank": page.rank,
-        "record": page.record,
-        "importance": page.importance,
-    }
-
-
-def _nearest(page: WatchedPage, found: FoundPage) -> FoundPage:
-    """At the least depth at which it was found so far. Pages that link to each other would become
-    deeper with each visit otherwise."""
-    try:
-        least, depth = read_head(bytes(page.record)).depth, read_head(found.record).depth
-        if depth <= least:
-            return found
-        record = with_depth(found.record, least)
-    except (BadRequest, MissingCode):
-        return found
-    deeper = min(depth, MAX_DEPTH_RANK) - min(least, MAX_DEPTH_RANK)
-    return found._replace(record=record, rank=found.rank - deeper)
 
 
 def _changed(page: WatchedPage, visit: Visit, version: str) -> bool | None:

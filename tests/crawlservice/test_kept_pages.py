@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.outcome import Outcome, Verdict
@@ -196,6 +197,22 @@ class TestRetention:
         assert left == [f"{n:02}" for n in range(30 - len(left), 30)]
         assert 300 - 2 * each <= len(left) * each <= 300
         assert PageBody.objects.count() == len(left)
+
+    def test_no_query_sums_up_all_bodies(
+        self, task: Task, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("crawlservice.pages.retention.MIB", 100)
+        monkeypatch.setattr("crawlservice.pages.retention.WINDOW", 4, raising=False)
+        settings_with(KEEP_PAGES_SIZE=3)
+        ledger = DjangoLedger()
+        for number in range(30):
+            ledger.commit([kept(task, f"{number:02}", b"%d" % number * 40)])
+        with CaptureQueriesContext(connection) as queries:
+            self.run()
+        sums = [query["sql"] for query in queries if "SUM(" in query["sql"]]
+        assert len(sums) > 7
+        assert all('"id" <= ' in sql and '"id" > ' in sql for sql in sums)
+        assert 0 < sum(PageBody.objects.values_list("stored", flat=True)) <= 300
 
     def test_no_more_go_than_that_takes(
         self, task: Task, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch

@@ -39,6 +39,8 @@ from crawlservice.models import (
     ReplacedItem,
     Task,
 )
+from crawlservice.reparse import changes as changes_module
+from crawlservice.reparse.changes import polled_changes
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState, submit
@@ -385,6 +387,43 @@ def test_new_links_are_counted_and_followed_if_that_is_wanted(crawling: Crawling
     assert audit(task) == audit(first) == []
 
 
+class Repeats(Houses):
+    """Each of the five houses asks for the same page twice."""
+
+    name = "houses"
+
+    def house(self, response: Response) -> Any:
+        yield {"url": response.url}
+        for _ in range(2):
+            yield Request(response.urljoin("/ping"), "ping", dont_filter=True)
+
+    def ping(self, response: Response) -> Any: ...
+
+
+class RepeatsLater(Repeats):
+    """The same behind a new link, and three times on one page."""
+
+    name = "houses"
+
+    def house(self, response: Response) -> Any:
+        yield Request(response.urljoin(f"/more{response.url[-1]}"), "ping")
+        yield from super().house(response)
+        if response.url.endswith("/3"):
+            yield Request(response.urljoin("/ping"), "ping", dont_filter=True)
+
+
+def test_links_that_are_not_filtered_are_new_only_if_there_are_more(crawling: Crawling) -> None:
+    crawling.web.site["/ping"] = (200, b"")
+    crawling.spider = Repeats
+    first = crawling.crawl()
+    assert crawling.web.asked.count("/ping") == 10
+    mended(crawling, Repeats)
+    assert told(crawling.parse(first)) == []
+    mended(crawling, RepeatsLater)
+    found = {row["url"][-1]: row["links"] for row in told(crawling.parse(first))}
+    assert found == {"0": 1, "1": 1, "2": 1, "3": 2, "4": 1}
+
+
 def test_nothing_but_the_items_comes_of_a_parse(crawling: Crawling) -> None:
     class Closes(Mended):
         name = "houses"
@@ -634,6 +673,38 @@ def test_what_came_of_parsing_goes_with_the_tasks(crawling: Crawling) -> None:
     assert sum(some.tasks for some in remove(Task.objects.all())) == 2
     assert not ParsedPage.objects.exists()
     assert not ReplacedItem.objects.exists()
+
+
+@pytest.mark.parametrize("rows", [5_000, 3])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_values_of_a_removed_task_are_shown_no_more(
+    crawling: Crawling, monkeypatch: pytest.MonkeyPatch, rows: int, dry_run: bool
+) -> None:
+    monkeypatch.setattr("crawlservice.tasks.removal.ROWS_PER_DELETE", rows)
+    first, other = crawling.crawl(), crawling.crawl()
+    mended(crawling, Richer)
+    second, kept = crawling.parse(first, dry_run=dry_run), crawling.parse(other, dry_run=dry_run)
+    before = told(second)
+    assert any(row["examples"] for row in before)
+    assert [*remove(Task.objects.filter(pk=first.pk))]
+    assert told(second) == [row | {"examples": []} for row in before]
+    assert any(row["examples"] for row in told(kept))
+
+
+def test_the_open_page_of_a_running_task_does_not_sum_up_each_time(
+    crawling: Crawling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = crawling.crawl()
+    mended(crawling, Richer)
+    second = crawling.parse(first)
+    monkeypatch.setattr(changes_module, "KEPT", 1e9)
+    second.state = Task.State.RUNNING
+    before = polled_changes(second)
+    assert before.pages > 0
+    ParsedPage.objects.all().delete()
+    assert polled_changes(second) == before
+    second.state = Task.State.FINISHED  # what an ended task shows is always right
+    assert polled_changes(second).pages == 0
 
 
 def test_which_requests_have_a_row(crawling: Crawling) -> None:
