@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from crawlframe.files.saved_file import SavedFile
+    from crawlframe.near.duplicate import NearDuplicate
     from crawlframe.stored_page import StoredPage
 
 
 class Origin:
     """What the engine sets of a response. ``not_modified``: the server answered 304, and the page
     is that of the store. ``unchanged``: the body is that of the page as it was kept last; False
-    also if that is not known. ``stored``: the page of the store, if nothing was fetched."""
+    also if that is not known. ``stored``: the page of the store, if nothing was fetched.
+    ``near_duplicate``: with the setting near_duplicates, the page that this one is nearly the same
+    as."""
 
     file: SavedFile | None = None  # the body, if it went into the file store
     # Method, URL and headers of the transfer; None: a middleware or the cache made the response.
@@ -20,3 +23,4 @@ class Origin:
     stored: StoredPage | None = None
     not_modified = False
     unchanged = False
+    near_duplicate: NearDuplicate | None = None

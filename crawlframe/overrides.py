@@ -38,8 +38,8 @@ SECONDS = ("delay", "min_delay", "ip_delay", "timeout", "file_timeout", "time_li
 
 def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> SpiderSettings:
     """Returns the settings of a task. A ``delay`` in seconds replaces the spider's ``min_delay``,
-    too. Raises ArgumentError if there is no such setting, a value is wrong, or two settings do not
-    fit together."""
+    too, and near_duplicates = "off" what belongs to it. Raises ArgumentError if there is no such
+    setting, a value is wrong, or two settings do not fit together."""
     if not overrides:
         return settings
     for name in overrides:
@@ -56,6 +56,9 @@ def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> Spider
     own = msgspec.to_builtins(settings)
     if values.get("delay", "auto") != "auto":
         own.pop("min_delay", None)
+    if values.get("near_duplicates") == "off":
+        own.pop("near_within", None)
+        own.pop("near_limit", None)
     try:
         return msgspec.convert(own | values, SpiderSettings)
     except msgspec.ValidationError as error:

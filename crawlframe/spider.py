@@ -19,6 +19,7 @@ from crawlframe.expect import Expect, expectation
 from crawlframe.inline import Inline
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.misuse import misuse_of
+from crawlframe.near.compared import ComparedText
 from crawlframe.proxies.choice import DIRECT, ProxyPool
 from crawlframe.render import required
 from crawlframe.request import END_CALLBACK, Request
@@ -35,7 +36,7 @@ AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddle
 BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
 
 
-class Spider:
+class Spider(ComparedText):
     """Base class of spiders. Subclass it in ``spiders/``, set ``name``, and yield items and
     Requests.
 

@@ -17,7 +17,6 @@ from crawlframe.frontier.connection import LONG_TIMEOUT, TIMEOUT, connect, persi
 from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.hosts import Hosts
 from crawlframe.frontier.leases import Leases
-from crawlframe.frontier.near import Near
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.permits import Permits
 from crawlframe.frontier.pins import Pins
@@ -63,7 +62,6 @@ class Frontier(Tasks):
         self.leases = Leases(store)  # the lives of nodes
         self.eras = Eras(store)  # of the data
         self.hosts = Hosts(store)
-        self.near = Near(store)
         self.rollouts = Rollouts(store)  # the revisions that nodes should pull
         self.spiders = SpiderCatalogue(store)
         self.starts = Starts(store)

@@ -95,8 +95,8 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "NEAR": (
         "near:.",
-        "hash of a store of texts: pages remembered so far, entries and buckets of the index, limit "
-        "of pages",
+        "hash of a store of texts: pages remembered so far, entries and buckets of the index, and "
+        "the limit of pages",
     ),
     "NEAR_INDEX": ("neari:.", "string of a store and bucket: entries of near.lua"),
     "NEAR_PAGES": ("nearp:.", "string of a store and chunk: records of near.lua"),

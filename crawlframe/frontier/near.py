@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Sequence
-from hashlib import blake2b
 from typing import NamedTuple
 
 from crawlframe.frontier.batches import MAX_ENTRIES
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.near.fingerprint import Fingerprint
+from crawlframe.near.page import NearStore
 
 LASTS = 90 * 24 * 3600_000  # ms for which a store without a task keeps what was written last
 URL = 1000  # characters of a URL that are kept until the page is settled
-HEAD, PREFIX = 8, 4  # bytes that name a page, and those of them that are the first of its rid
-
-
-class NearStore(NamedTuple):
-    """A store: that of a task, or of all who give its name. ``limit``: pages that it remembers, the
-    last ones; at most 16,000,000."""
-
-    name: str
-    limit: int
-    task: int = 0
-
-    @property
-    def key(self) -> str:
-        return f"t{self.task}" if self.task else f"n{self.name}"
 
 
 class NearPage(NamedTuple):
-    """``head``: of ``head_of``."""
+    """``head``: what ``head_of`` of near/page.py returns. ``url``: of the page."""
 
     head: bytes
     fingerprint: Fingerprint
@@ -46,14 +32,9 @@ class Like(NamedTuple):
     url: str
 
 
-def head_of(rid: bytes, identity: bytes) -> bytes:
-    """Return what names a page: ``identity`` is the same in all tasks."""
-    return rid[:PREFIX] + blake2b(identity, digest_size=HEAD - PREFIX).digest()
-
-
 class Near:
-    """Each store is in one partition, so pages that come at the same time are compared in turn. What
-    is lost with Redis is only not recognised any more. Raises redis.RedisError."""
+    """Each store is in one partition, so pages that come at the same time are compared in turn.
+    What is lost with Redis is only not recognised any more. Raises redis.RedisError."""
 
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
@@ -98,8 +79,8 @@ class Near:
             pass
 
     def memory(self, store: NearStore) -> tuple[int, int]:
-        """The pages that a store remembers, and the bytes that Redis uses for them: those of all its
-        keys. Looks at every key, for measurements."""
+        """The pages that a store remembers, and the bytes that Redis uses for them: those of all
+        its keys. Looks at every key, for measurements."""
         keys, redis = self._store.keys[self._partition(store)], self._store.redis
         pages, limit = (int(n or 0) for n in redis.hmget(keys("NEAR", store.key), "pages", "limit"))
         names = [keys("NEAR", store.key), keys("NEAR_ASKED", store.key)]

@@ -1,14 +1,13 @@
-"""Fingerprint: what is kept of the text of a page, so that it is found by one that is nearly the
-same.
+"""Fingerprint: what is kept of the text of a page, so that one is found that is nearly the same.
 
-A text is a set: its pairs of neighbouring words. Two texts are alike by the share of pairs that they
-have in common (Jaccard). Of a changed word, two pairs change, so a text of which 10 % of the words
-were changed has about 0.7. Each pair is a number of 32 bits, and the order of the numbers is as good
-as random.
+A text is a set: its pairs of neighbouring words. Two texts are alike by the share of pairs that
+they have in common (Jaccard). Of a changed word, two pairs change, so a text of which 10 % of the
+words were changed has about 0.7. Each pair is a number of 32 bits, and the order of the numbers is
+as good as random.
 
-The first numbers of a page are its features: of a text that is nearly the same, most are first, too,
-so one that both have leads from the one to the other. The signature then estimates how alike they
-are: the numbers are divided into bins, and of the first one of each bin one bit is kept (one
+The first numbers of a page are its features: of a text that is nearly the same, most are first,
+too, so one that both have leads from the one to the other. The signature then estimates how alike
+they are: the numbers are divided into bins, and of the first one of each bin one bit is kept (one
 permutation hashing with one bit of each minimum: Li, Owen and Zhang, NIPS 2012; Li and König, WWW
 2010). Bits of different texts agree by chance in half of the bins."""
 

@@ -6,7 +6,9 @@ import html
 import re
 
 # What is not shown, and what ends it. A search for an end that is missing is made once.
-_HIDDEN = re.compile(rb"<(?:!--|(script|style|template|noscript|head|svg)(?=[\s/>]))", re.IGNORECASE)
+_HIDDEN = re.compile(
+    rb"<(?:!--|(script|style|template|noscript|head|svg)(?=[\s/>]))", re.IGNORECASE
+)
 _ENDS = {
     name: re.compile(rb"</%s(?=[\s/>])[^>]*" % name, re.IGNORECASE)
     for name in (b"script", b"style", b"template", b"noscript", b"head", b"svg")
@@ -18,7 +20,7 @@ _BLANKS = bytes(byte for byte in range(0x80) if not chr(byte).isalnum())
 _TO_WORDS = bytes.maketrans(_BLANKS, b" " * len(_BLANKS))
 # Scripts without spaces between words: each character is one.
 _IDEOGRAPHS = re.compile("([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff])")
-# Signs of the Latin-1 block, general punctuation, those of East Asia and their wide forms, in UTF-8.
+# Signs of Latin-1, general punctuation, those of East Asia and their wide forms, in UTF-8.
 _SIGNS = re.compile(
     rb"\xc2[\x80-\xbf]|\xe2[\x80\x81].|\xe3\x80[\x80-\x9f]|\xef\xbc[\x81-\x8f\x9a-\xa0]", re.DOTALL
 )
@@ -42,16 +44,19 @@ def words_of(text: str) -> list[bytes]:
 
 
 def _without_hidden(page: bytes) -> bytes:
-    parts, last = [], 0
+    parts, last, open_head = [], 0, False
     found = _HIDDEN.search(page)
     while found is not None:
         parts.append(page[last : found.start()])
-        name = found[1]
-        end = (_ENDS[name.lower()] if name else _COMMENT_END).search(page, found.end())
-        if end is None:
-            # Browsers show nothing of a script that is not closed; a head may lack its end tag.
-            last = found.end() if name and name.lower() == b"head" else len(page)
-        else:
+        name = (found[1] or b"").lower()
+        end = None
+        if name != b"head" or not open_head:
+            end = (_ENDS[name] if name else _COMMENT_END).search(page, found.end())
+        if end is not None:
             last = end.end()
+        elif name == b"head":  # its end tag may be left out
+            last, open_head = found.end(), True
+        else:  # browsers show nothing of a script that is not closed
+            last = len(page)
         found = _HIDDEN.search(page, last)
     return b" ".join([*parts, page[last:]])

@@ -3,7 +3,7 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] name of a store; ARGV[2] task to which it belongs, or empty: it belongs to none
 -- ARGV[3] pages that are remembered; ARGV[4] ms for which what was written last stays, of a store without a task
--- ARGV[5] msgpack list of {head, features, signature, URL}: head of a page: 4 bytes of its rid, 4 of its identity, the
+-- ARGV[5] msgpack list of {head, features, signature, URL}: head of a page: 4 bytes of its rid, 3 of its identity, the
 --         same in all tasks; features: 4 bytes each (big endian), first ones first; see crawlframe/near/fingerprint.py
 -- Returns: for each page {-1} if it is the first one, otherwise {bits in which the signatures differ, head of the
 --         page that it is like, its URL if that page is not settled yet, or ''}.
@@ -13,12 +13,13 @@
 -- place; their lengths fill what the allocator gives.
 local MOST = 24  -- bits, as in crawlframe/near/fingerprint.py
 local STORED = 3  -- features under which a page is found
-local COMMON = 8  -- pages from which on a feature says nothing about a page
-local RECORD, CHUNK = 22, 185  -- bytes; records: 4,070 bytes, with a header of 6 in 4,096
+local COMMON = 8  -- pages from which on a feature, such as one of a template, says nothing about a page
+local RECORD, CHUNK = 21, 194  -- bytes; records: 4,074 bytes, with a header of 6 in 4,096
+local HEAD = 7  -- bytes of a record that name its page; the first 4 are of its rid
 local ENTRY = 5  -- bytes
-local LOAD = 250  -- entries of a bucket, on average, from which on the index grows
+local LOAD = 320  -- entries of a bucket, on average, from which on the index grows
 local FULL, OLDEST = 512, 128  -- entries of a bucket from which on the oldest ones are dropped, and how many
-local STEPS = {64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560}
+local STEPS = {64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072}
 
 local name, task, limit, lasts = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local open = task == '' or call('SISMEMBER', TASKS, task) == 1  -- nothing is written of one that has ended
@@ -151,7 +152,7 @@ end
 local function distance(record, signature)
   local sum = 0
   for i = 1, #signature do
-    sum = sum + ones[bit.bxor(string.byte(record, 8 + i), string.byte(signature, i))]
+    sum = sum + ones[bit.bxor(string.byte(record, HEAD + i), string.byte(signature, i))]
   end
   return sum
 end
@@ -176,25 +177,28 @@ end
 -- The record that is like a page, its bits, and whether it is of the page itself; with the features that say something.
 local function look(head, features, signature)
   local seen, free, best, bits = {}, {}, nil, MOST + 1
+  local rare = {}  -- features by how many pages have them, and in order
   for i = 1, #features, 4 do
     local a, b, c, d = string.byte(features, i, i + 3)
     local feature = ((a * 256 + b) * 256 + c) * 256 + d
     local n, tag = place_of(feature)
     local found = found_at(bucket_at(n), tag)
-    if #found < COMMON then free[#free + 1] = feature end
+    if #found < COMMON then rare[#rare + 1] = {#found * 100 + #rare, feature} end
     for _, number in ipairs(found) do
-      if not seen[number] then
+      if not seen[number] and #found < COMMON then
         seen[number] = true
         local key, at = record_place(number)
         local record = call('GETRANGE', key, at, at + RECORD - 1)
         if #record == RECORD then
           local sum = distance(record, signature)
-          if sum <= MOST and string.sub(record, 5, 8) == string.sub(head, 5, 8) then return nil, 0, true, free end
-          if sum < bits then best, bits = string.sub(record, 1, 8), sum end
+          if sum <= MOST and string.sub(record, 5, HEAD) == string.sub(head, 5, HEAD) then return nil, 0, true, free end
+          if sum < bits then best, bits = string.sub(record, 1, HEAD), sum end
         end
       end
     end
   end
+  table.sort(rare, function(one, other) return one[1] < other[1] end)
+  for i, one in ipairs(rare) do free[i] = one[2] end
   return best, bits, false, free
 end
 
@@ -202,8 +206,8 @@ local function answer_of(head, features, signature, url)
   local known = call('HGET', NEAR_ASKED(name), head)
   if known then
     if string.sub(known, 1, 1) == 'f' then return {-1} end
-    return {tonumber(string.match(known, '^d(%d+) ')), string.match(known, '^d%d+ (........)', 1),
-      string.match(known, '^d%d+ ........ (.*)$') or ''}
+    return {tonumber(string.match(known, '^d(%d+) ')), string.match(known, '^d%d+ (.......)'),
+      string.match(known, '^d%d+ ....... (.*)$') or ''}
   end
   local other, bits, itself, free = look(head, features, signature)
   if itself or not open then return {-1} end

@@ -2,7 +2,7 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] name of the store
 -- Returns: 1 when all is gone, 0 to be called again.
-local CHUNK, MOST = 185, 300  -- CHUNK as in near.lua
+local CHUNK, MOST = 194, 300  -- CHUNK as in near.lua
 local name = ARGV[1]
 local state = call('HMGET', NEAR(name), 'pages', 'limit', 'buckets')
 local records = math.min(tonumber(state[1]) or 0, tonumber(state[2]) or 0)
