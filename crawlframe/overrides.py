@@ -13,6 +13,7 @@ from crawlframe.budgets import without_none
 from crawlframe.downloaders import misfit
 from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.head import check_head
+from crawlframe.near.settings import USUAL
 from crawlframe.proxies.settings import ProxySettings
 from crawlframe.spider_settings import SpiderSettings
 
@@ -57,8 +58,7 @@ def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> Spider
     if values.get("delay", "auto") != "auto":
         own.pop("min_delay", None)
     if values.get("near_duplicates") == "off":
-        own.pop("near_within", None)
-        own.pop("near_limit", None)
+        own = {name: value for name, value in own.items() if name not in USUAL}
     try:
         return msgspec.convert(own | values, SpiderSettings)
     except msgspec.ValidationError as error:

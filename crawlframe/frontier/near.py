@@ -60,6 +60,7 @@ class Near:
                 store.task or "",
                 store.limit,
                 LASTS,
+                store.most,
                 pack(entries),
             )
             answers += [_like(*one) for one in found]

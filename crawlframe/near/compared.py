@@ -16,7 +16,8 @@ class ComparedText:
     def near_text(self, response: Response) -> str:
         """With ``near_duplicates``, called with each page before its callback: the text that is
         compared with those of other pages; "" if the page is not compared. By default, what is
-        visible of an HTML page, all of another text, and nothing of other kinds."""
+        visible of an HTML page, without navigation, header, footer and asides; all of another text,
+        and nothing of other kinds."""
         if response.kind == "html":
             return visible_text(response._utf8)
         return response.text if response.kind in ("text", "xml", "json") else ""

@@ -20,13 +20,22 @@ from zlib import crc32
 
 BITS = 112  # of a signature
 FEATURES = 24  # of a page that are looked up
-MOST_BITS = 24  # in which the signatures of texts differ that are nearly the same
+LIKENESS = 0.57  # share of pairs that texts have in common which are nearly the same
 MIN_WORDS = 50  # a shorter text is not compared: a few words say little
 MAX_WORDS = 20_000  # of a text that are read
 
 _ENOUGH = 1_200  # numbers, the least ones, that have some for each bin
 _ODD = 0x9E3779B1  # 2**32 divided by the golden ratio: spreads what crc32 leaves close together
 _LOW = 0xFFFFFFFF
+
+
+def bits_of(likeness: float) -> int:
+    """Return in how many bits the signatures of two texts differ at most that have this share of
+    pairs in common."""
+    return int((1 - likeness) / 2 * BITS + 1e-6)
+
+
+MOST_BITS = bits_of(LIKENESS)
 
 
 class Fingerprint(NamedTuple):

@@ -5,16 +5,20 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import NamedTuple
 
+from crawlframe.near.fingerprint import MOST_BITS
+
 HEAD, PREFIX = 7, 4  # bytes that name a page, and those of them that are the first of its rid
 
 
 class NearStore(NamedTuple):
     """The texts of the pages of a task, or (task 0) of all tasks that give its name. ``limit``:
-    pages that it remembers, the last ones."""
+    pages that it remembers, the last ones. ``most``: bits in which the signatures of pages differ
+    that count as nearly the same."""
 
     task: int = 0
     name: str = ""
     limit: int = 1
+    most: int = MOST_BITS
 
     @property
     def key(self) -> str:

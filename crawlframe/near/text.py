@@ -1,18 +1,17 @@
-"""The text of a page that is compared: its words, without markup, scripts and styles."""
+"""The text of a page that is compared: its words, without markup, scripts and styles, and without
+what its markup says is not its own: navigation, header, footer and asides."""
 
 from __future__ import annotations
 
 import html
 import re
 
-# What is not shown, and what ends it. A search for an end that is missing is made once.
-_HIDDEN = re.compile(
-    rb"<(?:!--|(script|style|template|noscript|head|svg)(?=[\s/>]))", re.IGNORECASE
-)
-_ENDS = {
-    name: re.compile(rb"</%s(?=[\s/>])[^>]*" % name, re.IGNORECASE)
-    for name in (b"script", b"style", b"template", b"noscript", b"head", b"svg")
-}
+# What is left out, and what ends it.
+_PARTS = (b"nav", b"header", b"footer", b"aside")
+_NAMES = (b"script", b"style", b"template", b"noscript", b"head", b"svg", *_PARTS)
+_OPTIONAL = {b"head", *_PARTS}  # without an end tag, what follows is shown
+_HIDDEN = re.compile(rb"<(?:!--|(%s)(?=[\s/>]))" % b"|".join(_NAMES), re.IGNORECASE)
+_ENDS = {name: re.compile(rb"</%s(?=[\s/>])[^>]*" % name, re.IGNORECASE) for name in _NAMES}
 _COMMENT_END = re.compile(rb"--!?>")
 _TAG = re.compile(rb"<[/!?a-zA-Z][^<>]*>?")
 # Every byte that is in no word; letters of other scripts are bytes from 0x80 on.
@@ -44,19 +43,20 @@ def words_of(text: str) -> list[bytes]:
 
 
 def _without_hidden(page: bytes) -> bytes:
-    parts, last, open_head = [], 0, False
+    parts, last, endless = [], 0, set()
     found = _HIDDEN.search(page)
     while found is not None:
         parts.append(page[last : found.start()])
         name = (found[1] or b"").lower()
         end = None
-        if name != b"head" or not open_head:
+        if name not in endless:
             end = (_ENDS[name] if name else _COMMENT_END).search(page, found.end())
         if end is not None:
             last = end.end()
-        elif name == b"head":  # its end tag may be left out
-            last, open_head = found.end(), True
-        else:  # browsers show nothing of a script that is not closed
+        elif name in _OPTIONAL:
+            last = found.end()
+            endless.add(name)  # each search reads the rest of the page
+        else:
             last = len(page)
         found = _HIDDEN.search(page, last)
     return b" ".join([*parts, page[last:]])

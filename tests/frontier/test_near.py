@@ -96,7 +96,7 @@ def test_pages_of_a_template_are_different(bench: Bench) -> None:
     assert ask(bench, *pages) == [None] * 60
     # All their features that say something are of their own part by now.
     again = [
-        page(f"again{n}", template + changed(text(100 + n, 300), 0.08, Random(n)))
+        page(f"again{n}", template + changed(text(100 + n, 300), 0.05, Random(n)))
         for n in range(60)
     ]
     assert ask(bench, *again) == [one.url for one in pages]

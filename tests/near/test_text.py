@@ -22,7 +22,8 @@ def words(page: str) -> list[str]:
         "<STYLE media=all>no</STYLE >Two<br>words<script>no",
         "Two words<!-- no",
         "<head><p>Two words",  # its end tag may be left out
-        "<header>Two</header> words",
+        "<header class=no>no <nav>no</nav></header>Two <navy>words</navy><footer>no</footer>",
+        "<aside>Two words",
         "&#84;wo&nbsp;words, “two” — words"[:19],
     ],
 )

@@ -3,7 +3,8 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] name of a store; ARGV[2] task to which it belongs, or empty: it belongs to none
 -- ARGV[3] pages that are remembered; ARGV[4] ms for which what was written last stays, of a store without a task
--- ARGV[5] msgpack list of {head, features, signature, URL}: head of a page: 4 bytes of its rid, 3 of its identity, the
+-- ARGV[5] bits in which the signatures of two pages that are nearly the same differ at most
+-- ARGV[6] msgpack list of {head, features, signature, URL}: head of a page: 4 bytes of its rid, 3 of its identity, the
 --         same in all tasks; features: 4 bytes each (big endian), first ones first; see crawlframe/near/fingerprint.py
 -- Returns: for each page {-1} if it is the first one, otherwise {bits in which the signatures differ, head of the
 --         page that it is like, its URL if that page is not settled yet, or ''}.
@@ -11,17 +12,20 @@
 -- A store has records of pages, in strings of CHUNK, and an index of features in buckets (linear hashing). An entry is
 -- 16 bits of the feature, besides the 7 of the first bucket number, and the number of a record. Strings are written in
 -- place; their lengths fill what the allocator gives.
-local MOST = 24  -- bits, as in crawlframe/near/fingerprint.py
 local STORED = 3  -- features under which a page is found
 local COMMON = 8  -- pages from which on a feature, such as one of a template, says nothing about a page
 local RECORD, CHUNK = 21, 194  -- bytes; records: 4,074 bytes, with a header of 6 in 4,096
 local HEAD = 7  -- bytes of a record that name its page; the first 4 are of its rid
 local ENTRY = 5  -- bytes
+-- A page that shares features with CROWD pages that are RELATED (bits; of texts without relation, 56 are usual) has a
+-- template. Then others are more alike, and texts that are nearly the same, too, because a part of them stays.
+local RELATED, CROWD, STRICT = 40, 4, 3 / 4
 local LOAD = 320  -- entries of a bucket, on average, from which on the index grows
 local FULL, OLDEST = 512, 128  -- entries of a bucket from which on the oldest ones are dropped, and how many
 local STEPS = {64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072}
 
 local name, task, limit, lasts = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local most = tonumber(ARGV[5])
 local open = task == '' or call('SISMEMBER', TASKS, task) == 1  -- nothing is written of one that has ended
 local state = call('HMGET', NEAR(name), 'pages', 'entries', 'buckets', 'limit')
 limit = math.max(limit, tonumber(state[4]) or 0)  -- of those that share it, the most
@@ -157,7 +161,7 @@ local function distance(record, signature)
   return sum
 end
 
-local function remember(head, signature, free)
+local function remember(head, signature, rare)
   local number = pages % limit + 1
   local key, at = record_place(number)
   if call('EXISTS', key) == 0 then call('SET', key, string.rep('\0', CHUNK * RECORD)) end
@@ -165,8 +169,8 @@ local function remember(head, signature, free)
   stay(key)
   pages = pages + 1
   local tail = string.char(math.floor(number / 65536), math.floor(number / 256) % 256, number % 256)
-  for i = 1, math.min(STORED, #free) do
-    local n, tag = place_of(free[i])
+  for i = 1, math.min(STORED, #rare) do
+    local n, tag = place_of(rare[i][2])
     add_entry(n, tag .. tail)
     if entries < STORED * limit then entries = entries + 1 end
     if entries > LOAD * size and size < 8388608 then grow() end
@@ -174,32 +178,41 @@ local function remember(head, signature, free)
   return number
 end
 
--- The record that is like a page, its bits, and whether it is of the page itself; with the features that say something.
-local function look(head, features, signature)
-  local seen, free, best, bits = {}, {}, nil, MOST + 1
-  local rare = {}  -- features by how many pages have them, and in order
+-- The records that share rare features with a page; and those features, the rarest first.
+local function candidates_of(features)
+  local shared, rare = {}, {}
   for i = 1, #features, 4 do
     local a, b, c, d = string.byte(features, i, i + 3)
     local feature = ((a * 256 + b) * 256 + c) * 256 + d
     local n, tag = place_of(feature)
     local found = found_at(bucket_at(n), tag)
-    if #found < COMMON then rare[#rare + 1] = {#found * 100 + #rare, feature} end
-    for _, number in ipairs(found) do
-      if not seen[number] and #found < COMMON then
-        seen[number] = true
-        local key, at = record_place(number)
-        local record = call('GETRANGE', key, at, at + RECORD - 1)
-        if #record == RECORD then
-          local sum = distance(record, signature)
-          if sum <= MOST and string.sub(record, 5, HEAD) == string.sub(head, 5, HEAD) then return nil, 0, true, free end
-          if sum < bits then best, bits = string.sub(record, 1, HEAD), sum end
-        end
-      end
+    if #found < COMMON then
+      rare[#rare + 1] = {#found * 100 + #rare, feature}
+      for _, number in ipairs(found) do shared[number] = true end
     end
   end
   table.sort(rare, function(one, other) return one[1] < other[1] end)
-  for i, one in ipairs(rare) do free[i] = one[2] end
-  return best, bits, false, free
+  return shared, rare
+end
+
+-- The head of the record that is like a page, and its bits, or true if it is of the page itself; with the rare features.
+local function look(head, features, signature)
+  local shared, rare = candidates_of(features)
+  local best, bits, crowd = nil, most + 1, 0
+  for number in pairs(shared) do
+    local key, at = record_place(number)
+    local record = call('GETRANGE', key, at, at + RECORD - 1)
+    if #record == RECORD then
+      local sum = distance(record, signature)
+      if sum <= most and string.sub(record, 5, HEAD) == string.sub(head, 5, HEAD) then return nil, true, rare end
+      if sum <= RELATED then crowd = crowd + 1 end
+      -- Of equal ones the same is taken in whatever order they come.
+      local name_of = string.sub(record, 1, HEAD)
+      if sum < bits or (sum == bits and best and name_of < best) then best, bits = name_of, sum end
+    end
+  end
+  if bits > (crowd >= CROWD and math.floor(most * STRICT) or most) then best = nil end
+  return best, bits, rare
 end
 
 local function answer_of(head, features, signature, url)
@@ -209,10 +222,10 @@ local function answer_of(head, features, signature, url)
     return {tonumber(string.match(known, '^d(%d+) ')), string.match(known, '^d%d+ (.......)'),
       string.match(known, '^d%d+ ....... (.*)$') or ''}
   end
-  local other, bits, itself, free = look(head, features, signature)
-  if itself or not open then return {-1} end
+  local other, bits, rare = look(head, features, signature)
+  if bits == true or not open then return {-1} end
   if not other then
-    local number = remember(head, signature, free)
+    local number = remember(head, signature, rare)
     call('HSET', NEAR_ASKED(name), head, 'f' .. number .. ' ' .. url)
     stay(NEAR_ASKED(name))
     return {-1}
@@ -225,7 +238,7 @@ local function answer_of(head, features, signature, url)
 end
 
 local answers = {}
-for i, page in ipairs(cmsgpack.unpack(ARGV[5])) do
+for i, page in ipairs(cmsgpack.unpack(ARGV[6])) do
   answers[i] = answer_of(unpack(page))
 end
 if pages > (tonumber(state[1]) or 0) then

@@ -13,7 +13,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.near import Like, NearPage
 from crawlframe.ledger import Ledger
 from crawlframe.near.duplicate import NearDuplicate
-from crawlframe.near.fingerprint import Fingerprint, fingerprint_of, likeness
+from crawlframe.near.fingerprint import Fingerprint, bits_of, fingerprint_of, likeness
 from crawlframe.near.page import PREFIX, ComparedPage, NearStore, head_of
 from crawlframe.near.settings import WITHIN
 from crawlframe.near.text import words_of
@@ -131,11 +131,13 @@ class NearPages:
 
 def store_of(crawl: TaskCrawl) -> NearStore:
     """The store of a task's pages."""
-    within, limit = crawl.settings.near_within, crawl.settings.near_limit
-    if within == WITHIN:
-        return NearStore(crawl.spec.task, limit=limit)
-    name = f"spider:{crawl.spec.spider}" if within == "spider" else f"name:{within}"
-    return NearStore(0, name, limit)
+    settings, spec = crawl.settings, crawl.spec
+    limit, most = settings.near_limit, bits_of(settings.near_likeness)
+    if settings.near_within == WITHIN:
+        return NearStore(spec.task, "", limit, most)
+    if settings.near_within == "spider":
+        return NearStore(0, f"spider:{spec.spider}", limit, most)
+    return NearStore(0, f"name:{settings.near_within}", limit, most)
 
 
 def _fingerprint(crawl: TaskCrawl, response: Response) -> tuple[Fingerprint | None]:
