@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from crawlframe.files.saved_file import SavedFile
-    from crawlframe.near.duplicate import NearDuplicate
+    from crawlframe.near_duplicate import NearDuplicate
     from crawlframe.stored_page import StoredPage
 
 

@@ -13,13 +13,13 @@ import msgspec
 
 from crawlframe import porting
 from crawlframe.budgets import without_none
+from crawlframe.compared_text import ComparedText
 from crawlframe.downloaders import BROWSER, misfit
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.expect import Expect, expectation
 from crawlframe.inline import Inline
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.misuse import misuse_of
-from crawlframe.near.compared import ComparedText
 from crawlframe.proxies.choice import DIRECT, ProxyPool
 from crawlframe.render import required
 from crawlframe.request import END_CALLBACK, Request

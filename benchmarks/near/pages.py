@@ -31,7 +31,7 @@ def pages_of(directories: Iterable[Path]) -> list[bytes]:
 
 def texts_of(pages: Iterable[bytes], least: int) -> list[Page]:
     """Those with so many words; of pages with the same text, one."""
-    found = {}
+    found: dict[tuple[bytes, ...], str] = {}
     for number, page in enumerate(pages):
         words = words_of(visible_text(page))
         if len(words) >= least:

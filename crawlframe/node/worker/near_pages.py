@@ -12,11 +12,11 @@ from typing import NamedTuple
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.near import Like, NearPage
 from crawlframe.ledger import Ledger
-from crawlframe.near.duplicate import NearDuplicate
 from crawlframe.near.fingerprint import Fingerprint, bits_of, fingerprint_of, likeness
 from crawlframe.near.page import PREFIX, ComparedPage, NearStore, head_of
 from crawlframe.near.settings import WITHIN
 from crawlframe.near.text import words_of
+from crawlframe.near_duplicate import NearDuplicate
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.crawl import TaskCrawl

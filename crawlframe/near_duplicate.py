@@ -1,4 +1,4 @@
-"""NearDuplicate: what a callback is told of a page whose text was nearly seen before."""
+"""NearDuplicate: what a callback learns of a page whose text is nearly that of an earlier one."""
 
 from __future__ import annotations
 
