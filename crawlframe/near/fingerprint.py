@@ -22,11 +22,10 @@ BITS = 112  # of a signature
 FEATURES = 24  # of a page that are looked up
 LIKENESS = 0.57  # share of pairs that texts have in common which are nearly the same
 MIN_WORDS = 50  # a shorter text is not compared: a few words say little
-MAX_WORDS = 20_000  # of a text that are read
+MAX_WORDS = 5_000  # of a text that are read, the first ones
 
-_ENOUGH = 1_200  # numbers, the least ones, that have some for each bin
-_ODD = 0x9E3779B1  # 2**32 divided by the golden ratio: spreads what crc32 leaves close together
-_LOW = 0xFFFFFFFF
+_ENOUGH = 900  # numbers, the least ones, that have some for each bin
+_STEP = 0x9E3779B1  # 2**32 divided by the golden ratio: bits of bins that share a number differ
 
 
 def bits_of(likeness: float) -> int:
@@ -51,11 +50,11 @@ def fingerprint_of(words: Sequence[bytes]) -> Fingerprint | None:
         return None
     words = words[:MAX_WORDS]
     pairs = set(map(crc32, map(b" ".join, zip(words, islice(words, 1, None), strict=False))))
-    numbers = [(pair * _ODD) & _LOW for pair in pairs]
-    if len(numbers) > _ENOUGH:  # the least of each bin is among these
-        limit = (_ENOUGH << 32) // len(numbers)
-        numbers = [number for number in numbers if number < limit]
-    numbers.sort(reverse=True)
+    if len(pairs) > _ENOUGH:  # the least of each bin is among these
+        limit = (_ENOUGH << 32) // len(pairs)
+        numbers = sorted([pair for pair in pairs if pair < limit], reverse=True)
+    else:
+        numbers = sorted(pairs, reverse=True)
     first = {number % BITS: number for number in numbers}  # the last one stays
     bits = 0
     for place in range(BITS):
@@ -63,7 +62,7 @@ def fingerprint_of(words: Sequence[bytes]) -> Fingerprint | None:
         while number is None:  # a short text leaves bins empty: another one stands in
             steps += 1
             number = first.get((place + steps * steps) % BITS if steps < BITS else steps - BITS)
-        bits |= ((number + steps * _ODD) >> 9 & 1) << place
+        bits |= ((number + steps * _STEP) >> 9 & 1) << place
     return Fingerprint(tuple(numbers[: -FEATURES - 1 : -1]), bits.to_bytes(BITS // 8, "little"))
 
 
