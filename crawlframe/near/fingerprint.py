@@ -25,7 +25,9 @@ MIN_WORDS = 50  # a shorter text is not compared: a few words say little
 MAX_WORDS = 5_000  # of a text that are read, the first ones
 
 _ENOUGH = 900  # numbers, the least ones, that have some for each bin
-_STEP = 0x9E3779B1  # 2**32 divided by the golden ratio: bits of bins that share a number differ
+# 2**32 divided by the golden ratio: spreads what crc32 leaves in an order, such as that of numbers.
+_STEP = 0x9E3779B1
+_LOW = 0xFFFFFFFF
 
 
 def bits_of(likeness: float) -> int:
@@ -50,11 +52,11 @@ def fingerprint_of(words: Sequence[bytes]) -> Fingerprint | None:
         return None
     words = words[:MAX_WORDS]
     pairs = set(map(crc32, map(b" ".join, zip(words, islice(words, 1, None), strict=False))))
-    if len(pairs) > _ENOUGH:  # the least of each bin is among these
-        limit = (_ENOUGH << 32) // len(pairs)
-        numbers = sorted([pair for pair in pairs if pair < limit], reverse=True)
-    else:
-        numbers = sorted(pairs, reverse=True)
+    numbers = [(pair * _STEP) & _LOW for pair in pairs]
+    if len(numbers) > _ENOUGH:  # the least of each bin is among these
+        limit = (_ENOUGH << 32) // len(numbers)
+        numbers = [number for number in numbers if number < limit]
+    numbers.sort(reverse=True)
     first = {number % BITS: number for number in numbers}  # the last one stays
     bits = 0
     for place in range(BITS):
