@@ -64,8 +64,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.near",
         description="Changes real pages, and counts which of them are recognised as nearly the "
-        "same as the original, and which others wrongly; measures time and memory. The constants "
-        "were chosen with one half of the pages (--tune), the figures are those of the other.",
+        "same as the original, and which others wrongly; measures time and memory. Uses one "
+        "half of the pages, or the other (--tune).",
     )
     parser.add_argument("directory", nargs="*", type=Path, help="three of Debian's manuals")
     parser.add_argument("--tune", action="store_true", help="with the other half of the pages")
