@@ -22,9 +22,11 @@ BITS = 112  # of a signature
 FEATURES = 24  # of a page that are looked up
 LIKENESS = 0.57  # share of pairs that texts have in common which are nearly the same
 MIN_WORDS = 50  # a shorter text is not compared: a few words say little
-MAX_WORDS = 5_000  # of a text that are read, the first ones
+MAX_WORDS = (
+    20_000  # of a text that are read, the first ones: fewer would not stand moved paragraphs
+)
 
-_ENOUGH = 900  # numbers, the least ones, that have some for each bin
+_ENOUGH = 1_200  # numbers, the least ones, that have some for each bin
 # 2**32 divided by the golden ratio: spreads what crc32 leaves in an order, such as that of numbers.
 _STEP = 0x9E3779B1
 _LOW = 0xFFFFFFFF
