@@ -181,6 +181,10 @@ class Ledger(Protocol):
         """``pages``: task, rid, digest and callback of each. The URL of another page of the task
         that has the same body, and was parsed by that callback, by rid."""
 
+    def urls_of(self, beginnings: Collection[bytes], task: int) -> dict[bytes, str]:
+        """The URL of the page whose rid begins with each of these bytes, the first one if there are
+        several; without those that have no row. ``task``: to which they belong; 0: to any."""
+
     def summary(self, task: int, counts: Counts) -> Summary | None:
         """How a task ends that has nothing left but its last request; None when there is no such
         task. ``counts`` are those of the frontier."""

@@ -29,8 +29,9 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
         return problem
     if problem := _misuse_of_follow(spider.follow, base):
         return problem
-    if problem := _misuse_of_is_blocked(spider.is_blocked, base):
-        return problem
+    for hook in ("is_blocked", "near_text"):
+        if problem := _misuse_of_hook(hook, getattr(spider, hook), getattr(base, hook)):
+            return problem
     if "web_poet" in sys.modules:  # else it has no page objects
         from crawlframe import page_objects
 
@@ -77,14 +78,15 @@ def _misuse_of_follow(follow: Any, base: type[Any]) -> str:
     return ""
 
 
-def _misuse_of_is_blocked(judge: Any, base: type[Any]) -> str:
-    """A method or an attribute may have had this name before it meant something."""
-    if judge is base.is_blocked:
+def _misuse_of_hook(name: str, hook: Any, own: Any) -> str:
+    """A method or an attribute may have had this name before it meant something. ``own``: that of
+    the base class."""
+    if hook is own:
         return ""
-    words = "is_blocked is called with each response, as is_blocked(self, response)"
-    if not callable(judge) or inspect.iscoroutinefunction(judge):
+    words = f"{name} is called with each response, as {name}(self, response)"
+    if not callable(hook) or inspect.iscoroutinefunction(hook):
         return f"{words}; it must be a plain method"
-    return f"{words}: {problem}" if (problem := misfit(judge, None, None)) else ""
+    return f"{words}: {problem}" if (problem := misfit(hook, None, None)) else ""
 
 
 def _misuse_of_item(spider: type[Any], base: type[Any]) -> str:

@@ -23,6 +23,7 @@ from crawlframe.request import Admission
 from crawlframe.stats import PageStats
 
 if TYPE_CHECKING:
+    from crawlframe.near.page import ComparedPage
     from crawlframe.pages.reparse import Replacement
     from crawlframe.pages.results import Results
     from crawlframe.render.attempt import Attempt
@@ -110,6 +111,7 @@ class Outcome:
     via: Proxy | None = None  # the proxy that it goes through
     detour: bool = False  # it goes back to try another proxy
     trap: TrapSighting | None = None
+    near: ComparedPage | None = None  # set if its text was compared
     attempt: Attempt | None = None  # set if it is rendered when it must be
     visit: Visit | None = None  # set if its task is a round of a watch
     exchange: dict[str, Any] | None = None  # of an error: its headers, as they are recorded

@@ -13,6 +13,7 @@ from crawlframe.budgets import without_none
 from crawlframe.downloaders import misfit
 from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.head import check_head
+from crawlframe.near.settings import USUAL
 from crawlframe.proxies.settings import ProxySettings
 from crawlframe.spider_settings import SpiderSettings
 
@@ -38,8 +39,8 @@ SECONDS = ("delay", "min_delay", "ip_delay", "timeout", "file_timeout", "time_li
 
 def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> SpiderSettings:
     """Returns the settings of a task. A ``delay`` in seconds replaces the spider's ``min_delay``,
-    too. Raises ArgumentError if there is no such setting, a value is wrong, or two settings do not
-    fit together."""
+    too, and near_duplicates = "off" what belongs to it. Raises ArgumentError if there is no such
+    setting, a value is wrong, or two settings do not fit together."""
     if not overrides:
         return settings
     for name in overrides:
@@ -56,6 +57,8 @@ def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> Spider
     own = msgspec.to_builtins(settings)
     if values.get("delay", "auto") != "auto":
         own.pop("min_delay", None)
+    if values.get("near_duplicates") == "off":
+        own = {name: value for name, value in own.items() if name not in USUAL}
     try:
         return msgspec.convert(own | values, SpiderSettings)
     except msgspec.ValidationError as error:

@@ -13,6 +13,7 @@ import msgspec
 
 from crawlframe import porting
 from crawlframe.budgets import without_none
+from crawlframe.compared_text import ComparedText
 from crawlframe.downloaders import BROWSER, misfit
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.expect import Expect, expectation
@@ -35,7 +36,7 @@ AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddle
 BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
 
 
-class Spider:
+class Spider(ComparedText):
     """Base class of spiders. Subclass it in ``spiders/``, set ``name``, and yield items and
     Requests.
 

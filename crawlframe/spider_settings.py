@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from crawlframe.proxies.settings import ProxySettings
+from crawlframe.near.settings import NearSettings
 
 STORE_MISFIT = (
     "max_age, conditional, skip_unchanged and same_content do not fit with middlewares, which may "
@@ -14,7 +14,7 @@ STORE_MISFIT = (
 )
 
 
-class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
     refuse what they do not know."""
 
@@ -111,5 +111,10 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
                 )
             if self.render:
                 raise ValueError(f'{name} does not fit with render = "auto"; leave one of them out')
+        if self.near_duplicates != "off" and self.render:
+            raise ValueError(
+                'near_duplicates does not fit with render = "auto", because it is not known yet '
+                "whether a page is complete when it is compared; leave one of them out"
+            )
         if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
             raise ValueError("failed_share must be from 0 to 1")

@@ -13,6 +13,7 @@ from crawlframe.spider_settings import SpiderSettings
 
 # Settings that say how much a task fetches or what it keeps, not how it treats a host.
 OTHERS = {
+    "near_duplicates", "near_within", "near_likeness", "near_limit",
     "browser_block", "browser_failure_pictures", "browser_settle",
     "byte_limit", "cookies", "denoise", "depth_limit", "downloader", "failed_share", "fetch_only",
     "file_timeout",

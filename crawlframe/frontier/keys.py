@@ -93,6 +93,18 @@ KEYS: dict[str, tuple[str, str]] = {
         "reserved:.",
         "string of a page's key: <since (ms)> <rid of the request that fetches it>",
     ),
+    "NEAR": (
+        "near:.",
+        "hash of a store of texts: pages remembered so far, entries and buckets of the index, and "
+        "the limit of pages",
+    ),
+    "NEAR_INDEX": ("neari:.", "string of a store and bucket: entries of near.lua"),
+    "NEAR_PAGES": ("nearp:.", "string of a store and chunk: records of near.lua"),
+    "NEAR_ASKED": (
+        "neara:.",
+        "hash of a store: head of a page that is not settled -> f<record> <its URL>, if it is the "
+        "first of its kind, or d<bits> <head of the page that it is like> <that URL>",
+    ),
     "TRIALS": ("trials", "hash order -> JSON of TrialOrder: kept pages that a node is to try"),
     "TRIAL": (
         "trial:.",

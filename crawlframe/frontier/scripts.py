@@ -62,6 +62,9 @@ class Scripts:
     lease: Script
     leases: Script
     limits: Script
+    near: Script
+    near_end: Script
+    near_forget: Script
     open: Script
     order: Script
     park: Script

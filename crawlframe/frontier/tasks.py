@@ -13,9 +13,11 @@ import msgspec
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.near import Near
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.frontier.rows import Rows
+from crawlframe.near.page import NearStore
 from crawlframe.request import Admission, end_admission
 
 KEYS_PER_SCAN = 2_000  # keys examined by one step of a search for lanes
@@ -44,6 +46,7 @@ class Tasks:
     def __init__(self, store: PartitionedStore) -> None:
         self.store = store
         self.rows = Rows(store)
+        self.near = Near(store)
 
     def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
         """Makes a task known and admits its seeds. Repeating it changes nothing."""
@@ -205,8 +208,9 @@ class Tasks:
             if counts is not None and counts.nr > 0:
                 continue
             for partition in range(self.store.partitions):
-                while not self.store.run("close", partition, task):
-                    pass
+                while (left := self.store.run("close", partition, task)) != 1:
+                    if left == 2:
+                        self.near.forget(NearStore(task))
 
     def is_open(self, task: int) -> bool:
         """Whether it was opened and not closed since."""

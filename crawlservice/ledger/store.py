@@ -117,6 +117,10 @@ class DjangoLedger(Ledger):
         with _named_errors():
             return lookup.same_content(pages)
 
+    def urls_of(self, beginnings: Collection[bytes], task: int) -> dict[bytes, str]:
+        with _named_errors():
+            return lookup.urls_of(beginnings, task)
+
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():
             return summary_of(task, counts)

@@ -104,3 +104,20 @@ def same_content(pages: Collection[tuple[int, bytes, bytes, str]]) -> dict[bytes
         if first is not None:
             found[rid] = urls[first]
     return found
+
+
+def urls_of(beginnings: Collection[bytes], task: int) -> dict[bytes, str]:
+    """As Ledger.urls_of. Raises django.db.Error."""
+    rows = Page.objects.filter(task=task) if task else Page.objects.all()
+    found = {}
+    for beginning in beginnings:
+        first, last = (UUID(bytes=beginning.ljust(16, end)) for end in (b"\0", b"\xff"))
+        url = (
+            rows.filter(rid__range=(first, last))
+            .order_by("rid")
+            .values_list("url", flat=True)
+            .first()
+        )
+        if url is not None:
+            found[beginning] = url
+    return found

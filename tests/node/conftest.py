@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontier.conftest import make_bench
+from tests.frontier.conftest import bench, make_bench
 
-__all__ = ("make_bench",)
+__all__ = ("bench", "make_bench")
 
 
 @pytest.fixture(autouse=True)

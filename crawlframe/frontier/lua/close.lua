@@ -2,7 +2,7 @@
 -- lanes in LANES are removed by claim; those of a paused task are removed here.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task
--- Returns: 1 when all is gone, 0 to be called again. A task with pending requests is left alone (1).
+-- Returns: 1 when all is gone, 0 to be called again, 2 after near_forget has removed its store of texts. A task with pending requests is left alone (1).
 local id = ARGV[1]
 local task = task_of(id)
 if not task then
@@ -10,6 +10,7 @@ if not task then
   return 1
 end
 if task.na - task.nf - task.ne ~= 0 then return 1 end
+if call('EXISTS', NEAR('t' .. id)) == 1 then return 2 end
 local hidden = call('SPOP', PAUSED(id), 300)
 for _, lane in ipairs(hidden) do call('UNLINK', LANE(lane)) end
 if #hidden == 300 then return 0 end

@@ -28,11 +28,13 @@ def foresee(callbacks: Callbacks, task: int, spider: Spider, name: str) -> None:
         callbacks.expect(task, name, computes=True)
 
 
-def learn(callbacks: Callbacks, task: int, spider: Spider, name: str, response: Response) -> None:
+def learn(
+    callbacks: Callbacks, task: int, spider: Spider, name: str, response: Response | None
+) -> None:
     """Called after a callback. If it had the article extracted in the event loop, as by a function
     that it calls, a plain one runs in threads from then on; for an async one, the log says what to
     write."""
-    article = response.__dict__.get(NAME)
+    article = None if response is None else response.__dict__.get(NAME)
     if article is None or not article.held_loop:
         return
     if _is_async(_method(type(spider), name)):

@@ -28,7 +28,7 @@ from crawlframe.ledger import (
 )
 from crawlframe.links import host_of
 from crawlframe.node.task_finisher import TaskFinisher
-from crawlframe.node.worker import source_links
+from crawlframe.node.worker import near_rows, source_links
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH
 from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.lessons import teach
@@ -233,6 +233,7 @@ class Committer(threading.Thread):
             self._close({o.task for o in final if o.rid in recorded and recorded[o.rid].closes})
             self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
             teach(self._frontier, final)
+            near_rows.settle(self._frontier, (o for o in final if o.rid in recorded))
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
             (Verdict.DEFER, self._frontier.defer),

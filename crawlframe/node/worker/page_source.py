@@ -85,8 +85,8 @@ class StoredPages(PageSource):
         self._committer = committer
         self._frontier = frontier
         self._ledger = ledger
-        self._finding = _Batches(committer, self._find)
-        self._same = _Batches(committer, self._find_same)
+        self._finding = Batches(committer, self._find)
+        self._same = Batches(committer, self._find_same)
 
     async def find(self, asked: Asked) -> Found:
         return await self._finding.ask(asked)
@@ -133,7 +133,7 @@ def _is_wanted(page: StoredPage | None, asked: Asked) -> TypeGuard[StoredPage]:
     return asked.is_fresh(page) or (asked.conditional and bool(page.etag or page.modified))
 
 
-class _Batches(Generic[Q, A]):
+class Batches(Generic[Q, A]):
     """Asks many questions at once."""
 
     def __init__(self, committer: Committer, answer: Callable[[list[Q]], list[A]]) -> None:

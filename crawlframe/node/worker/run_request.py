@@ -46,6 +46,7 @@ from crawlframe.node.worker.fetching import Fetching, Sent
 from crawlframe.node.worker.inline import InlineFetch
 from crawlframe.node.worker.keeping import Keeping
 from crawlframe.node.worker.kept_pages import KeptPages
+from crawlframe.node.worker.near_pages import NearPages, NearSource
 from crawlframe.node.worker.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.opening import OPENED, NotOpened
 from crawlframe.node.worker.page_source import PageSource
@@ -100,12 +101,13 @@ class RequestRunner:
         renders: RenderSource | None = None,
         pages: PageSource | None = None,
         kept: KeptPages | None = None,
+        near: NearSource | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
         ``moves``, ``sent``, ``replay``, ``permits``, ``proxies`` and ``pages`` those of Fetching;
         ``renders`` that of Rendering. ``failed`` is called with what authors' code raised. Without
         ``starts``, nothing is recorded before an outcome; without ``kept``, no kept page is
-        parsed."""
+        parsed; without ``near``, no texts are compared."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -123,6 +125,7 @@ class RequestRunner:
         )
         self._rendering = Rendering(self.callbacks, renders)
         self._keeping = Keeping()
+        self._near = NearPages(self.callbacks, near, failed)
         self._failed, self._starts = failed, starts
         in_place = partial(self._fetching.check_for, in_place=True)
         self.crawls = Crawls(
@@ -218,6 +221,7 @@ class RequestRunner:
                 outcome.refuse_link(HOST_BYTE_LIMIT)
                 return outcome
             outcome.budget = crawl.budget
+        self._near.expect(outcome, crawl, request)
         attempt = await self._rendering.plan(outcome, crawl, request)
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
@@ -232,7 +236,9 @@ class RequestRunner:
         if response is None:
             return outcome
         call = partial(self._call, outcome, crawl, request, response)
-        await self._rendering.run(attempt, outcome, crawl, response, call)
+        await self._near.compare(outcome, crawl, response)
+        if outcome.verdict is Verdict.DONE:
+            await self._rendering.run(attempt, outcome, crawl, response, call)
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
             outcome.trap = crawl.traps.see(response.url, response.body)
         return await self._keeping.take(outcome, crawl, request, response)
@@ -310,8 +316,7 @@ class RequestRunner:
                 finish = call._replace(name=PIPELINES, function=collector.finish)
                 outcome.closing = await self._run(finish) or outcome.closing
             collector.done()
-            if response is not None:
-                article_use.learn(self.callbacks, outcome.task, crawl.spider, name, response)
+            article_use.learn(self.callbacks, outcome.task, crawl.spider, name, response)
             if crawl.watching is not None:
                 crawl.watching.look(outcome, crawl.spider, request, got)
             if outcome.closing and name == END_CALLBACK:

@@ -39,6 +39,7 @@ from crawlframe.node.worker.failures import callback_traceback, is_cancelled
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.kept_pages import StoredKeptPages
 from crawlframe.node.worker.log_writer import LogWriter
+from crawlframe.node.worker.near_pages import StoredNear
 from crawlframe.node.worker.new_outcome import outcome_of
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.page_source import StoredPages
@@ -140,12 +141,10 @@ class Worker:
         )
         self._log = LogWriter(ledger, self._committer.call)
         maker = CrawlMaker(self._registry, self._settings.deadline)
-        robots = RobotsGuard(
-            self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
-        )
+        stores = self._committer, self._frontier, ledger
+        robots = RobotsGuard(self._settings, downloader, StoredRobots(*stores))
         self._proxies = StoredProxies(self._committer, ledger)
         renders = StoredRenders(self._committer, self._frontier)
-        stores = self._committer, self._frontier, ledger
         starts = Starts(StoredStarts(*stores, self._sieve, self._settings.start_ahead, replay))
         tasks = StoredTasks(*stores, maker, self._identity, read=self._log.lines.learn)
         self._runner = RequestRunner(
@@ -167,6 +166,7 @@ class Worker:
             renders=renders,
             kept=StoredKeptPages(self._committer, ledger),
             pages=StoredPages(*stores),
+            near=StoredNear(*stores),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,

@@ -1,0 +1,97 @@
+"""Near: the texts that were seen, so that a page is recognised that is nearly the same."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from crawlframe.frontier.batches import MAX_ENTRIES
+from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.near.fingerprint import Fingerprint
+from crawlframe.near.page import NearStore
+
+LASTS = 90 * 24 * 3600_000  # ms for which a store without a task keeps what was written last
+URL = 1000  # characters of a URL that are kept until the page is settled
+
+
+class NearPage(NamedTuple):
+    """``head``: what ``head_of`` of near/page.py returns. ``url``: of the page."""
+
+    head: bytes
+    fingerprint: Fingerprint
+    url: str
+
+
+class Like(NamedTuple):
+    """The page that another one is like. ``bits``: in which their signatures differ. ``url``: "" if
+    it has a row in the ledger by now; then the first bytes of its rid are those of ``head``."""
+
+    bits: int
+    head: bytes
+    url: str
+
+
+class Near:
+    """Each store is in one partition, so pages that come at the same time are compared in turn.
+    What is lost with Redis is only not recognised any more. Raises redis.RedisError."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
+
+    def ask(self, store: NearStore, pages: Sequence[NearPage]) -> list[Like | None]:
+        """What each of these pages is like; None: nothing, so it is remembered. The answer is the
+        same until the page is settled."""
+        answers: list[Like | None] = []
+        for start in range(0, len(pages), MAX_ENTRIES):
+            entries = [
+                [
+                    page.head,
+                    struct.pack(f">{len(page.fingerprint.features)}I", *page.fingerprint.features),
+                    page.fingerprint.signature,
+                    page.url[:URL],
+                ]
+                for page in pages[start : start + MAX_ENTRIES]
+            ]
+            found = self._store.run(
+                "near",
+                self._partition(store),
+                store.key,
+                store.task or "",
+                store.limit,
+                LASTS,
+                store.most,
+                pack(entries),
+            )
+            answers += [_like(*one) for one in found]
+        return answers
+
+    def settle(self, store: NearStore, kept: Collection[bytes], dropped: Collection[bytes]) -> None:
+        """Pages, by their heads, have a row. Those that are dropped are not remembered: their
+        requests ended as errors."""
+        entries = [[head, 0] for head in kept] + [[head, 1] for head in dropped]
+        for start in range(0, len(entries), MAX_ENTRIES):
+            some = pack(entries[start : start + MAX_ENTRIES])
+            self._store.run("near_end", self._partition(store), store.key, some)
+
+    def forget(self, store: NearStore) -> None:
+        """Removes a store."""
+        while not self._store.run("near_forget", self._partition(store), store.key):
+            pass
+
+    def memory(self, store: NearStore) -> tuple[int, int]:
+        """The pages that a store remembers, and the bytes that Redis uses for them: those of all
+        its keys. Looks at every key, for measurements."""
+        keys, redis = self._store.keys[self._partition(store)], self._store.redis
+        pages, limit = (int(n or 0) for n in redis.hmget(keys("NEAR", store.key), "pages", "limit"))
+        names = [keys("NEAR", store.key), keys("NEAR_ASKED", store.key)]
+        for kind in ("NEAR_INDEX", "NEAR_PAGES"):
+            names += redis.scan_iter(keys(kind, f"{store.key}:*"), count=1000)
+        return min(pages, limit), sum(redis.memory_usage(name, samples=0) or 0 for name in names)
+
+    def _partition(self, store: NearStore) -> int:
+        return self._store.partition_of(store.key)
+
+
+def _like(bits: int, head: bytes = b"", url: bytes = b"") -> Like | None:
+    return None if bits < 0 else Like(bits, head, url.decode("utf-8", "replace"))

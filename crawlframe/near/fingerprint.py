@@ -1,0 +1,81 @@
+"""Fingerprint: what is kept of the text of a page, so that one is found that is nearly the same.
+
+A text is a set: its pairs of neighbouring words. Two texts are alike by the share of pairs that
+they have in common (Jaccard). Of a changed word, two pairs change, so a text of which 10 % of the
+words were changed has about 0.7. Each pair is a number of 32 bits, and the order of the numbers is
+as good as random.
+
+The first numbers of a page are its features: of a text that is nearly the same, most are first,
+too, so one that both have leads from the one to the other. The signature then estimates how alike
+they are: the numbers are divided into bins, and of the first one of each bin one bit is kept (one
+permutation hashing with one bit of each minimum: Li, Owen and Zhang, NIPS 2012; Li and König, WWW
+2010). Bits of different texts agree by chance in half of the bins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+from zlib import crc32
+
+BITS = 112  # of a signature
+FEATURES = 24  # of a page that are looked up
+LIKENESS = 0.57  # share of pairs that texts have in common which are nearly the same
+MIN_WORDS = 50  # a shorter text is not compared: a few words say little
+MAX_WORDS = (
+    20_000  # of a text that are read, the first ones: fewer would not stand moved paragraphs
+)
+
+_ENOUGH = 1_200  # numbers, the least ones, that have some for each bin
+# 2**32 divided by the golden ratio: spreads what crc32 leaves in an order, such as that of numbers.
+_STEP = 0x9E3779B1
+_LOW = 0xFFFFFFFF
+
+
+def bits_of(likeness: float) -> int:
+    """Return in how many bits the signatures of two texts differ at most that have this share of
+    pairs in common."""
+    return int((1 - likeness) / 2 * BITS + 1e-6)
+
+
+MOST_BITS = bits_of(LIKENESS)
+
+
+class Fingerprint(NamedTuple):
+    """``features``: numbers of 32 bits, the first ones first. ``signature``: BITS bits."""
+
+    features: tuple[int, ...]
+    signature: bytes
+
+
+def fingerprint_of(words: Sequence[bytes]) -> Fingerprint | None:
+    """Return the fingerprint of a text, or None if it has fewer than MIN_WORDS words."""
+    if len(words) < MIN_WORDS:
+        return None
+    words = words[:MAX_WORDS]
+    pairs = set(map(crc32, map(b" ".join, zip(words, islice(words, 1, None), strict=False))))
+    numbers = [(pair * _STEP) & _LOW for pair in pairs]
+    if len(numbers) > _ENOUGH:  # the least of each bin is among these
+        limit = (_ENOUGH << 32) // len(numbers)
+        numbers = [number for number in numbers if number < limit]
+    numbers.sort(reverse=True)
+    first = {number % BITS: number for number in numbers}  # the last one stays
+    bits = 0
+    for place in range(BITS):
+        number, steps = first.get(place), 0
+        while number is None:  # a short text leaves bins empty: another one stands in
+            steps += 1
+            number = first.get((place + steps * steps) % BITS if steps < BITS else steps - BITS)
+        bits |= ((number + steps * _STEP) >> 9 & 1) << place
+    return Fingerprint(tuple(numbers[: -FEATURES - 1 : -1]), bits.to_bytes(BITS // 8, "little"))
+
+
+def distance(one: bytes, other: bytes) -> int:
+    """Return in how many bits two signatures differ."""
+    return (int.from_bytes(one, "little") ^ int.from_bytes(other, "little")).bit_count()
+
+
+def likeness(bits: int) -> float:
+    """Return the estimated share of pairs that two texts have in common, whose signatures differ in
+    so many bits."""
+    return max(0.0, 1 - 2 * bits / BITS)
