@@ -60,7 +60,9 @@ BYTES = ("digest", "key", "record", "signature", "follow_ups")
 # The row of a body that is there already is locked, and given out.
 AGAIN_BODY = "ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at RETURNING digest, id"
 # A request that is retried has a page of its earlier run.
-_NEW = ", ".join(f"{name} = excluded.{name}" for name in (*PAGE_COLUMNS, "body_id"))
+_NEW = ", ".join(
+    f"{name} = excluded.{name}" for name in (*PAGE_COLUMNS, "body_id") if name != "rid"
+)
 AGAIN_PAGE = f"ON CONFLICT (rid) DO UPDATE SET {_NEW}"
 
 
@@ -153,6 +155,8 @@ class PageRows:
             if outcome.page is not None and _is_kept(outcome):
                 same = different.setdefault(outcome.page.digest, [])
                 same.append((place, outcome, outcome.page))
+        if not different:
+            return
         postgres = default_connection.vendor == "postgresql"
         with default_connection.cursor() as cursor:
             for some in _chunks([different[digest] for digest in sorted(different)]):
@@ -179,8 +183,7 @@ def _chunks(bodies: list[Same]) -> Iterator[list[Same]]:
         some.append(same)
         size += length
         count += len(same)
-    if some:
-        yield some
+    yield some
 
 
 def _add_postgres(cursor: CursorWrapper, bodies: list[Same]) -> None:
