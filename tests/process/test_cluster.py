@@ -126,11 +126,11 @@ def test_a_killed_node_is_shown_until_it_comes_back_and_a_stopped_one_is_not(
     kill(alpha)
     assert gamma.stop() == 0
     wait_for(lambda: [life.node for life in lives.offline()] == ["alpha"])
-    assert shown() == {"alpha": "offline", "beta": "idle"}
+    wait_for(lambda: shown() == {"alpha": "offline", "beta": "idle"})
     redis_client.flushall()
     wait_for(lambda: "beta" in shown() and shown()["beta"] == "idle")
     assert shown()["alpha"] == "offline"
     start("alpha")
-    assert shown() == {"alpha": "idle", "beta": "idle"}
+    wait_for(lambda: shown() == {"alpha": "idle", "beta": "idle"})
     told = [*Event.objects.order_by("pk").values_list("kind", "node")]
     assert told == [("node_offline", "alpha"), ("node_back", "alpha")]

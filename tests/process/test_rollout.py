@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -251,7 +252,9 @@ def test_a_canary_that_proves_it_is_followed_by_the_others(
     new = author.commit({"spiders/shop.py": GOOD})
     done = manage("rollout", new, "--canary", "alpha", "--pages", 20, "--timeout", 60)
     assert done.returncode == 0, done.stderr + nodes[0].output
-    assert done.stdout.index("alpha: live") < done.stdout.index("beta: announced")
+    before, _, after = done.stdout.partition("alpha: live")
+    assert set(re.findall("^beta: .*", before, re.MULTILINE)) == {"beta: not told"}
+    assert "beta: live" in after
     assert beta.head == new
 
 
