@@ -16,6 +16,7 @@ from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question
 from crawlframe.frontier.connection import LONG_TIMEOUT, TIMEOUT, connect, persist
 from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.hosts import Hosts
+from crawlframe.frontier.layers import Layers
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.permits import Permits
@@ -66,6 +67,7 @@ class Frontier(Tasks):
         self.spiders = SpiderCatalogue(store)
         self.starts = Starts(store)
         self.pins = Pins(store)
+        self.layers = Layers(store)
         self.permits = Permits(store)
         self.proxies = Proxies(store)
         self.renders = Renders(store)
@@ -276,6 +278,8 @@ class Frontier(Tasks):
             local = [f for f in local if self.store.partition_of(f.host) == partition]
         failed = 2 if completion.cancelled else 3 if completion.excluded else int(completion.failed)
         task, counted = str(completion.task), [completion.duplicates, completion.items]
+        if completion.depth:
+            counted.append(completion.depth)
         signal = completion.signal if completion.signal != NO_SIGNAL else ()
         return [completion.rid, task, failed, counted, 0, local, signal]
 

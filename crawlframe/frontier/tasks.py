@@ -21,7 +21,7 @@ from crawlframe.request import Admission, end_admission
 KEYS_PER_SCAN = 2_000  # keys examined by one step of a search for lanes
 COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
-    "cancelled", "excluded", "host_limited",
+    "cancelled", "excluded", "host_limited", "beyond",
 ]  # fmt: skip
 
 
@@ -50,6 +50,8 @@ class Tasks:
         fields = [*_flat(state="running"), *_limits(limits)]
         if limits.workers:  # until a generation asks for it
             fields += _flat(pin=0)
+        if limits.layers:
+            fields += _flat(layer=limits.layer)
         mine = dict(self.store.split(seeds, lambda seed: seed.host))
         # Partitions with seeds last: a claim that returns a seed finds the task in every partition.
         for partition in sorted(
@@ -232,7 +234,7 @@ class Tasks:
         if self.store.partitions > 1:
             for task, later in self._read_counts(tasks).items():
                 row = rows[task]
-                rows[task] = row._replace(na=later.na) if row and later else None
+                rows[task] = row._replace(na=later.na, beyond=later.beyond) if row and later else None
         return rows
 
     def _read_counts(self, tasks: list[int]) -> dict[int, Counts | None]:
