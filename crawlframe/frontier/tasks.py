@@ -234,7 +234,9 @@ class Tasks:
         if self.store.partitions > 1:
             for task, later in self._read_counts(tasks).items():
                 row = rows[task]
-                rows[task] = row._replace(na=later.na, beyond=later.beyond) if row and later else None
+                rows[task] = (
+                    row._replace(na=later.na, beyond=later.beyond) if row and later else None
+                )
         return rows
 
     def _read_counts(self, tasks: list[int]) -> dict[int, Counts | None]:

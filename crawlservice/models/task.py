@@ -152,6 +152,13 @@ class Task(models.Model):
         db_default=0,
         help_text=_("how often its failed requests were run again"),
     )
+    layer = models.IntegerField(
+        _("layer"),
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text=_("the depth that it fetches now, if it is crawled in layers"),
+    )
     # The kept pages that it parses in place of a site.
     reparse = models.JSONField(_("parses again"), null=True, blank=True, editable=False)
     user = models.ForeignKey(

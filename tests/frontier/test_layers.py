@@ -249,7 +249,9 @@ def test_no_request_is_claimed_before_the_layer_before_is_done(
         assert steps < 5000
         for one in bench.claim(fate.randrange(1, 6), generation):
             assert depth_of[one.rid] <= layer
-            assert all(depth_of[rid] >= depth_of[one.rid] or layer > depth_of[rid] for rid in pending)
+            assert all(
+                depth_of[rid] >= depth_of[one.rid] or layer > depth_of[rid] for rid in pending
+            )
             # Nothing of an earlier layer is pending, when the layer of this one has begun.
             assert min(depth_of[rid] for rid in pending) >= layer
             held[one.rid] = one
