@@ -141,8 +141,8 @@ KEYS: dict[str, tuple[str, str]] = {
         "hash of a task: counters, state, limits; changing = state change not complete; cookies = "
         "version of its cookies, swept = the one at which deleted ones were last dropped; pin = "
         "the generation that serves it alone, 0 = any may begin, absent = all do; layer = the "
-        "deepest that is shown, absent = all; beyond = pending requests that are deeper, w<depth> = "
-        "those of one depth",
+        "deepest that is shown, absent = all; beyond = pending requests that are deeper, "
+        "w<depth> = those of one depth",
     ),
     "HOST_PAGES": ("pages:.", "hash of a task with a limit per host: host -> requests admitted"),
     "TASKS": ("tasks", "set of tasks that have not been closed"),

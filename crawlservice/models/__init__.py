@@ -56,6 +56,6 @@ __all__ = (
     "LogLine", "Page", "PageBody", "PageDictionary", "PageFile", "PageSegment", "ParsedPage",
     "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "ReplacedItem", "RobotsFile",
     "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
-    "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLayer", "TaskLog", "Token",
-    "Trap", "Watch", "WatchDay", "WatchedHost", "WatchedItem", "WatchedPage", "Webhook",
+    "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLayer", "TaskLog",
+    "Token", "Trap", "Watch", "WatchDay", "WatchedHost", "WatchedItem", "WatchedPage", "Webhook",
 )  # fmt: skip

@@ -56,9 +56,9 @@ class LayerSteps:
             self._distrust(f"the database has forgotten that a layer of task {task.pk} was done")
 
     def _look(self, task: Task) -> None:
-        """The layer seems to be done. Counted again, because where the partitions are was read after
-        the counts; and compared with the ledger, because Redis may have lost what it does not
-        count."""
+        """The layer seems to be done. Counted again, because where the partitions are was read
+        after the counts; and compared with the ledger, because Redis may have lost what it does
+        not count."""
         counts = self._frontier.counts(task.pk)
         if counts is None or not self._is_done(task, counts):
             return

@@ -15,16 +15,16 @@ STILL = 30.0  # seconds without progress after which a task with requests to cla
 
 
 class Stillness:
-    """Requests that wait while none is in progress may wait for their hosts' next times; or Redis is
-    damaged, so that no claim can see them."""
+    """Requests that wait while none is in progress may wait for their hosts' next times; or Redis
+    is damaged, so that no claim can see them."""
 
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
         self._still: dict[int, tuple[Counts, float]] = {}  # tasks without progress, and since when
 
     def examine(self, found: Mapping[int, Counts | None]) -> None:
-        """Doubts the data in Redis if a task has long been still and an audit finds something. Raises
-        redis.RedisError and FrontierError."""
+        """Doubts the data in Redis if a task has long been still and an audit finds something.
+        Raises redis.RedisError and FrontierError."""
         now, before = time.monotonic(), self._still
         self._still = {}
         for pk, counts in found.items():

@@ -18,8 +18,8 @@ DONE, PRESENT, WAITING = "done", "present", "waiting"
 
 
 class Layer(NamedTuple):
-    """``state``: done, present or waiting. ``pages``: requests that are done, in layer 0 with the run
-    of ``start``; ``errors``: without those that are cancelled or excluded; ``found``: requests of
+    """``state``: done, present or waiting. ``pages``: requests that are done, in layer 0 with the
+    run of ``start``; ``errors``: without those that are cancelled or excluded; ``found``: requests of
     the next layer; None: not known. ``left``: requests of this layer that have not ended."""
 
     number: int
@@ -56,8 +56,8 @@ def first_of(errors: QuerySet[Page]) -> int | None:
 
 
 def begin_again(task: Task, first: int | None) -> None:
-    """Makes a task that is retried begin at the layer of the first request that runs again, after the
-    rows of these were deleted, and counts what the ledger has left of each layer. In the
+    """Makes a task that is retried begin at the layer of the first request that runs again, after
+    the rows of these were deleted, and counts what the ledger has left of each layer. In the
     transaction of the retry. Raises django.db.Error."""
     if not task.settings.get("layers") or first is None:
         return
@@ -82,15 +82,14 @@ def begin_again(task: Task, first: int | None) -> None:
 
 
 def of_task(progress: Progress) -> list[Layer]:
-    """The layers of a task so far, and the one that waits; [] if it is not crawled in layers. Raises
-    django.db.Error."""
+    """The layers of a task so far, and the one that waits; [] if it is not crawled in layers.
+    Raises django.db.Error."""
     task = progress.task
     if not task.settings.get("layers"):
         return []
     kept = {one.number: one for one in TaskLayer.objects.filter(task=task)}
     others = [one for number, one in kept.items() if number != task.layer]
-    counted = {name: getattr(progress, name) for name in NUMBERS}
-    present = _less(counted, others)
+    present = _less({name: getattr(progress, name) for name in NUMBERS}, others)
     later = [one for one in others if one.number > task.layer]
     found: list[Layer] = []
     for number in range(max([task.layer, *kept]) + 1):
@@ -103,26 +102,25 @@ def of_task(progress: Progress) -> list[Layer]:
         ended = row.ended_at if row is not None and not here else None
         if here and progress.ended:
             state, ended, left = DONE, task.finished_at, 0
-        found.append(
-            Layer(
-                number,
-                state,
-                numbers["nf"],
-                errors,
-                numbers["excluded"],
-                numbers["cancelled"],
-                numbers["items"],
-                None,
-                left,
-                ended,
-            )  # fmt: skip
-        )
+        counted = numbers["excluded"], numbers["cancelled"], numbers["items"]
+        found.append(Layer(number, state, numbers["nf"], errors, *counted, None, left, ended))
     if progress.beyond and not later and not progress.ended:
         found.append(Layer(task.layer + 1, WAITING, 0, 0, 0, 0, 0, None, progress.beyond, None))
     links: list[int | None] = [one.requests for one in found[1:]]
     unknown = found[-1].state == WAITING or not (progress.live or progress.ended)
     links.append(None if unknown else 0)
     return [one._replace(found=n) for one, n in zip(found, links, strict=True)]
+
+
+def in_words(layer: Layer) -> str:
+    """A line about it, in English."""
+    parts = [f"{layer.pages:,} done", f"{layer.errors:,} errors"]
+    parts += [f"{n:,} {name}" for name in ("excluded", "cancelled") if (n := getattr(layer, name))]
+    if layer.left:
+        parts.append(f"{layer.left:,} left")
+    if layer.found is not None:
+        parts.append(f"{layer.found:,} found for the next")
+    return f"{layer.state}: {', '.join(parts)}"
 
 
 def _less(counted: Mapping[str, int], kept: list[TaskLayer]) -> dict[str, int]:
