@@ -19,8 +19,8 @@ DONE, PRESENT, WAITING = "done", "present", "waiting"
 
 class Layer(NamedTuple):
     """``state``: done, present or waiting. ``pages``: requests that are done, in layer 0 with the
-    run of ``start``; ``errors``: without those that are cancelled or excluded; ``found``: requests of
-    the next layer; None: not known. ``left``: requests of this layer that have not ended."""
+    run of ``start``; ``errors``: without those that are cancelled or excluded; ``found``: requests
+    of the next layer; None: not known. ``left``: requests of it that have not ended."""
 
     number: int
     state: str
@@ -75,9 +75,13 @@ def begin_again(task: Task, first: int | None) -> None:
         items=Sum("items"),
     )
     TaskLayer.objects.bulk_create(
-        TaskLayer(task=task, number=row.pop("depth"), **row, ended_at=ended.get(depth))
+        TaskLayer(
+            task=task,
+            number=row["depth"],
+            ended_at=ended.get(row["depth"]),
+            **{name: row[name] for name in NUMBERS},  # type: ignore[literal-required]
+        )
         for row in rows
-        for depth in (row["depth"],)
     )
 
 
@@ -98,7 +102,7 @@ def of_task(progress: Progress) -> list[Layer]:
         errors = numbers["ne"] - numbers["cancelled"] - numbers["excluded"]
         here = number == task.layer
         state = PRESENT if here else DONE if number < task.layer else WAITING
-        left = max(0, progress.nr - progress.beyond) if here else 0
+        left = max(0, progress.nr - progress.beyond) if here and progress.live else 0
         ended = row.ended_at if row is not None and not here else None
         if here and progress.ended:
             state, ended, left = DONE, task.finished_at, 0

@@ -1,5 +1,5 @@
-"""Layers: what is deeper than the layer of its task is not handed out, whatever happens to it; and the
-counters say exactly when a layer is done."""
+"""Layers: what is deeper than the layer of its task is not handed out, whatever happens to it; and
+the counters say exactly when a layer is done."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ from crawlservice.tasks.progress import read
 from crawlservice.tasks.submit import resume
 from crawlservice.tasks.submit import submit as submit_task
 from tests.conftest import Running
-from tests.process.conftest import Look, each_on, on, redis_at, wait_for
+from tests.crawlservice.conftest import redis_at
+from tests.process.conftest import Look, each_on, on, wait_for
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "6"))
