@@ -16,7 +16,6 @@ from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question
 from crawlframe.frontier.connection import LONG_TIMEOUT, TIMEOUT, connect, persist
 from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.hosts import Hosts
-from crawlframe.frontier.layers import Layers
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.permits import Permits
@@ -67,7 +66,6 @@ class Frontier(Tasks):
         self.spiders = SpiderCatalogue(store)
         self.starts = Starts(store)
         self.pins = Pins(store)
-        self.layers = Layers(store)
         self.permits = Permits(store)
         self.proxies = Proxies(store)
         self.renders = Renders(store)
@@ -277,11 +275,10 @@ class Frontier(Tasks):
         if self.store.partitions > 1:
             local = [f for f in local if self.store.partition_of(f.host) == partition]
         failed = 2 if completion.cancelled else 3 if completion.excluded else int(completion.failed)
-        task, counted = str(completion.task), [completion.duplicates, completion.items]
-        if completion.depth:
-            counted.append(completion.depth)
+        counted = [completion.duplicates, completion.items]
+        counted += [completion.depth] * (completion.depth > 0)
         signal = completion.signal if completion.signal != NO_SIGNAL else ()
-        return [completion.rid, task, failed, counted, 0, local, signal]
+        return [completion.rid, str(completion.task), failed, counted, 0, local, signal]
 
     def _push_from(self, partition: int, entry: list[Any], cursor: int) -> list[Any] | None:
         """Pushes all but the last chunk of a long list of follow-ups. Returns the entry that

@@ -13,6 +13,7 @@ import msgspec
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.layers import Layers
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.frontier.rows import Rows
@@ -44,6 +45,7 @@ class Tasks:
     def __init__(self, store: PartitionedStore) -> None:
         self.store = store
         self.rows = Rows(store)
+        self.layers = Layers(store)  # the barriers of tasks that are crawled in layers
 
     def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
         """Makes a task known and admits its seeds. Repeating it changes nothing."""

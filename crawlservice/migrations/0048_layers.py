@@ -17,7 +17,6 @@ class Migration(migrations.Migration):
                 db_default=0,
                 default=0,
                 editable=False,
-                help_text="the depth that it fetches now, if it is crawled in layers",
                 verbose_name="layer",
             ),
         ),

@@ -19,11 +19,11 @@ from crawlframe.frontier import Claimed, Completion, Frontier
 from crawlframe.request import Admission, make_rid, pack_admissions, rank_of
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Era, Page, Task, TaskLayer
+from crawlservice.pages.layer_files import export, part_of, registered_domain
 from crawlservice.steward import layers as steps
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks import layers
 from crawlservice.tasks.export import ExportError
-from crawlservice.tasks.layer_files import export, part_of, registered_domain
 from crawlservice.tasks.progress import read
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import cancel, get_task, limits_of, pause, resume, submit
@@ -235,7 +235,7 @@ def test_a_retry_begins_at_the_first_layer_with_failures(crawl: Crawl) -> None:
     assert retry(crawl.task) == 2
     assert crawl.row.layer == 1
     crawl.steward.tick()
-    assert crawl.table()[:2] == [(0, "done", 3, 0, 2, 0), (1, "present", 1, 0, 0, 1)]
+    assert crawl.table()[:2] == [(0, "done", 3, 0, 2, 0), (1, "present", 1, 0, 1, 1)]
     new = "http://d.example/new"
     assert crawl.run({D: [new]}) == [D]
     assert crawl.claim() == []
@@ -310,7 +310,7 @@ def test_files_by_layer_and_domain(crawl: Crawl, tmp_path: Path) -> None:
 def test_few_files_are_open_at_a_time(
     crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.tasks.layer_files.OPEN", 1)
+    monkeypatch.setattr("crawlservice.pages.layer_files.OPEN", 1)
     crawl.run(LINKS)
     crawl.run(LINKS)
     assert export(crawl.row, tmp_path, 1).pages == 2

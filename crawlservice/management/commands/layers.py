@@ -9,7 +9,7 @@ from typing import Any
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.models import Task
-from crawlservice.tasks.layer_files import export
+from crawlservice.pages.layer_files import export
 from crawlservice.tasks.submit import get_task
 
 
