@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from crawlframe import record
+from crawlframe import faults, record
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Claimed, Completion, Frontier
@@ -20,7 +20,6 @@ from crawlframe.request import Admission, make_rid, pack_admissions, rank_of
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Era, Page, Task, TaskLayer
 from crawlservice.pages.layer_files import export, part_of, registered_domain
-from crawlservice.steward import layers as steps
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks import layers
 from crawlservice.tasks.export import ExportError
@@ -166,7 +165,7 @@ def test_a_steward_that_dies_after_the_transaction(
         if where == "layers.recorded":
             raise SystemExit
 
-    monkeypatch.setattr(steps.faults, "at", die)
+    monkeypatch.setattr(faults, "at", die)
     with pytest.raises(SystemExit):
         crawl.steward.tick()
     assert (crawl.row.layer, crawl.claim()) == (1, [])
