@@ -26,6 +26,8 @@ from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.labels import of_task
+from crawlservice.tasks.layers import in_words
+from crawlservice.tasks.layers import of_task as layers_of
 from crawlservice.tasks.overrides import as_pairs
 from crawlservice.tasks.progress import Progress, read
 from crawlservice.tasks.starting import yielded
@@ -90,6 +92,7 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
     if task.closing and not progress.ended:
         facts.append(("closed because", task.closing))
     facts += [("quality", sentence_of(one)) for one in findings.of_task(task.pk)]
+    facts += [(f"layer {layer.number}", in_words(layer)) for layer in layers_of(progress)]
     counted = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
     for stop in stops(progress, counted):
         facts.append(("stopped by", f"{stop.reason}: {stop.links:,} links were not followed"))
