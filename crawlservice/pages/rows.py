@@ -60,7 +60,9 @@ BYTES = ("digest", "key", "record", "signature", "follow_ups")
 # The row of a body that is there already is locked, and given out.
 AGAIN_BODY = "ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at RETURNING digest, id"
 # A request that is retried has a page of its earlier run.
-_NEW = ", ".join(f"{name} = excluded.{name}" for name in (*PAGE_COLUMNS, "body_id"))
+_NEW = ", ".join(
+    f"{name} = excluded.{name}" for name in (*PAGE_COLUMNS, "body_id") if name != "rid"
+)
 AGAIN_PAGE = f"ON CONFLICT (rid) DO UPDATE SET {_NEW}"
 
 
@@ -87,8 +89,8 @@ WITH body AS (
 )
 INSERT INTO {PAGE} ({", ".join(PAGE_COLUMNS)}, body_id)
 SELECT {_values(PAGE_COLUMNS)}, body.id
-FROM jsonb_to_recordset(%s::jsonb) AS row({_types(PAGE_COLUMNS)}, body text)
-JOIN body ON body.digest = decode(row.body, 'hex') {AGAIN_PAGE}
+FROM jsonb_to_recordset(%s::jsonb) AS row({_types(PAGE_COLUMNS)}, body text, place integer)
+JOIN body ON body.digest = decode(row.body, 'hex') ORDER BY place {AGAIN_PAGE}
 """
 # As Django writes times, with which these are compared.
 NOW_SQLITE = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
@@ -148,10 +150,13 @@ class PageRows:
     def add(self, outcomes: Iterable[Outcome]) -> None:
         """Writes the pages of these outcomes, which are packed, within a transaction. Raises
         django.db.Error."""
-        different: dict[bytes, list[tuple[Outcome, PageCopy]]] = {}
-        for outcome in outcomes:
+        different: dict[bytes, Same] = {}
+        for place, outcome in enumerate(outcomes):
             if outcome.page is not None and _is_kept(outcome):
-                different.setdefault(outcome.page.digest, []).append((outcome, outcome.page))
+                same = different.setdefault(outcome.page.digest, [])
+                same.append((place, outcome, outcome.page))
+        if not different:
+            return
         postgres = default_connection.vendor == "postgresql"
         with default_connection.cursor() as cursor:
             for some in _chunks([different[digest] for digest in sorted(different)]):
@@ -163,52 +168,53 @@ def _is_kept(outcome: Outcome) -> bool:
     return page is not None and (outcome.verdict is Verdict.ERROR or not page.tentative)
 
 
-# Pages that have one body, with their outcomes.
-Same = list[tuple[Outcome, PageCopy]]
+# Pages that have one body, with their outcomes and the places of these.
+Same = list[tuple[int, Outcome, PageCopy]]
 
 
 def _chunks(bodies: list[Same]) -> Iterator[list[Same]]:
     some: list[Same] = []
     size = count = 0
     for same in bodies:
-        length = len(same[0][1].packed)
+        length = len(same[0][2].packed)
         if some and (size + length > MAX_BYTES or count + len(same) > MAX_ROWS):
             yield some
             some, size, count = [], 0, 0
         some.append(same)
         size += length
         count += len(same)
-    if some:
-        yield some
+    yield some
 
 
 def _add_postgres(cursor: CursorWrapper, bodies: list[Same]) -> None:
     data, rows, pages = bytearray(), [], []
     for same in bodies:
-        outcome, page = same[0]
+        page = same[0][2]
         row = dict(zip(BODY_NAMES, _body(page), strict=True))
         if page.place is None:
             row["start"] = len(data) + 1  # of SQL, which counts from 1
             data += page.packed
         rows.append(row)
-        for outcome, page in same:
-            pages.append(dict(zip(PAGE_COLUMNS, _row(outcome, page), strict=True)))
-            pages[-1]["body"] = row["digest"]
+        for place, outcome, page in same:
+            values = dict(zip(PAGE_COLUMNS, _row(outcome, page), strict=True))
+            pages.append({**values, "body": row["digest"], "place": place})
     cursor.execute(POSTGRES, [bytes(data), _json(rows), _json(pages)])
 
 
 def _add_sqlite(cursor: CursorWrapper, bodies: list[Same]) -> None:
+    numbers = {}
     for same in bodies:
-        page = same[0][1]
+        page = same[0][2]
         cursor.execute(SQLITE_BODY, [*_body(page), None if page.place else page.packed])
-        number = cursor.fetchone()[1]
-        for outcome, page in same:
-            row = dict(zip(PAGE_COLUMNS, _row(outcome, page), strict=True))
-            row["rid"] = row["rid"].hex
-            row["headers"] = _json(row["headers"])
-            if (moment := row["fetched_at"]) is not None:
-                row["fetched_at"] = moment.strftime("%Y-%m-%d %H:%M:%S.%f")
-            cursor.execute(SQLITE_PAGE, [*row.values(), number])
+        numbers[page.digest] = cursor.fetchone()[1]
+    ordered = sorted((one for same in bodies for one in same), key=lambda one: one[0])
+    for _, outcome, page in ordered:
+        row = dict(zip(PAGE_COLUMNS, _row(outcome, page), strict=True))
+        row["rid"] = row["rid"].hex
+        row["headers"] = _json(row["headers"])
+        if (moment := row["fetched_at"]) is not None:
+            row["fetched_at"] = moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+        cursor.execute(SQLITE_PAGE, [*row.values(), numbers[page.digest]])
 
 
 def _json(value: Any) -> str:

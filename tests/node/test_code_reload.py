@@ -128,6 +128,10 @@ class Node:
     def says(self, *messages: FromTemplate, template: NoTemplate | None = None) -> None:
         for message in messages:
             self.code_reload.on_message((template or self.trial).child, message, self.now)
+        self.staff()
+
+    def staff(self) -> None:
+        """Lets the live version have a worker."""
         live = self.code_reload.live
         if self.staffed and isinstance(live, NoTemplate) and live.version != self.live:
             self.ready(live)

@@ -80,6 +80,7 @@ class CheckedNode(Node):
     def checks(self, *messages: FromChecker, checker: NoChecker | None = None) -> None:
         for message in messages:
             self.code_reload.on_message(checker or self.checker, message, self.now)
+        self.staff()
 
     def loads(self, version: str, **marks: str) -> None:
         self.change()

@@ -76,14 +76,10 @@ class ReloadReport:
             version, seconds = self.loaded.version, now - changed_at
             reloads = self.state.reloads + bool(self.state.version)  # the first is the start
             log.info("version %s is live after %.2f s", version, seconds)
-            changes = {"state": "live", "candidate": ""}
-            if self.state.state == "refused" or self.state.candidate != version:
-                changes.clear()  # they are those of a later version
-            self.update(
-                version=version,
-                seconds=round(seconds, 3),
-                reloads=reloads,
-                **changes,
-            )
+            changes: dict[str, Any] = {}
+            # Otherwise state and candidate are those of a later version.
+            if self.state.state != "refused" and self.state.candidate == version:
+                changes = {"state": "live", "candidate": ""}
+            self.update(version=version, seconds=round(seconds, 3), reloads=reloads, **changes)
         if self._link is not None:
             self._link.send(Serving())

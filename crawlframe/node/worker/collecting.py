@@ -28,7 +28,7 @@ def collectors(
     """Makes collectors for what is yielded for ``got``, which is None for ``start``. What was
     yielded before, and is taken over, has passed through everything."""
     new, own = outcome.earlier is None, crawl.settings
-    once = crawl.template if response is not None and got is response else None
+    once = crawl.template
     return partial(
         Collector,
         outcome,
@@ -47,5 +47,5 @@ def collectors(
         noindex=own.obey_noindex and denies(response, INDEX),
         route=crawl.route,
         watching=crawl.watching,
-        template=None if once is None or response is None else once.page(response),
+        template=once.page(got) if once is not None and isinstance(got, Response) else None,
     )
