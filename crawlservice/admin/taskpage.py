@@ -242,6 +242,7 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
         "starting": None if progress.ended else yielded([task.pk]).get(task.pk),
         "lacks": [] if progress.ended else [no_proxy(one) for one in lacks_of(task.pk)],
         "layers": layers.of_task(progress),
+        "waits_for_hand": layers.waits_for_hand(task),
         "rate": rate,
         "eta": known.seconds(rate),
         "buttons": _buttons(progress) if may_steer(request.user, task) else (),

@@ -116,6 +116,12 @@ def of_task(progress: Progress) -> list[Layer]:
     return [one._replace(found=n) for one, n in zip(found, links, strict=True)]
 
 
+def waits_for_hand(task: Task) -> bool:
+    """Whether the present layer of the task begins, or goes on, when somebody resumes it."""
+    by_hand = task.settings.get("pause_layers", False)
+    return bool(task.state == Task.State.PAUSED and by_hand and task.layer)
+
+
 def in_words(layer: Layer) -> str:
     """A line about it, in English."""
     parts = [f"{layer.pages:,} done", f"{layer.errors:,} errors"]

@@ -11,12 +11,15 @@ from uuid import UUID
 
 import pytest
 from django.test import Client
+from rich.console import Console
 
 from crawlframe import faults, record
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Claimed, Completion, Frontier
+from crawlframe.program import command
 from crawlframe.request import Admission, make_rid, pack_admissions, rank_of
+from crawlservice.cli.report import report
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Era, Page, Task, TaskLayer
 from crawlservice.pages.layer_files import export, part_of, registered_domain
@@ -26,6 +29,8 @@ from crawlservice.tasks.export import ExportError
 from crawlservice.tasks.progress import read
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import cancel, get_task, limits_of, pause, resume, submit
+from tests.crawlservice.programs import person, program
+from tests.crawlservice.test_kept_pages_admin import keep
 
 pytestmark = pytest.mark.usefixtures("service")
 NODE = 1
@@ -279,6 +284,40 @@ def test_the_page_of_a_task(published: Frontier, as_role: Callable[[str], Client
     )
     assert "cf-layers" in page
     assert "it goes on when it is resumed" in page
+
+
+def test_a_program_and_the_command_line_see_the_layers(published: Frontier) -> None:
+    crawl = Crawl(published, pause_layers=True)
+    crawl.run(LINKS)
+    crawl.run(LINKS)
+    crawl.steward.tick()
+    told = program(person("viewer")).get(f"tasks/{crawl.task}").json()["layers"]
+    assert [(one["number"], one["state"], one["pages"], one["found"]) for one in told] == [
+        (0, "done", 3, 2),
+        (1, "present", 0, 0),
+    ]
+    assert told[0]["ended_at"]
+    assert (told[1]["left"], told[1]["ended_at"]) == (2, None)
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(report(crawl.row))
+    lines = [" ".join(line.split()) for line in capture.get().splitlines()]
+    assert "layer 0 done: 3 done, 0 errors, 2 found for the next" in lines
+    assert f"next to go on: {command(f'resume {crawl.task}')}" in lines
+    resume(crawl.task)
+    with console.capture() as capture:
+        console.print(report(crawl.row))
+    assert "to go on" not in capture.get()
+
+
+def test_files_with_the_text_of_kept_pages(orm: str, tmp_path: Path) -> None:
+    page = keep("<p>Grüße</p>".encode("latin-1"), "text/html; charset=latin-1")
+    keep_binary = keep(b"\x00\x01\x02", "application/octet-stream")
+    for kept, text in ((page, "<p>Grüße</p>"), (keep_binary, None)):
+        directory = tmp_path / str(kept.task_id)
+        assert export(get_task(kept.task_id), directory, 1, html=True).pages == 1
+        (row,) = (directory / "layer-0-part-0.pages.jsonl").read_text().splitlines()
+        assert json.loads(row).get("html") == text
 
 
 def test_files_by_layer_and_domain(crawl: Crawl, tmp_path: Path) -> None:
