@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawlframe.budgets import (
     DEPTH_LIMIT,
+    LAYERS,
     NOFOLLOW,
     TEMPLATE,
     LinkCheck,
@@ -42,6 +43,7 @@ class Collector:
         priority: int,
         depth: int,
         depth_limit: int,
+        layers: int = 0,
         allowed: Callable[[str], bool] | None,
         known: tuple[Container[bytes], Container[bytes]] = ((), ()),
         follow: Callable[[Request, Response | None], Request | None] | None = None,
@@ -55,7 +57,8 @@ class Collector:
         watching: Watching | None = None,
         template: PageTemplate | None = None,
     ) -> None:
-        """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
+        """``depth`` is the depth of the requests yielded here, none of which is taken if it is more
+        than ``depth_limit`` or ``layers``, where these are not 0; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
         ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
         ``ends`` is true, the task takes no more requests. ``limits`` are asked about new
@@ -71,6 +74,8 @@ class Collector:
         self._depth = depth
         too_deep = bool(depth_limit) and depth > depth_limit
         self._refused = DEPTH_LIMIT if too_deep else NOFOLLOW if nofollow else ""
+        if layers and depth > layers and not too_deep:
+            self._refused = LAYERS
         self._noindex = noindex
         self._allowed = allowed
         self._known, self._known_too = known

@@ -8,6 +8,7 @@ import msgspec
 
 from crawlframe.near.settings import NearSettings
 
+MAX_LAYERS = 1000  # the frontier distinguishes 4095 depths
 STORE_MISFIT = (
     "max_age, conditional, skip_unchanged and same_content do not fit with middlewares, which may "
     "change what is sent and received; leave one of the two out"
@@ -25,6 +26,10 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     ip_delay: float = 0.0  # seconds between two requests to one IP address, over all nodes
     depth_limit: int = 0  # links followed from a start page; 0 = no limit
     page_limit: int = 0  # requests admitted per task; 0 = no limit
+    # Links followed from a start page, all pages of one depth before those of the next; 0 = as they
+    # are found.
+    layers: int = 0
+    pause_layers: bool = False  # the task is paused when a layer is done, until it is resumed
     timeout: float = 30.0  # seconds for one fetch; a redirect is another one
     retries: int = 2  # further attempts after a failed one
     retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
@@ -94,6 +99,10 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
         for name in ("concurrency", "timeout", "max_body", "max_file", "file_timeout"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0")
+        if not 0 <= self.layers <= MAX_LAYERS:
+            raise ValueError(f"layers must be from 0 to {MAX_LAYERS}; 0 follows links as they come")
+        if self.pause_layers and not self.layers:
+            raise ValueError("pause_layers needs layers: say how many, such as 3")
         if self.fetch_only and self.keep != "all":
             raise ValueError('fetch_only needs keep = "all", because its pages are parsed later')
         if self.fetch_only and self.skip_unchanged:

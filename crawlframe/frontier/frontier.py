@@ -275,9 +275,10 @@ class Frontier(Tasks):
         if self.store.partitions > 1:
             local = [f for f in local if self.store.partition_of(f.host) == partition]
         failed = 2 if completion.cancelled else 3 if completion.excluded else int(completion.failed)
-        task, counted = str(completion.task), [completion.duplicates, completion.items]
+        counted = [completion.duplicates, completion.items]
+        counted += [completion.depth] * (completion.depth > 0)
         signal = completion.signal if completion.signal != NO_SIGNAL else ()
-        return [completion.rid, task, failed, counted, 0, local, signal]
+        return [completion.rid, str(completion.task), failed, counted, 0, local, signal]
 
     def _push_from(self, partition: int, entry: list[Any], cursor: int) -> list[Any] | None:
         """Pushes all but the last chunk of a long list of follow-ups. Returns the entry that

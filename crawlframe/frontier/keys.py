@@ -146,12 +146,15 @@ KEYS: dict[str, tuple[str, str]] = {
     "PARKED_BY_TRIED": ("stranded:.", "set of <task>:<tried>: the parked requests (rids)"),
     "RETAKEN": ("retaken:.", "string of a retake call: its answer, in case that is lost"),
     "PAUSED": ("paused:.", "set of a task: lanes that wait for resume"),
+    "DEEP": ("deep:.", "zset of a task that is crawled in layers: lane of a later layer -> layer"),
     "SEEN": ("seen:.", "intsets of 64-bit fingerprints: <task>:<bucket>, linear hashing"),
     "TASK": (
         "task:.",
         "hash of a task: counters, state, limits; changing = state change not complete; cookies = "
         "version of its cookies, swept = the one at which deleted ones were last dropped; pin = "
-        "the generation that serves it alone, 0 = any may begin, absent = all do",
+        "the generation that serves it alone, 0 = any may begin, absent = all do; layer = the "
+        "deepest that is shown, absent = all; beyond = pending requests that are deeper, "
+        "w<depth> = those of one depth",
     ),
     "HOST_PAGES": ("pages:.", "hash of a task with a limit per host: host -> requests admitted"),
     "TASKS": ("tasks", "set of tasks that have not been closed"),

@@ -40,6 +40,8 @@ class TaskLimits(NamedTuple):
     robots: bool = False  # requests wait until the robots.txt of their host is known
     host_page_limit: int = 0  # the same per host
     workers: int = 0  # 1: all requests run in one worker
+    layers: int = 0  # requests of one depth after the other, up to this one; 0: as they come
+    layer: int = 0  # with layers: the depth at which a task begins that the frontier does not know
 
 
 class Claimed(NamedTuple):
@@ -147,7 +149,8 @@ class Claim:
 class Completion:
     """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves;
     ``items``: number of items in the row; ``cancelled``: it failed for no other reason;
-    ``excluded``: politeness ended it; ``signal``: of its fetch."""
+    ``excluded``: politeness ended it; ``signal``: of its fetch; ``depth``: to be given where it may
+    be of a later layer than that of its task."""
 
     rid: bytes
     task: int
@@ -159,6 +162,7 @@ class Completion:
     cancelled: bool = False
     excluded: bool = False
     signal: Signal = NO_SIGNAL
+    depth: int = 0
 
 
 class Counts(NamedTuple):
@@ -177,6 +181,7 @@ class Counts(NamedTuple):
     cancelled: int = 0  # those of NE that ended because the task was cancelled
     excluded: int = 0  # those of NE that politeness ended, such as a rule of robots.txt
     host_limited: int = 0  # links that the limit per host refused
+    beyond: int = 0  # of a task that is crawled in layers: pending requests of later layers
 
     @property
     def nr(self) -> int:
@@ -205,7 +210,7 @@ class Counts(NamedTuple):
     @property
     def waits(self) -> bool:
         """Whether there is something to claim, and nothing in progress."""
-        return self.ready > 0 and self.in_progress == 0
+        return self.ready > self.beyond and self.in_progress == 0
 
 
 def fingerprints(rids: list[bytes]) -> tuple[list[str], list[int]]:

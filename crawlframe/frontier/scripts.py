@@ -58,6 +58,7 @@ class Scripts:
     hosts: Script
     known: Script
     last: Script
+    layer: Script
     learn: Script
     lease: Script
     leases: Script

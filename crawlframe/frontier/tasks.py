@@ -13,6 +13,7 @@ import msgspec
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.layers import Layers
 from crawlframe.frontier.near import Near
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
@@ -23,7 +24,7 @@ from crawlframe.request import Admission, end_admission
 KEYS_PER_SCAN = 2_000  # keys examined by one step of a search for lanes
 COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
-    "cancelled", "excluded", "host_limited",
+    "cancelled", "excluded", "host_limited", "beyond",
 ]  # fmt: skip
 
 
@@ -47,12 +48,15 @@ class Tasks:
         self.store = store
         self.rows = Rows(store)
         self.near = Near(store)
+        self.layers = Layers(store)  # the barriers of tasks that are crawled in layers
 
     def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
         """Makes a task known and admits its seeds. Repeating it changes nothing."""
         fields = [*_flat(state="running"), *_limits(limits)]
         if limits.workers:  # until a generation asks for it
             fields += _flat(pin=0)
+        if limits.layers:
+            fields += _flat(layer=limits.layer)
         mine = dict(self.store.split(seeds, lambda seed: seed.host))
         # Partitions with seeds last: a claim that returns a seed finds the task in every partition.
         for partition in sorted(
@@ -236,7 +240,9 @@ class Tasks:
         if self.store.partitions > 1:
             for task, later in self._read_counts(tasks).items():
                 row = rows[task]
-                rows[task] = row._replace(na=later.na) if row and later else None
+                rows[task] = (
+                    row._replace(na=later.na, beyond=later.beyond) if row and later else None
+                )
         return rows
 
     def _read_counts(self, tasks: list[int]) -> dict[int, Counts | None]:

@@ -43,6 +43,7 @@ VERBS = {
     "end": _("end"),
     "export": _("export"),
     "export pages": _("export of pages"),
+    "export layers": _("export of layers"),
     "forget node": _("forget node"),
     "forget rendering": _("forget which pages need the browser"),
     "forget robots": _("forget robots.txt"),

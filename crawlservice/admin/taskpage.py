@@ -44,7 +44,7 @@ from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES, PagesExport
 from crawlservice.proxies.use import lacks_of
 from crawlservice.reparse.submission import fetches, has_pages
-from crawlservice.tasks import export, summary
+from crawlservice.tasks import export, layers, summary
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.progress import Progress, read
@@ -241,6 +241,8 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
         "ignores_robots": not obeys_robots(task) and fetches(task),
         "starting": None if progress.ended else yielded([task.pk]).get(task.pk),
         "lacks": [] if progress.ended else [no_proxy(one) for one in lacks_of(task.pk)],
+        "layers": layers.of_task(progress),
+        "waits_for_hand": layers.waits_for_hand(task),
         "rate": rate,
         "eta": known.seconds(rate),
         "buttons": _buttons(progress) if may_steer(request.user, task) else (),

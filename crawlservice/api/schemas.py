@@ -101,6 +101,24 @@ class TaskLimitsIn(Given):
     )
 
 
+class LayerOut(BaseModel):
+    """A layer of a task that is crawled one depth after the other."""
+
+    number: int = Field(description="depth of its pages; 0: what start yields")
+    state: Literal["done", "present", "waiting"]
+    pages: int = Field(description="requests that are done; in layer 0 with the run of start")
+    errors: int
+    excluded: int
+    cancelled: int
+    items: int
+    found: int | None = Field(
+        description="requests of the next layer, as far as its pages have led to them; null: not "
+        "known yet"
+    )
+    left: int = Field(description="requests of it that have not ended")
+    ended_at: datetime | None
+
+
 class TaskOut(BaseModel):
     """A task with its current numbers. If it is active and `live` is false, Redis does not know it
     yet, or is unreachable."""
@@ -150,6 +168,9 @@ class TaskOut(BaseModel):
     delayed: int
     in_progress: int
     parked: int
+    layers: list[LayerOut] = Field(
+        description="what was fetched of each layer, if the setting `layers` is set; else empty"
+    )
     starting: int | None = Field(
         description="requests that its start has yielded so far, if it yields many and still runs"
     )

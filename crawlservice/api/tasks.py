@@ -13,6 +13,7 @@ from crawlservice.api.auth import Bearer, Caller
 from crawlservice.api.errors import READING, WRITING, ApiError, NotAllowed
 from crawlservice.api.paging import LARGEST, TEXT, After, Id, LabelIs, Limit, newest_first
 from crawlservice.api.schemas import (
+    LayerOut,
     NewTask,
     OneOrMany,
     Outcome,
@@ -25,7 +26,7 @@ from crawlservice.api.schemas import (
     TrapOut,
 )
 from crawlservice.models import SPIDER, Task, Trap
-from crawlservice.tasks import bulk_submit, labels, limits, submit
+from crawlservice.tasks import bulk_submit, labels, layers, limits, submit
 from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.bulk_submit import Wanted
@@ -294,6 +295,7 @@ def _out(
         delayed=progress.delayed,
         in_progress=progress.in_progress,
         parked=progress.parked,
+        layers=[LayerOut(**layer._asdict()) for layer in layers.of_task(progress)],
         starting=starting,
         expected=known.total,
         expected_basis=known.basis.value or None,  # type: ignore[arg-type]

@@ -117,6 +117,7 @@ def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
                 items=row.items,
                 cancelled=row.is_cancelled,
                 excluded=row.is_excluded,
+                depth=row.depth,
             )
             for rid, row in rows_of(some).items()
         ]
@@ -136,7 +137,7 @@ def replay(frontier: Frontier, generation: int) -> int:
 def rows_of(rids: Iterable[bytes]) -> dict[bytes, Page]:
     """The ledger rows of these requests, with what completing them needs."""
     rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
-    fields = ("rid", "task_id", "state", "reason", "follow_ups", "items")
+    fields = ("rid", "task_id", "state", "reason", "follow_ups", "items", "depth")
     return {row.rid.bytes: row for row in rows.only(*fields)}
 
 

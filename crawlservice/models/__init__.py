@@ -21,7 +21,16 @@ from crawlservice.models.file import MEDIA_TYPE, PageFile, StoredFile
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
-from crawlservice.models.ledger import MODEL, VERSION, Item, Page, RowChange, StartPart, Stat
+from crawlservice.models.ledger import (
+    MODEL,
+    VERSION,
+    Item,
+    Page,
+    RowChange,
+    StartPart,
+    Stat,
+    TaskLayer,
+)
 from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
 from crawlservice.models.page import HOST as PAGE_HOST
@@ -47,6 +56,6 @@ __all__ = (
     "LogLine", "Page", "PageBody", "PageDictionary", "PageFile", "PageSegment", "ParsedPage",
     "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "ReplacedItem", "RobotsFile",
     "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
-    "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLog", "Token",
-    "Trap", "Watch", "WatchDay", "WatchedHost", "WatchedItem", "WatchedPage", "Webhook",
+    "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLayer", "TaskLog",
+    "Token", "Trap", "Watch", "WatchDay", "WatchedHost", "WatchedItem", "WatchedPage", "Webhook",
 )  # fmt: skip

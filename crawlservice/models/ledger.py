@@ -217,3 +217,33 @@ class StartPart(models.Model):
 
     def __str__(self) -> str:
         return f"part {self.number}"
+
+
+class TaskLayer(models.Model):
+    """A layer of a task that was crawled in layers, and what was fetched of it until it was done.
+    Written with the task's step to the next layer; what is missing is that of its present one."""
+
+    # Without a constraint, as in Stat.
+    task = models.ForeignKey(
+        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
+    )
+    number = models.IntegerField(_("layer"))
+    nf = models.BigIntegerField(_("finished"))
+    ne = models.BigIntegerField(_("errors"))
+    cancelled = models.BigIntegerField(_("cancelled"), default=0)
+    excluded = models.BigIntegerField(_("excluded"), default=0)
+    items = models.BigIntegerField(_("items"))
+    ended_at = models.DateTimeField(
+        _("ended at"),
+        null=True,
+        help_text=_("empty: its failed requests are retried, or wait for it"),
+    )
+
+    class Meta:
+        verbose_name = _("layer of a task")
+        verbose_name_plural = _("layers of tasks")
+        ordering = ("task", "number")
+        constraints = (models.UniqueConstraint(fields=("task", "number"), name="task_layer_once"),)
+
+    def __str__(self) -> str:
+        return f"layer {self.number}"

@@ -152,6 +152,8 @@ class Task(models.Model):
         db_default=0,
         help_text=_("how often its failed requests were run again"),
     )
+    # The depth that it fetches now, if it is crawled in layers.
+    layer = models.IntegerField(_("layer"), default=0, db_default=0, editable=False)
     # The kept pages that it parses in place of a site.
     reparse = models.JSONField(_("parses again"), null=True, blank=True, editable=False)
     user = models.ForeignKey(
@@ -197,9 +199,7 @@ class Task(models.Model):
                 name="task_watch",
             ),
             models.Index(
-                fields=("id",),
-                condition=models.Q(unwritten__isnull=False),
-                name="task_unwritten",
+                fields=("id",), condition=models.Q(unwritten__isnull=False), name="task_unwritten"
             ),
             models.Index(fields=("outcome", "id"), name="task_outcome"),
             models.Index(fields=("spider", "outcome", "id"), name="task_spider_outcome"),

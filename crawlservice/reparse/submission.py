@@ -21,11 +21,13 @@ from crawlservice.pages.sources import chosen
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks import spider_switch
 from crawlservice.tasks.labels import of_task
-from crawlservice.tasks.submit import get_task, published, start, stored_limits
+from crawlservice.tasks.submit import LAYERED, get_task, published, start, stored_limits
 
 TEXT = 100  # characters of a callback, a reason or a field
 # They were about what the task fetched.
-LEFT_OUT = ("page_limit", "host_page_limit", "time_limit", "byte_limit", "host_byte_limit")
+LEFT_OUT = (
+    "page_limit", "host_page_limit", "time_limit", "byte_limit", "host_byte_limit", *LAYERED,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,11 @@ from crawlservice.quality.reader import Bounds
 from crawlservice.quality.watch import Watch
 from crawlservice.rollouts.refusal import take_back
 from crawlservice.scheduling import schedules
+from crawlservice.steward.layers import LayerSteps
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
 from crawlservice.steward.senders import Senders
+from crawlservice.steward.stillness import Stillness
 from crawlservice.tasks import budgets, bulk_retry
 from crawlservice.tasks.submit import SWEEP
 from crawlservice.watches import rounds
@@ -54,7 +56,6 @@ TURN = 1.0  # seconds between two rounds of chores
 MIGRATIONS = 5.0  # seconds between two checks of the applied migrations
 LONG = 2.5  # seconds without a round that could replay dead generations
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
-STILL = 30.0  # seconds without progress after which a task with requests to claim is examined
 
 
 class Steward:
@@ -80,7 +81,8 @@ class Steward:
         self._last_good = time.monotonic()  # end of the last round that could replay the dead
         self._patient_until, self._trouble = 0.0, ""  # why the last round failed
         self._run: str | None = None  # the server's run_id
-        self._still: dict[int, tuple[Counts, float]] = {}  # tasks without progress, and since when
+        self._stillness = Stillness(frontier)
+        self._layers = LayerSteps(frontier, self._bring_back, self._distrust)
         self._beat: Callable[[], object] = lambda: None
         self._send: Callable[[messages.FromService], object] = lambda message: None
         self._next_beat = self._next_check = 0.0
@@ -227,7 +229,7 @@ class Steward:
         known = set(self._frontier.open_tasks())
         tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
         self._counts = found = self._frontier.counts_of(tasks.keys() & known)
-        self._examine_still(found)
+        self._stillness.examine(found)
         until = time.monotonic() + SWEEP
         for pk, counts in found.items():
             self._still_here()
@@ -252,21 +254,7 @@ class Steward:
         align(task, self._frontier, counts, seconds)
         if counts.state == Task.State.CANCELLING and counts.delayed and seconds:
             self._frontier.cancel(task.pk, seconds)  # one in flight was delayed for its retry
-
-    def _examine_still(self, found: dict[int, Counts | None]) -> None:
-        """Requests that wait while none is in progress may wait for their hosts' next times; or
-        Redis is damaged, so that no claim can see them."""
-        now, before = time.monotonic(), self._still
-        self._still = {}
-        for pk, counts in found.items():
-            if counts and counts.state == Task.State.RUNNING and counts.waits:
-                last, since = before.get(pk, (counts, now))
-                self._still[pk] = counts, since if last == counts else now
-        if any(now - since > STILL for _, since in self._still.values()):
-            self._still.clear()
-            if problems := self._frontier.audit():
-                log.error("Redis is inconsistent: %s", problems[0])
-                self._frontier.eras.doubt()
+        self._layers.tick(task, counts)
 
     def _end(self, tasks: dict[int, Task], ready: dict[int, Counts]) -> None:
         if self._frontier.store.partitions > 1:

@@ -37,6 +37,7 @@ class Progress:
     cancelled: int = 0
     excluded: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
+    beyond: int = 0  # of a task that is crawled in layers: requests of later layers
 
     @property
     def limited(self) -> int:
@@ -109,7 +110,7 @@ def _combine(task: Task, counts: Counts | None) -> Progress:
     return Progress(
         task, True, counts.na, counts.nf, counts.ne, counts.items, counts.duplicates,
         counts.ready, counts.delayed, counts.in_progress, counts.parked, counts.cancelled,
-        counts.excluded, Counter(before) + Counter(counts.refused),
+        counts.excluded, Counter(before) + Counter(counts.refused), counts.beyond,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from crawlframe.program import command
 from crawlframe.request import Admission, end_rid, pack_admissions, unpack_admissions
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Finding, Item, Page, Profile, Task
-from crawlservice.tasks import budgets, spider_switch, stats
+from crawlservice.tasks import budgets, layers, spider_switch, stats
 from crawlservice.tasks.submit import WrongState, get_task
 
 ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
@@ -53,6 +53,7 @@ def retry(task_id: int, rids: Collection[UUID] | None = None, only: Q | None = N
         excluded = errors.filter(reason__in=EXCLUDED).count()
         last = Page.objects.filter(rid=UUID(bytes=end_rid(task_id)))
         counted = (errors | last).filter(stats__isnull=False).exists()
+        first = layers.first_of(errors.exclude(rid=UUID(bytes=end_rid(task_id))))
         failed, _ = errors.order_by().delete()
         if not failed:
             which = "none of the named requests" if rids or only else "none of its requests"
@@ -67,6 +68,7 @@ def retry(task_id: int, rids: Collection[UUID] | None = None, only: Q | None = N
             excluded=F("excluded") - excluded,
             items=F("items") - items - of_last,
         )
+        layers.begin_again(task, first)
         if counted:
             stats.recount(task_id)
         # Its quality is read again from the start: a profile cannot forget rows.

@@ -41,6 +41,7 @@ from crawlservice.tasks import labels as task_labels
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks.secret_arguments import sealed
 
+LAYERED = ("layers", "pause_layers")  # settings of tasks that fetch, one depth after the other
 SWEEP = 2.0  # seconds for which a caller empties queues in Redis; a steward does the rest
 
 
@@ -101,7 +102,7 @@ def submit(
         spider=info.name,
         arguments=checked,
         priority=priority,
-        settings=stored_limits(task_settings.check(info, overrides, user))
+        settings=_limits(task_settings.check(info, overrides, user), watch)
         | ({"workers": 1} if info.workers else {}),
         overrides=overrides,
         # A round is no run that others are compared with.
@@ -116,6 +117,13 @@ def submit(
     )
     start(task, lambda new: _seeds(new, seeds), tagged)
     return task
+
+
+def _limits(settings: SpiderSettings, watch: Watch | None) -> dict[str, Any]:
+    stored = stored_limits(settings)
+    if watch is not None:  # a round visits pages of all depths
+        stored = {name: value for name, value in stored.items() if name not in LAYERED}
+    return stored
 
 
 def start(task: Task, seeds: Callable[[Task], list[Admission]], labels: dict[str, str]) -> None:
@@ -149,7 +157,7 @@ def stored_limits(settings: SpiderSettings) -> dict[str, Any]:
         "robots": settings.robots,
     }
     defaults = SpiderSettings()
-    for name in (*LIMITS, "traps", "fetch_only", "keep"):
+    for name in (*LIMITS, *LAYERED, "traps", "fetch_only", "keep"):
         if (value := getattr(settings, name)) != getattr(defaults, name):
             kept[name] = value
     if settings.ip_concurrency or settings.ip_delay:
@@ -236,7 +244,7 @@ def limits_of(task: Task) -> TaskLimits:
     limits = TaskLimits(priority=task.priority, **known | {"robots": obeys_robots(task)})
     if limits.page_limit:  # requests that run the spider's start and closed are not pages
         limits = limits._replace(page_limit=limits.page_limit + 1 + task.ends)
-    return limits
+    return limits._replace(layer=task.layer) if limits.layers else limits
 
 
 def obeys_robots(task: Task) -> bool:

@@ -254,7 +254,8 @@ def test_junk_in_any_hash(
             pass
         published.leases.replay(generation)
         # As if half a minute had passed.
-        steward._still = {key: (counts, 0.0) for key, (counts, _) in steward._still.items()}
+        still = steward._stillness
+        still._still = {key: (counts, 0.0) for key, (counts, _) in still._still.items()}
         steward.tick()
         if Task.objects.get().state == "finished":
             break

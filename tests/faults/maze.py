@@ -9,7 +9,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, deque
 from functools import lru_cache
 from typing import Any
 
@@ -62,6 +62,17 @@ class Maze:
     def gone(self) -> int:
         """How many linked addresses do not exist."""
         return sum(self.page(number).leads_nowhere for number in range(self.pages))
+
+    def distances(self) -> dict[int, int]:
+        """Page -> links on the shortest way to it from page 0."""
+        found, reached = {0: 0}, deque([0])
+        while reached:
+            number = reached.popleft()
+            for link in self.page(number).links:
+                if link not in found:
+                    found[link] = found[number] + 1
+                    reached.append(link)
+        return found
 
     def items(self) -> dict[int, dict[str, Any]]:
         """Page -> its item."""

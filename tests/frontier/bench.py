@@ -83,8 +83,13 @@ class Bench:
         concurrency: int = 1_000_000,
         page_limit: int = 0,
         host_page_limit: int = 0,
+        layers: int = 0,
+        layer: int = 0,
     ) -> None:
-        limits = TaskLimits(0, delay, concurrency, page_limit, host_page_limit=host_page_limit)
+        limits = TaskLimits(
+            0, delay, concurrency, page_limit, host_page_limit=host_page_limit, layers=layers,
+            layer=layer,
+        )  # fmt: skip
         self.frontier.open_task(task, limits, list(seeds))
 
     def begin_cancel(self, task: int) -> None:

@@ -87,7 +87,7 @@ def test_the_ledger_counts_whoever_holds_the_request(bench: Bench) -> None:
         assert bench.complete(request) == (set() if left else {1})
         assert bench.counts().nr == left
         assert bench.frontier.audit() == []
-    assert bench.counts()[1:] == (4, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert bench.counts()[1:] == (4, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     assert bench.claim_all(generation=2) == []
 
 

@@ -40,6 +40,7 @@ def test_every_place_is_counted(bench: Bench) -> None:
         "cancelled": 0,
         "excluded": 0,
         "host_limited": 0,
+        "beyond": 0,
     }
     assert (counts.nr, counts.ready) == (5, 1)
 

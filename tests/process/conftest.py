@@ -101,6 +101,7 @@ class OddWeb:
         self.pages: dict[str, list[str]] = {}
         self.statuses: dict[str, int] = {}
         self.hits: Counter[str] = Counter()
+        self.log: list[tuple[str, float, float]] = []  # path, when it was asked and answered
         self.most = self._asked = 0  # requests at a time
         self._lock = threading.Lock()
         self.latency = 0.0  # seconds
@@ -117,8 +118,10 @@ class OddWeb:
                     self.end_headers()
                     return
                 web.hits[self.path] += 1
+                asked = time.monotonic()
                 with web._at_work():
                     time.sleep(web.delays.get(self.path, web.latency))
+                web.log.append((self.path, asked, time.monotonic()))
                 links = web.pages.get(self.path, [])
                 body = "".join(f'<a href="{link}">{link}</a>' for link in links).encode()
                 self.send_response(web.statuses.get(self.path, 200))
@@ -162,8 +165,8 @@ def web() -> Iterator[OddWeb]:
 class Look:
     """The state of the database and the frontier, as seen from the test."""
 
-    def __init__(self, redis_url: str) -> None:
-        self.frontier = Frontier.connect(redis_url, Settings(), follows=True)
+    def __init__(self, redis_url: str, settings: Settings | None = None) -> None:
+        self.frontier = Frontier.connect(redis_url, settings or Settings(), follows=True)
 
     def counts(self, pk: int) -> Counts:
         """The counters of a task; zeros while Redis does not know it."""

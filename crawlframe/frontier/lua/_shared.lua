@@ -41,7 +41,7 @@ end
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
   'items', 'cancelled', 'excluded', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
-  'cookies', 'auto', 'robots', 'host_limit', 'ip_concurrency', 'ip_delay', 'pin'}
+  'cookies', 'auto', 'robots', 'host_limit', 'ip_concurrency', 'ip_delay', 'pin', 'layer'}
 local COUNTERS = 14  -- the first fields are numbers that verbs change
 local tasks = {}
 
@@ -61,6 +61,7 @@ local function task_of(id)
   task.host_limited = 0  -- since the task was read: few tasks have that limit
   task.ip_concurrency, task.ip_delay = tonumber(task.ip_concurrency) or 0, tonumber(task.ip_delay) or 0
   task.shares = task.ip_concurrency > 0 or task.ip_delay > 0
+  task.layer = tonumber(task.layer)  -- nil: it is not crawled in layers
   task.size = 2 ^ task.level
   task.buckets = SEEN(id .. ':')
   tasks[id] = task
@@ -121,9 +122,29 @@ local function show_host(host, next_time)
   call('ZADD', HOSTS, 'NX', integer(math.ceil(math.max(tonumber(next_time) or 0, now_ms()))), host)
 end
 
--- A lane whose list was empty becomes visible to claim, which hides the lane of a paused task again.
+-- Layers: a task that is crawled in layers shows no requests that are deeper than its layer. Of these,
+-- `beyond` of the task counts all, and `w<depth>` those of one depth. Once it is cancelled, they are no
+-- longer kept back, and not counted.
+local layers = {DEPTHS = 4096}  -- ranks of one priority, as in request.py. One table: a script may have 200 locals
+
+function layers.is_beyond(task, depth)
+  return task ~= nil and task.layer ~= nil and depth > task.layer and task.state ~= 'cancelling'
+end
+
+function layers.count_beyond(task, depth, n)
+  call('HINCRBY', TASK(task.id), 'beyond', n)
+  call('HINCRBY', TASK(task.id), 'w' .. integer(depth), n)
+end
+
+-- A lane whose list was empty becomes visible to claim, which hides the lane of a paused task again; one
+-- of a later layer waits for it.
 local function show_lane(lane)
   local task, rank, host = split_lane(lane)
+  local depth = rank % layers.DEPTHS
+  if depth > 0 and layers.is_beyond(task_of(task), depth) then
+    call('ZADD', DEEP(task), integer(depth), lane)
+    return
+  end
   local state = call('HMGET', HOST(host), 't', 'n', 'x', 'd')
   local score = rank * TURNS + (tonumber(state[1]) or 0) % TURNS
   call('ZADD', LANES(host), 'NX', integer(score), task .. ':' .. rank)
@@ -527,6 +548,8 @@ local function admit(task, groups)
     local lane, delay, flat = task.id .. ':' .. group[1], group[2], group[3]
     local host = task.host_limit > 0 and string.match(group[1], '^%d+:([^|]*)')
     local bounded = host or task.limit > 0
+    local depth = task.layer and string.match(group[1], '^%d+') % layers.DEPTHS or 0
+    local before = task.na
     for i = 1, #flat, 4 do
       local rid, fingerprint, hash = flat[i], flat[i + 1], flat[i + 2]
       local limit = bounded and limit_of(task, host)
@@ -545,6 +568,9 @@ local function admit(task, groups)
       else
         count(task, 'duplicates', 1)
       end
+    end
+    if task.na > before and layers.is_beyond(task, depth) then
+      layers.count_beyond(task, depth, task.na - before)
     end
   end
 end

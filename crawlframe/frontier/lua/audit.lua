@@ -41,7 +41,7 @@ for _, id in ipairs(call('SMEMBERS', TASKS)) do
         problem('task %s: %d fingerprints are kept, %d were counted', id, seen, task.seen)
       end
     end
-    per_task[id] = {ready = 0, inprogress = 0, delayed = 0, parked = 0}
+    per_task[id] = {ready = 0, inprogress = 0, delayed = 0, parked = 0, beyond = 0}
   end
 end
 if sum ~= pending then problem('counters say %d requests remain, %d are kept', sum, pending) end
@@ -77,13 +77,15 @@ end
 
 walk(OWN, function(rid, own)
   local holder, lane, hold = split_own(own)
-  local id, _, host = split_lane(lane)
+  local id, rank, host = split_lane(lane)
   local mine = per_task[id]
+  local early = mine and layers.is_beyond(task_of(id), rank % layers.DEPTHS)
   if call('HEXISTS', REQ, rid) == 0 then problem('%s has an owner but is not pending', hex(rid)) end
   if not host then problem('%s has an owner that cannot be read', hex(rid)) return end
   if not mine then problem('%s belongs to task %s, which is not listed', hex(rid), id)
   elseif holder == 'd' then
     mine.delayed = mine.delayed + 1
+    if early then mine.beyond = mine.beyond + 1 end
     if not call('ZSCORE', DELAYED, rid) then problem('%s is delayed but has no due time', hex(rid)) end
   elseif holder == 'p' then
     mine.parked = mine.parked + 1
@@ -110,6 +112,7 @@ walk(OWN, function(rid, own)
       problem('%s is held by generation %s but not on its list', hex(rid), holder)
     end
   end
+  if early and holder ~= 'd' then problem('%s was handed out before its layer began', hex(rid)) end
 end)
 -- Not KILLS: nodes of the previous release leave them behind, see close.
 for _, key in ipairs({TRIES, CURSOR}) do
@@ -135,6 +138,15 @@ local function audit_lane(name)
     return
   end
   per_task[id].ready = per_task[id].ready + found
+  local early = layers.is_beyond(task_of(id), rank % layers.DEPTHS)
+  if early then per_task[id].beyond = per_task[id].beyond + found end
+  if task_of(id).layer and call('ZSCORE', DEEP(id), name) then  -- the steward shows it when its layer has begun
+    if task_of(id).state == 'cancelling' and call('HEXISTS', TASK(id), 'changing') == 0 then
+      problem('lane %s has %d requests and waits for its layer, but its task is cancelled', name, found)
+    end
+    return
+  end
+  if early then problem('lane %s has %d requests and is shown before its layer begins', name, found) end
   if call('ZSCORE', LANES(host), id .. ':' .. rank) then
     local address = address_of(host)
     local pin = task_of(id).pin
@@ -231,6 +243,10 @@ for id, mine in pairs(per_task) do
   if left ~= found then
     problem('task %s: NA %d - NF %d - NE %d = %d, but ready %d + delayed %d + in progress %d + parked %d = %d',
       id, task.na, task.nf, task.ne, left, mine.ready, mine.delayed, mine.inprogress, mine.parked, found)
+  end
+  local beyond = task.layer and task.state ~= 'cancelling' and tonumber(call('HGET', TASK(id), 'beyond')) or 0
+  if task.layer and task.state ~= 'cancelling' and beyond ~= mine.beyond then
+    problem('task %s: %d requests of later layers are counted, found %d', id, beyond, mine.beyond)
   end
   if call('HLEN', PARKED(id)) ~= mine.parked then
     problem('task %s: %d reasons for %d parked requests', id, call('HLEN', PARKED(id)), mine.parked)

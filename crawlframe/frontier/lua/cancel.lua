@@ -27,6 +27,7 @@ local function hide_lane(lane)
   local _, rank, host = split_lane(lane)
   call('ZREM', LANES(host), id .. ':' .. rank)
   call('SREM', PAUSED(id), lane)
+  if task.layer then call('ZREM', DEEP(id), lane) end
   if call('EXISTS', LANES(host)) == 1 then return end
   call('ZREM', HOSTS, host)
   local address = address_of(host)

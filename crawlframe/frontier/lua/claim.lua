@@ -22,6 +22,7 @@ if call('SISMEMBER', FENCED, generation) == 1 then
 end
 local now = now_ms()
 
+do  -- a script may have 200 locals at a time
 local function end_fetches(over)
   if #over == 0 then return end
   keep_pulse()
@@ -52,6 +53,7 @@ local function end_fetches(over)
 end
 
 end_fetches(cmsgpack.unpack(ARGV[4]))
+end
 
 -- A node that has just freed a slot, or pushed follow-ups, claims before the others, which would get
 -- nothing for as long as little is due at a time. So it leaves one request to each generation that
@@ -121,6 +123,7 @@ local function answer(wait)
   return {wait, states, batch, blamed, refused, homeless, waits, free, routed}
 end
 
+do
 local last = call('GET', BATCH(generation))
 if last then
   local readable, batch = pcall(cmsgpack.unpack, last)
@@ -141,6 +144,7 @@ if last then
     spaced = late or spaced
     return answer(0)
   end
+end
 end
 
 local function promote()
@@ -599,8 +603,6 @@ end
 -- depth. Also returns lane -> another one of the same task and priority, if tasks take turns.
 local in_turn
 do
-local DEPTHS = 4096  -- ranks of one priority, as in request.py
-
 function in_turn(listed, turn)
   local members, places = {}, {}
   for i = 1, #listed, 2 do members[#members + 1] = listed[i] end
@@ -608,7 +610,7 @@ function in_turn(listed, turn)
   local owner, several = {}, false  -- of each priority: the first task that is met
   for i, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
-    local priority = math.floor((tonumber(rank) or 0) / DEPTHS)
+    local priority = math.floor((tonumber(rank) or 0) / layers.DEPTHS)
     places[member] = {at = i, priority = priority, of = (id or member) .. ':' .. integer(priority)}
     owner[priority] = owner[priority] or id
     several = several or owner[priority] ~= id

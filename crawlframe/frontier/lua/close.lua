@@ -1,5 +1,5 @@
 -- close: forget a task that has ended: counters and seen fingerprints, 300 buckets per call. Its
--- lanes in LANES are removed by claim; those of a paused task are removed here.
+-- lanes in LANES are removed by claim; those of a paused task or of a later layer are removed here.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task
 -- Returns: 1 when all is gone, 0 to be called again, 2 after near_forget has removed its store of texts. A task with pending requests is left alone (1).
@@ -14,6 +14,11 @@ if call('EXISTS', NEAR('t' .. id)) == 1 then return 2 end
 local hidden = call('SPOP', PAUSED(id), 300)
 for _, lane in ipairs(hidden) do call('UNLINK', LANE(lane)) end
 if #hidden == 300 then return 0 end
+if task.layer then
+  local deep = call('ZPOPMIN', DEEP(id), 300)
+  for i = 1, #deep, 2 do call('UNLINK', LANE(deep[i])) end
+  if #deep == 600 then return 0 end
+end
 local last = task.size + task.split - 1
 local first = math.max(0, last - 299)
 local buckets = {}

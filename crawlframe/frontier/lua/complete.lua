@@ -2,7 +2,8 @@
 -- the counters move, all at once. Only requests that are still pending count; whichever node holds
 -- them, the ledger row says that they are done.
 -- KEYS[1] tag of the partition
--- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled | 3 excluded, {dropped duplicates, items}, cursor,
+-- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled | 3 excluded, {dropped duplicates, items, depth
+--         if it may be of a later layer}, cursor,
 --         groups of follow-ups as admit() reads them, kind, ms and address of a signal}; cursor = how
 --         many of this request were pushed before
 -- Returns: {{task whose remaining requests reached 0, or 1 that is delayed: perhaps its last, ...},
@@ -32,6 +33,7 @@ for i, entry in ipairs(entries) do
       if failed == 3 then count(task, 'excluded', 1) end
       count(task, 'duplicates', counted[1])
       count(task, 'items', counted[2])
+      if counted[3] and layers.is_beyond(task, counted[3]) then layers.count_beyond(task, counted[3], -1) end
       touched[id] = task
       admit(task, follow_ups)
     end

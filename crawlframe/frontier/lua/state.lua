@@ -5,12 +5,14 @@
 --         so that someone completes what a caller that died has left half done
 -- Returns: the lanes still to bring back (call again until it is 0), or -1 when the task is not known.
 local id = ARGV[1]
-if not task_of(id) then return -1 end
+local task = task_of(id)
+if not task then return -1 end
 if ARGV[3] == 'end' then
   if call('HGET', TASK(id), 'changing') == ARGV[2] then call('HDEL', TASK(id), 'changing') end
   return 0
 end
 call('HSET', TASK(id), 'state', ARGV[2], 'changing', ARGV[2])
+task.state = ARGV[2]  -- for show_lane
 if ARGV[2] == 'paused' then return 0 end
 local some = call('SPOP', PAUSED(id), 500)
 for _, lane in ipairs(some) do

@@ -35,6 +35,7 @@ def collectors(
         priority=crawl.spec.priority,
         depth=0 if got is None else request.depth + 1,
         depth_limit=own.depth_limit,
+        layers=own.layers,
         allowed=crawl.allows_url if crawl.domains else None,
         known=sieve.of(outcome.task),
         follow=crawl.follow if new else None,
