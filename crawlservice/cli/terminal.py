@@ -68,8 +68,9 @@ def task_table(tasks: Iterable[Progress]) -> Table:
         task = progress.task
         waits = "" if progress.live or progress.ended else " (waits for Redis)"
         numbers = (progress.na, progress.nf, progress.errors, progress.nr, progress.parked)
+        spider = f"{task.spider} (parses again)" if task.reparse else task.spider
         table.add_row(
-            str(task.pk), task.spider, status(task, waits), *(f"{number:,}" for number in numbers),
+            str(task.pk), spider, status(task, waits), *(f"{number:,}" for number in numbers),
             f"{progress.items:,}", duration(progress.age),
         )  # fmt: skip
     return table

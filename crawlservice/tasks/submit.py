@@ -4,7 +4,7 @@ The database is updated first; if Redis misses something, the steward adds it la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,12 +50,12 @@ class UnknownTask(CrawlframeError):
 
 
 class NothingPublished(UnknownSpider):
-    """No node has published its spiders yet."""
+    """No node has published its spiders yet. ``loading``: names of nodes that are about to."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            f"No node has published its spiders yet; start one: {command('runcrawler')}"
-        )
+    def __init__(self, loading: Sequence[str] = ()) -> None:
+        nodes = f"; not ready yet: {', '.join(loading)}; see {command('nodes')}, then try again"
+        start = f"; start one: {command('runcrawler')}"
+        super().__init__(f"No node has published its spiders yet{nodes if loading else start}")
 
 
 class WrongState(CrawlframeError):
@@ -186,7 +186,7 @@ def published(spider: str) -> SpiderInfo:
         return recipe
     if info is None:
         known = published_spiders()
-        raise unknown_spider(spider, known, {}) if known else NothingPublished
+        raise unknown_spider(spider, known, {}) if known else NothingPublished(_loading())
     if gone:
         who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
         raise UnknownSpider(
@@ -220,10 +220,19 @@ def published_spiders() -> dict[str, SpiderInfo]:
         return recipes.infos() | frontier().spiders.all()
 
 
+def _working() -> list[NodeInfo]:
+    return [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
+
+
 def _loaded() -> list[NodeInfo]:
     """The living nodes that have loaded their code."""
-    working = [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
-    return [node for node in working if node.spiders or node.code.version]
+    return [node for node in _working() if node.spiders or node.code.version]
+
+
+def _loading() -> list[str]:
+    """The names of the living nodes, while no node has published a spider."""
+    with _nothing_submitted():
+        return sorted(node.node for node in _working())
 
 
 @contextmanager

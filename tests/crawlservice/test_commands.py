@@ -85,6 +85,12 @@ def test_tasks_lists_numbers_of_running_and_ended_tasks(ended_task: Task) -> Non
     assert run("tasks", "--outcome", "failed") == "no task is failed\n"
 
 
+def test_tasks_marks_those_that_parse_kept_pages(ended_task: Task) -> None:
+    assert "parses again" not in run("tasks")
+    Task.objects.filter(pk=ended_task.pk).update(reparse={"task": 7})
+    assert f"{ended_task.pk} shop (parses again) finished" in " ".join(run("tasks").split())
+
+
 def test_tasks_says_when_there_are_none(service: Frontier) -> None:
     assert "no tasks" in run("tasks")
 

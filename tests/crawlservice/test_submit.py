@@ -86,6 +86,17 @@ def test_without_any_published_spider_the_fix_is_a_node(service: Frontier) -> No
         submit("shop", {"city": "Ulm"})
 
 
+def test_nodes_that_have_not_published_yet_are_named(
+    service: Frontier, join: Callable[..., int]
+) -> None:
+    join("beta")
+    join("alpha")
+    join("gone", lease=-1)
+    words = refused("shop")
+    assert "not ready yet: alpha, beta; see python manage.py nodes, then try again" in words
+    assert "runcrawler" not in words
+
+
 def refused(spider: str) -> str:
     with pytest.raises(UnknownSpider) as raised:
         submit(spider, {"city": "Ulm"})
