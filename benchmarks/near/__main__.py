@@ -67,7 +67,7 @@ def main() -> int:
         "same as the original, and which others wrongly; measures time and memory. Uses one "
         "half of the pages, or the other (--tune).",
     )
-    parser.add_argument("directory", nargs="*", type=Path, help="three of Debian's manuals")
+    parser.add_argument("directory", nargs="*", type=Path, help="Debian's manuals, if none")
     parser.add_argument("--tune", action="store_true", help="with the other half of the pages")
     parser.add_argument("--quick", action="store_true", help="a smaller store, fewer pages")
     parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
@@ -75,7 +75,10 @@ def main() -> int:
     directories = options.directory or [Path(name) for name in DOCUMENTATION]
     if missing := [path for path in directories if not path.is_dir()]:
         parser.error(f"no such directory: {', '.join(map(str, missing))}; install the package")
-    return run("near", lambda work: measure(directories, options, work))
+    try:
+        return run("near", lambda work: measure(directories, options, work))
+    except ValueError as error:
+        parser.error(str(error))
 
 
 def measure(directories: list[Path], options: argparse.Namespace, work: Path) -> int:

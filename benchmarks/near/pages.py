@@ -70,12 +70,18 @@ def sites(
     texts: Iterable[Page], template: int, count: int, size: int, chance: Random
 ) -> list[Words]:
     """Pages of so many sites: each has a template of so many words around a part of some page,
-    which no other page has."""
+    which no other page has. Raises ValueError if the texts are too few."""
     parts = [
         words[at : at + PART]
         for _, words in texts
         for at in range(0, min(len(words), 40 * PART) - PART, PART)
     ]
+    needed = count * (size + -(-template // PART))
+    if len(parts) < needed:
+        raise ValueError(
+            f"the pages have {len(parts):,} parts of {PART} words, and {needed:,} are needed; name "
+            "further directories"
+        )
     chance.shuffle(parts)
     found = []
     for _ in range(count):
