@@ -92,20 +92,18 @@ class BroadSpider(ProjectSpider):
         """Title, text and language. The text is found in a thread, for it takes up to 60 ms."""
         head = response.tree.css_first("head title")
         title = words(head.text()) if head else None
-        article = response.article
         if self.text == "article":
-            await article
+            article = await response.article
             return {
                 "title": article.title or title,
                 "text": article.text,
                 "language": article.language,
             }
-        fast = self.text == "fast"
-        return {
-            "title": title,
-            "text": await asyncio.to_thread(lambda: article.fast_text) if fast else None,
-            "language": (language_of(response) or "").partition("-")[0].lower() or None,
-        }
+        text = None
+        if self.text == "fast":
+            text = await asyncio.to_thread(lambda: response.article.fast_text)
+        language = (language_of(response) or "").partition("-")[0].lower() or None
+        return {"title": title, "text": text, "language": language}
 
 
 def lines_of(path: str) -> Iterator[tuple[int, str]]:
