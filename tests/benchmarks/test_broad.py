@@ -128,7 +128,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def get(world: World, one: Host, path: str) -> tuple[int, str]:
-    port = urlsplit(world.seeds.read_text().split()[0]).port
+    port = urlsplit(world.seeds.read_text().split()[0]).port or 0
     connection = HTTPConnection(one.address, port, timeout=5)
     try:
         connection.request("GET", path)
@@ -163,7 +163,7 @@ def test_hosts_answer_as_they_are(world: World) -> None:
 @pytest.mark.parametrize("kind", ["silent", "drip"])
 def test_hosts_that_keep_a_client_waiting(world: World, kind: str) -> None:
     one = of_kind(world, kind)
-    port = urlsplit(world.seeds.read_text().split()[0]).port
+    port = urlsplit(world.seeds.read_text().split()[0]).port or 0
     before = len(world.entries())
     with socket.create_connection((one.address, port), timeout=3) as client:
         client.sendall(b"GET /p/1 HTTP/1.1\r\nHost: %s:%d\r\n\r\n" % (one.address.encode(), port))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 import tracemalloc
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -158,5 +161,29 @@ def test_its_description_and_settings_are_valid() -> None:
     assert described.name == "broad"
 
 
-def test_seeds_from_a_table() -> None:
-    assert issubclass(spider_of("howto/broad.md", "our_sites"), BroadSpider)
+def test_seeds_from_a_table(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Sites:
+        """A queryset."""
+
+        def __init__(self, **chosen: str) -> None:
+            assert chosen == {"country": "de"}
+
+        def order_by(self, name: str) -> Sites:
+            return self
+
+        async def aiterator(self) -> AsyncIterator[SimpleNamespace]:
+            for pk, domain in enumerate(("a.example", "no site", "http://b.example/x")):
+                yield SimpleNamespace(pk=pk, domain=domain)
+
+    site = SimpleNamespace(objects=SimpleNamespace(filter=Sites))
+    monkeypatch.setitem(sys.modules, "customers", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "customers.models", SimpleNamespace(Site=site))
+    spider = spider_of("howto/broad.md", "our_sites")
+    assert issubclass(spider, BroadSpider)
+    result = run(spider, arguments={"country": "de"})
+    assert [one.url for one in result.requests] == ["https://a.example/", "http://b.example/x"]
+    assert "site 1: 'no site' has spaces" in caplog.text
+    (item,) = run(spider, make_response(html=PAGE), arguments={"country": "de"}).items
+    assert item["title"] == "Mills of the river"
