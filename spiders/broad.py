@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,10 +17,12 @@ from spiders.project import ProjectSpider
 from spiders.site import bare, language_of, words
 
 MOST_REPORTED = 100  # lines of seeds that are wrong; further ones are only counted
+NEEDED = {"article": "trafilatura", "fast": "resiliparse"}  # packages, by the argument ``text``
 BAD_SEEDS, OTHER = "bad seeds", "not HTML: "  # names of stats
 # A domain or an IPv4 address, with or without a port and a path. "1,a.example" is none, as lists
 # of ranks have it, although browsers would accept the comma.
 _DOMAIN = re.compile(r"(?:[\w-]+\.)+[\w-]+\.?(?::\d+)?(?:[/?].*)?")
+_ENDINGS = tuple(f".{ending}" for ending in IGNORED_EXTENSIONS)
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
@@ -37,8 +40,8 @@ class BroadSpider(ProjectSpider):
         "layers": 2,  # links from a seed; all pages of one layer before those of the next
         "host_page_limit": 100,
         "host_byte_limit": 100 << 20,
-        "delay": "auto",  # the rate that a host bears, and not more than
-        "min_delay": 1,  # one request per second
+        "delay": "auto",  # the rate that a host bears,
+        "min_delay": 1,  # and one request per second at most
         "concurrency": 2,
         "timeout": 20,
         "retries": 1,
@@ -51,6 +54,12 @@ class BroadSpider(ProjectSpider):
 
     def start(self, seeds: str) -> Iterator[Request]:
         """Bad lines are logged and counted; the others are crawled all the same."""
+        needed = NEEDED.get(self.text)
+        if needed is not None and find_spec(needed) is None:  # now, and not on each page
+            raise ArgumentError(
+                f"text: {self.text} needs {needed}, which this node does not have; run "
+                "pip install 'crawlframe[text]', or submit with text=none"
+            )
         good = bad = 0
         for number, line in lines_of(seeds):
             try:
@@ -150,6 +159,3 @@ def licenses_of(response: Response) -> list[str]:
         except BadRequest:
             continue
     return list(found)
-
-
-_ENDINGS = tuple(f".{ending}" for ending in IGNORED_EXTENSIONS)

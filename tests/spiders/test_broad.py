@@ -89,6 +89,19 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
             run(BroadSpider, arguments={"seeds": str(path)})
 
 
+@pytest.mark.parametrize("text", ["article", "fast", "none"])
+def test_a_package_that_is_missing_is_noticed_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    arguments = {"seeds": seeds(tmp_path / "seeds.txt", "a.example"), "text": text}
+    monkeypatch.setattr("spiders.broad.find_spec", lambda name: None)
+    if text == "none":
+        assert len(run(BroadSpider, arguments=arguments).requests) == 1
+    else:
+        with pytest.raises(ArgumentError, match=rf"{text} needs .*crawlframe\[text\]"):
+            run(BroadSpider, arguments=arguments)
+
+
 def test_a_long_file_is_never_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "seeds.txt"
     with path.open("w") as file:
