@@ -62,10 +62,14 @@ class Node:
         command = [*program, "runcrawler", *map(str, words), *options]
         self.run = Metered(command, var / "node.log", cwd=CHECKOUT, env=self._env)
 
-    def submit(self, spider: str, **arguments: Any) -> int:
+    def submit(
+        self, spider: str, settings: Mapping[str, Any] | None = None, /, **arguments: Any
+    ) -> int:
         """The id of the new task, once the node has published the spider."""
         self.wait_until_known(spider)
-        done = manage(self._env, "submit", spider, *(f"-a{k}={v}" for k, v in arguments.items()))
+        words = [f"-a{name}={value}" for name, value in arguments.items()]
+        words += [f"-s{name}={value}" for name, value in (settings or {}).items()]
+        done = manage(self._env, "submit", spider, *words)
         found = re.search(r"task (\d+) submitted", done.stdout)
         if found is None:
             raise self.run.problem(f"got no task: {done.stdout}{done.stderr}")

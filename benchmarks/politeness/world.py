@@ -214,7 +214,7 @@ class _Conversation:
             await asyncio.get_running_loop().sock_sendall(self._connection, whole)
 
 
-def _listen(addresses: Iterable[str]) -> tuple[int, list[socket.socket]]:
+def listen(addresses: Iterable[str]) -> tuple[int, list[socket.socket]]:
     """Listens on the same port of all addresses."""
     for _ in range(PORTS_TRIED):
         port, sockets = 0, []
@@ -232,7 +232,7 @@ def _listen(addresses: Iterable[str]) -> tuple[int, list[socket.socket]]:
 
 async def _serve(hosts: Sequence[Host], log: Path) -> None:
     """Prints the port when all listen, and serves for ever."""
-    port, sockets = _listen(dict.fromkeys(host.address or host.name for host in hosts))
+    port, sockets = listen(dict.fromkeys(host.address or host.name for host in hosts))
     servers = {host.name: _Server(host, port) for host in hosts}
     loop = asyncio.get_running_loop()
     conversations: set[asyncio.Task[None]] = set()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 import time
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -169,3 +171,36 @@ def test_the_request_is_marked_while_its_article_is_extracted(extractions: list[
     (outcome,) = run(task, "waits")
     slots = {slot for slot, rid in task.marks if rid == outcome.rid}
     assert any(slot > STEPS for slot in slots)  # that of a thread
+
+
+RESPONSES: list[weakref.ref[Response]] = []
+
+
+class Reading(Spider):
+    name = "reading"
+
+    async def parse(self, response: Response) -> Any:
+        RESPONSES.append(weakref.ref(response))
+        article = await response.article
+        yield {"text": article.text, "data": response.data.json_ld}
+
+    def plain(self, response: Response) -> Any:
+        RESPONSES.append(weakref.ref(response))
+        yield {"text": response.article.text, "data": response.data.json_ld}
+
+
+@pytest.mark.parametrize("name", ["parse", "plain"])
+def test_a_page_is_freed_after_its_callback_without_garbage_collection(name: str) -> None:
+    async def crawl() -> list[bool]:
+        tasks = Tasks(Reading, Ready(body=PAGE.encode(), headers=HTML))
+        for number in range(3):
+            await tasks.run(Request(f"{URL}{number}", name))
+        return [one() is None for one in RESPONSES]
+
+    RESPONSES.clear()
+    gc.disable()
+    try:
+        freed = asyncio.run(crawl())
+    finally:
+        gc.enable()
+    assert freed[:2] == [True, True]  # the loop may still refer to the last one

@@ -33,8 +33,14 @@ def learn(
 ) -> None:
     """Called after a callback. If it had the article extracted in the event loop, as by a function
     that it calls, a plain one runs in threads from then on; for an async one, the log says what to
-    write."""
-    article = None if response is None else response.__dict__.get(NAME)
+    write.
+
+    The response lets go of its article and its data, which refer to it: in such a cycle, pages and
+    their trees would stay in memory until they are garbage collected, hundreds of them."""
+    if response is None:
+        return
+    response.__dict__.pop("data", None)
+    article = response.__dict__.pop(NAME, None)
     if article is None or not article.held_loop:
         return
     if _is_async(_method(type(spider), name)):

@@ -1,0 +1,1 @@
+"""A broad crawl of simulated hosts by Crawlframe, Scrapy and scrapy-redis."""
