@@ -1015,7 +1015,7 @@ local function sooner(first)
     if wait < 0 or left < wait then wait = left end
   end
 end
-sooner(affinity.members and affinity.first() or call('ZRANGE', HOSTS, 0, 0, 'WITHSCORES'))
+sooner(affinity.members and got < want and affinity.first() or call('ZRANGE', HOSTS, 0, 0, 'WITHSCORES'))
 sooner(call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES'))
 if some_apart or call('EXISTS', APART(generation)) == 1 then
   sooner(call('ZRANGE', APART(generation), 0, 0, 'WITHSCORES'))
