@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from redis import Redis
 
 from crawlframe.frontier import Claim, Claimed, Completion, Frontier, NodeInfo, TaskLimits, scripts
+from crawlframe.frontier import frontier as claims
 from crawlframe.frontier.affinity import Affinity, Table, slot_of
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.records import ANSWERED, Signal
@@ -29,7 +30,7 @@ BEGINNING = 4e9  # Unix time (s) at which the clock starts: what Redis expires b
 BEAT, LEASE = 3.0, 15.0  # seconds, as by default
 COMMIT_EVERY = 0.05  # seconds in which a node's results are gathered
 KEEP_ALIVE = 60.0  # seconds for which an idle connection is kept
-SLACK = 0.003  # seconds by which two requests of one host may be closer, as the clocks are read
+SLACK = 0.001  # seconds by which two requests of one host may be closer, as times are rounded
 
 
 class Crawl(NamedTuple):
@@ -67,20 +68,33 @@ class Result(NamedTuple):
         return max(abs(load - mean) for load in self.loads) / mean
 
 
+class Clock:
+    """In place of the module ``time`` where claims are read."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+CLOCK = Clock()
+
+
 @contextmanager
 def settable_clock() -> Iterator[None]:
     """The scripts read a key instead of the time, and nothing expires."""
-    source = scripts.source
+    source, read = scripts.source, claims.time
 
     def timed(verb: str) -> str:
         text = source(verb).replace("call('TIME')", "call('HMGET', 'clock', 's', 'us')")
         return re.sub(r"call\('PEXPIRE(AT)?', ", "call('EXISTS', ", text)
 
     scripts.source = timed  # type: ignore[assignment]
+    claims.time = CLOCK  # type: ignore[assignment]
     try:
         yield
     finally:
-        scripts.source = source
+        scripts.source, claims.time = source, read
 
 
 def sizes(hosts: int, requests: int) -> list[int]:
@@ -129,6 +143,7 @@ class Simulation:
         return len(some)
 
     def set_clock(self) -> None:
+        CLOCK.now = self.now
         micros = round(1e6 * (BEGINNING + self.now))
         self.redis.hset("clock", mapping={"s": micros // 1_000_000, "us": micros % 1_000_000})
 
@@ -242,11 +257,10 @@ class Node:
             self.requests += 1
             sim.preferred += sim.owner_of(request.host) == self.me.generation
             self.child.held[request.rid] = request
-            left = 0.0 if request.due is None else max(0.0, request.due - time.monotonic())
             if request.due is None:
                 self.send(request)
             else:
-                sim.at(sim.now + left, lambda request=request: self.send(request))  # type: ignore[misc]
+                sim.at(max(sim.now, request.due), lambda request=request: self.send(request))  # type: ignore[misc]
 
     def send(self, request: Claimed) -> None:
         sim = self.sim

@@ -40,11 +40,11 @@ class Table(NamedTuple):
     nodes: tuple[str, ...]
     slots: tuple[int, ...]
 
-    def share_of(self, node: str) -> float:
-        """The part of all hosts that belongs to a node, 0 to 1."""
-        if node not in self.nodes:
+    def share_of(self, generation: int) -> float:
+        """The part of all hosts that belongs to a generation, 0 to 1."""
+        if generation not in self.generations:
             return 0.0
-        return self.slots.count(self.nodes.index(node)) / SLOTS
+        return self.slots.count(self.generations.index(generation)) / SLOTS
 
 
 def name_of(place: str, mode: str) -> str:

@@ -290,6 +290,9 @@ class NodeOut(BaseModel):
     troubles: list[str]
     holds: int
     given_back: int = Field(description="requests that it held when it died")
+    share: float | None = Field(
+        description="part of all hosts that prefer it, 0 to 1; null without CRAWLFRAME_AFFINITY"
+    )
 
 
 class NodesOut(BaseModel):

@@ -155,8 +155,8 @@ def test_a_table_is_read_as_it_was_written(fleet: Fleet) -> None:
     assert table is not None
     assert (table.mode, table.generations, table.nodes) == ("host", (1, 2), ("alpha", "beta"))
     assert [table.nodes[place] for place in table.slots] == fleet.slots
-    assert table.share_of("alpha") == 0.5
-    assert table.share_of("nobody") == 0.0
+    assert table.share_of(1) == 0.5
+    assert table.share_of(3) == 0.0
 
 
 @pytest.mark.parametrize("row", [b"", b"x", b"\x90", b"\x94\xa4host\x91\xa11\xa0\x90"])
