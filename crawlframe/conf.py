@@ -22,6 +22,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:function
 
 CACHES = ("", "on", "refresh")
+AFFINITIES = ("off", "host", "domain")
 PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
@@ -54,6 +55,7 @@ class Settings:
     scrapy: str = ""  # directory of a Scrapy project, whose spiders run as they are
     key_prefix: str = "cf"  # of every Redis key
     partitions: int = 1  # of the frontier; fixed for the life of its data
+    affinity: str = "off"  # what is hashed to find the node that prefers a host: host, domain
     grace: float = 20.0  # seconds a stopping node or worker may finish what it fetches
     lease: float = 15.0  # seconds after which a silent node is declared dead
     beat: float = 3.0  # seconds between two renewals of the lease
@@ -121,6 +123,10 @@ class Settings:
             )
         if self.cache not in CACHES:
             raise ConfigError(f"CRAWLFRAME_CACHE={self.cache!r} must be on, refresh or empty")
+        if self.affinity not in AFFINITIES:
+            raise ConfigError(
+                f"CRAWLFRAME_AFFINITY={self.affinity!r} must be {' or '.join(AFFINITIES)}"
+            )
         check_place("CRAWLFRAME_FILES", self.files)
         check_place("CRAWLFRAME_PAGES", self.pages)
         for name in POSITIVE:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.request import Request as UrlRequest
 
 from crawlframe.links import hostname_of
+from crawlframe.public_suffixes import suffix_list
 
 MAX_COOKIE = 4096  # bytes of name and value, as RFC 6265, 6.1, asks for
 MAX_AGE = 400 * 86400  # seconds, as its successor says
@@ -132,12 +133,4 @@ def is_address(host: str) -> bool:
 def is_public_suffix(domain: str) -> bool:
     """Whether strangers have domains below this one, as with co.uk and github.io: by the Public
     Suffix List, private section included. A domain of one label always counts."""
-    return "." not in domain or _suffixes().is_public(domain)
-
-
-@lru_cache(maxsize=1)
-def _suffixes() -> Any:
-    # Imported here: most crawls never need it, and it takes time and memory.
-    from publicsuffixlist import PublicSuffixList
-
-    return PublicSuffixList()
+    return "." not in domain or suffix_list().is_public(domain)

@@ -111,21 +111,23 @@ class Frontier(Tasks):
         n: int,
         fetched: Sequence[Fetched] = (),
         rooms: Mapping[int, int] | None = None,
+        prefers: bool = False,
     ) -> Claim:
         """Up to n requests for a generation, after freeing the host slots of the requests in
         ``fetched`` (at most MAX_ENTRIES); n may be 0 for that purpose alone. After an error, repeat
         it with the same ``sequence`` (which grows by one per claim): a batch whose answer was lost
         is returned again, whatever n is. ``rooms``: of tasks that run in one worker, the free
-        slots of those that this generation serves."""
+        slots of those that this generation serves. ``prefers``: it takes part in affinity."""
         claim = Claim(-1, [], {})
-        packed = pack([word for task, room in (rooms or {}).items() for word in (str(task), room)])
+        words = [word for task, room in (rooms or {}).items() for word in (str(task), room)]
+        extra = pack(words), int(prefers)
         over = dict(self.store.split(fetched, lambda one: one.host))
         turns = [(sequence + turn) % self.store.partitions for turn in range(self.store.partitions)]
         if self.store.partitions > 1 and self._last_claim == (generation, sequence):
             # It is unknown which partition had answered: first ask all for what was lost.
             for partition in turns:
                 some = over.pop(partition, [])
-                self._claim_from(partition, claim, generation, sequence, 0, some, packed)
+                self._claim_from(partition, claim, generation, sequence, 0, some, *extra)
             if claim.requests:
                 return claim
         self._last_claim = (generation, sequence)
@@ -136,7 +138,7 @@ class Frontier(Tasks):
                 claim.wait = 0  # not asked this time, and may have more
             if left > 0 or partition in over:
                 some = over.get(partition, [])
-                self._claim_from(partition, claim, generation, sequence, max(0, left), some, packed)
+                self._claim_from(partition, claim, generation, sequence, max(0, left), some, *extra)
         return claim
 
     def _claim_from(
@@ -147,11 +149,11 @@ class Frontier(Tasks):
         sequence: int,
         n: int,
         fetched: Sequence[Fetched],
-        rooms: bytes,
+        *extra: bytes | int,
     ) -> None:
         over = pack([part for one in fetched for part in (one.rid, one.claim, *one.signal)])
         wait, states, batch, blamed, refused, homeless, spaced, unserved, routed = self.store.run(
-            "claim", partition, generation, sequence, n, over, rooms
+            "claim", partition, generation, sequence, n, over, *extra
         )
         then = time.monotonic()
         claim.unserved.update(map(int, unserved))
@@ -337,8 +339,6 @@ class Frontier(Tasks):
                 entries = [[one[0], one[2], *(one[3] if len(one) > 3 else ())] for one in chunk]
                 moved += self.store.run(verb, partition, generation, pack(entries), *more)
         return moved
-
-    # -- audit ------------------------------------------------------------------------------------
 
     def audit(self) -> list[str]:
         """Every discrepancy between counters and queues at this instant; empty if there is none."""

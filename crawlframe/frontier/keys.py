@@ -170,6 +170,16 @@ KEYS: dict[str, tuple[str, str]] = {
     "CALL_LOG": ("pulse:.", "string of a client: number of its last call that changed something"),
     "GENERATIONS": ("generations", "zset generation -> end of its lease (ms)"),
     "STARVED": ("hungry", "zset generation -> when it last got less than it asked for (ms)"),
+    "AFFINITY": (
+        "affinity",
+        "string msgpack: which node the hosts of each slot belong to, as affinity.py writes it",
+    ),
+    "LOADS": ("loads", "hash generation -> msgpack of NodeLoad (partition 0)"),
+    "DOMAINS": (
+        "domains",
+        "hash end of a name -> how many more labels the public suffix has, by the Public Suffix "
+        "List; where AFFINITY is by domain",
+    ),
     "FENCED": ("fenced", "set of generations declared dead, for ever"),
     "NODES": ("nodes", "hash generation -> JSON of its node (partition 0)"),
     "SPIDERS": ("spiders", "hash spider -> JSON of its description (partition 0)"),

@@ -50,3 +50,4 @@ class NodeInfo(msgspec.Struct, frozen=True):
     code: CodeState = CodeState()
     leaving: bool = False  # it claims nothing new and will end
     health: NodeHealth = msgspec.field(default=NodeHealth(), name="fitness")
+    affinity: str = ""  # CRAWLFRAME_AFFINITY; "" of older releases, which prefer no hosts

@@ -290,6 +290,7 @@ class NodeOut(BaseModel):
     troubles: list[str]
     holds: int
     given_back: int = Field(description="requests that it held when it died")
+    share: float | None = Field(description="part of all hosts that prefer it; null: no affinity")
 
 
 class NodesOut(BaseModel):

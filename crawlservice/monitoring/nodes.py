@@ -15,6 +15,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
+from crawlframe.frontier.affinity import Affinity
 from crawlframe.frontier.nodes import DEATHS_WITHIN
 from crawlservice.connections.frontier import frontier, refusal
 from crawlservice.models import Generation
@@ -38,7 +39,8 @@ class Node:
     the death of a node whose requests others have taken, ``given_back`` in number. ``skew``: see
     ``read``; ``apart``: for longer than a rollout takes. ``holds``: requests in progress. ``late``:
     seconds since its last heartbeat if one is overdue, else 0; ``left``: then, the seconds left of
-    its lease. ``missing``, ``deaths``, ``waits``: as it reports its health."""
+    its lease. ``missing``, ``deaths``, ``waits``: as it reports its health. ``share``: the part of
+    all hosts that prefer it, 0 to 1; None without CRAWLFRAME_AFFINITY."""
 
     node: str
     generation: int
@@ -64,6 +66,7 @@ class Node:
     deaths: int = 0
     waits: str = ""
     given_back: int = 0
+    share: float | None = None
 
     @property
     def condition(self) -> str:
@@ -142,11 +145,14 @@ def read() -> list[Node]:
     leading = _leading(nodes)
     held = leases.held([node.generation for node in nodes])
     resting = _is_resting(nodes)
+    affinity = Affinity(frontier().store).read()
     found = []
     for node in nodes:
         skew = node.counts and node.version != leading
         apart = skew and resting
-        found.append(replace(node, skew=skew, apart=apart, holds=held[node.generation]))
+        share = affinity.share_of(node.generation) if affinity else None
+        holds = held[node.generation]
+        found.append(replace(node, skew=skew, apart=apart, holds=holds, share=share))
     return found
 
 

@@ -4,12 +4,10 @@ together."""
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -17,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.kinds import kind_of
 from crawlframe.links import hostname_of
+from crawlframe.public_suffixes import registered_domain
 from crawlframe.record import read_head
 from crawlframe.request import END_URL, ROOT_URL, unpack_admissions
 from crawlservice.models import KeptPage, Page, Task
@@ -70,22 +69,6 @@ def part_of(url: str, parts: int) -> int:
     ``parts``."""
     digest = blake2b(registered_domain(hostname_of(url)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % parts
-
-
-@lru_cache(maxsize=100_000)
-def registered_domain(host: str) -> str:
-    """The domain that somebody has registered: www.shop.co.uk -> shop.co.uk, by the Public Suffix
-    List. Of an IP address or a name without one, the host itself."""
-    with suppress(ValueError):
-        return str(ipaddress.ip_address(host.strip("[]")))
-    return _suffixes().privatesuffix(host) or host
-
-
-@lru_cache(maxsize=1)
-def _suffixes() -> Any:
-    from publicsuffixlist import PublicSuffixList  # takes time and memory
-
-    return PublicSuffixList()
 
 
 def _rows(task: Task, html: bool) -> Iterator[tuple[Page, str | None]]:

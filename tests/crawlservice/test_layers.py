@@ -22,7 +22,7 @@ from crawlframe.request import Admission, make_rid, pack_admissions, rank_of
 from crawlservice.cli.report import report
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Era, Page, Task, TaskLayer
-from crawlservice.pages.layer_files import export, part_of, registered_domain
+from crawlservice.pages.layer_files import export, part_of
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks import layers
 from crawlservice.tasks.export import ExportError
@@ -361,17 +361,3 @@ def test_files_that_cannot_be_written(crawl: Crawl, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ExportError, match="cannot be written"):
         export(crawl.row, tmp_path / "file", 1)
-
-
-@pytest.mark.parametrize(
-    ("host", "domain"),
-    [
-        ("www.shop.co.uk", "shop.co.uk"),
-        ("a.b.example.com", "example.com"),
-        ("127.0.0.1", "127.0.0.1"),
-        ("localhost", "localhost"),
-        ("[::1]", "::1"),
-    ],
-)
-def test_registered_domains(host: str, domain: str) -> None:
-    assert registered_domain(host) == domain

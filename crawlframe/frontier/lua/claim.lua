@@ -6,6 +6,7 @@
 --         requests whose fetch is over, or, of the kind SENT, has begun so many ms ago; at most 500. They stay with the generation
 --         until they are settled. Those it does not hold by that claim, or has reported before, are left alone.
 -- ARGV[5] msgpack {task, free slots of its worker, ...}: tasks that run in one worker, which this generation serves
+-- ARGV[6] 1 when this generation takes part in affinity, else 0
 -- Returns: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...},
 --          {rid whose host has no address yet, although its task limits what goes to one, ...},
@@ -60,17 +61,6 @@ end
 -- got less than it asked for and holds less than half as much.
 local STARVED_FOR = 250  -- ms for which a request may be left to such a generation; a node asks every 100 ms
 local LEFT = 20  -- ms after which a claim that left some comes back for them
-
-local function count_poorer()
-  local n, mine = 0, nil
-  for _, other in ipairs(call('ZRANGEBYSCORE', STARVED, integer(now - STARVED_FOR), '+inf')) do
-    if other ~= generation then
-      mine = mine or call('SCARD', INPROGRESS(generation))
-      if 2 * call('SCARD', INPROGRESS(other)) < mine - 1 then n = n + 1 end
-    end
-  end
-  return n
-end
 
 local poorer, left = 0, 0  -- number of such generations, and of requests left to them
 
@@ -145,22 +135,6 @@ if last then
     return answer(0)
   end
 end
-end
-
-local function promote()
-  local due = call('ZRANGEBYSCORE', DELAYED, '-inf', integer(now), 'LIMIT', 0, 200)
-  local queues = {}
-  for _, rid in ipairs(due) do
-    local own = call('HGET', OWN, rid)
-    if own and split_own(own) == 'd' then
-      append(queues, leave(rid, own), rid)
-      call('HDEL', OWN, rid)
-    else
-      call('ZREM', DELAYED, rid)  -- damage, which must not stop the others
-      if own and not split_own(own) then doubt() end
-    end
-  end
-  enqueue(queues)
 end
 
 -- Takes up to n rids of a lane that are really ready; an entry whose request is gone or already has
@@ -598,6 +572,167 @@ function via.with_orders(rules, host)
 end
 end
 
+-- Affinity: a host belongs to the node of the slot that the hash of its name, or of its domain, names. A claim takes the
+-- hosts of its own node first. Those of another node follow when they are due for longer, or at once when
+-- that node does not ask for more.
+local affinity = {}
+do
+local RESERVED = 250  -- ms for which a due host is left to a node that has asked for more within this time
+local HEAD_START = 2000  -- ms by which a host of another node must have been due earlier to be taken before own ones
+local LEAST, MOST = 16, 256  -- due hosts that one claim looks at
+local UPCOMING = 16  -- hosts that are looked at to find out when to ask again
+
+local by_domain, generations, slots
+local hungry = {}  -- generation -> whether it has asked for more
+
+-- Reads AFFINITY. Without it, or when it does not name this generation and another one, all hosts are equal.
+local function load_table()
+  local text = call('GET', AFFINITY)
+  local readable, kept = pcall(cmsgpack.unpack, text or '')
+  if not readable or type(kept) ~= 'table' or type(kept[2]) ~= 'table' or type(kept[3]) ~= 'string' then return end
+  local members, n = {}, 0
+  for _, member in ipairs(kept[2]) do members[member], n = true, n + 1 end
+  if n < 2 or not members[generation] then return end
+  by_domain, generations, slots, affinity.members = kept[1] == 'domain', kept[2], kept[3], members
+  affinity.count = n
+end
+
+-- The names whose hash decides: the host without its route, or the domain that somebody has registered. DOMAINS says
+-- of the ends of names what the Public Suffix List does.
+local function names_of(hosts)
+  local names = {}
+  for i, host in ipairs(hosts) do names[i] = via.host_in(host) end
+  if not by_domain then return names end
+  local ends, places = {}, {}
+  for i, name in ipairs(names) do
+    name = string.gsub(name, ':%d+$', '')
+    names[i] = name
+    places[i] = #ends
+    if not string.find(name, '%.%d+$') and not string.find(name, '[%]/@]') then
+      local at = 1
+      while at do
+        ends[#ends + 1] = string.sub(name, at)
+        at = string.find(name, '.', at, true)
+        at = at and at + 1
+      end
+    end
+  end
+  places[#names + 1] = #ends
+  local rules = #ends > 0 and call('HMGET', DOMAINS, unpack(ends)) or {}
+  for i in ipairs(names) do
+    local first, last = places[i] + 1, places[i + 1]
+    local suffix = 1  -- labels of the public suffix
+    for place = first, last do
+      if rules[place] then
+        suffix = last - place + 1 + (tonumber(rules[place]) or 0)
+        if place == first then suffix = math.min(suffix, last - first + 1) end
+        break
+      end
+    end
+    if last - first + 1 > suffix then names[i] = ends[last - suffix] end
+  end
+  return names
+end
+
+-- The generation to which each host belongs; nil for what is no host.
+local function owners_of(hosts)
+  local owners = {}
+  for i, name in ipairs(names_of(hosts)) do
+    if not string.find(name, '^[/@]') then
+      local slot = tonumber(string.sub(redis.sha1hex(name), 1, 3), 16)
+      local high, low = string.byte(slots, 2 * slot + 1, 2 * slot + 2)
+      owners[i] = low and generations[256 * high + low + 1]
+    end
+  end
+  return owners
+end
+
+-- Of generations that ask for more, those that do not take part. Leaving requests to the others would be in vain.
+function affinity.strangers(asking)
+  if ARGV[6] == '1' and want > 0 then load_table() end
+  if not affinity.members then return asking end
+  local strangers = {}
+  for _, other in ipairs(asking) do
+    hungry[other] = true
+    if not affinity.members[other] then strangers[#strangers + 1] = other end
+  end
+  return strangers
+end
+
+-- The due hosts that this claim takes, in order.
+function affinity.due()
+  local most = math.max(LEAST, math.min(MOST, want * affinity.count))
+  local listed = call('ZRANGEBYSCORE', HOSTS, '-inf', integer(now), 'WITHSCORES', 'LIMIT', 0, most)
+  local hosts, since, own, others = {}, {}, {}, {}
+  for i = 1, #listed, 2 do hosts[#hosts + 1], since[#since + 1] = listed[i], tonumber(listed[i + 1]) end
+  local owners = owners_of(hosts)
+  for i in ipairs(hosts) do
+    local owner = owners[i]
+    if not owner or owner == generation then
+      own[#own + 1] = i
+      if #own == want then break end
+    elseif not hungry[owner] or since[i] <= now - RESERVED then others[#others + 1] = i end
+  end
+  local due, next_own, next_other = {}, 1, 1
+  while #due < want and (own[next_own] or others[next_other]) do
+    local mine, other = own[next_own], others[next_other]
+    if not mine or other and since[other] + HEAD_START < since[mine] then
+      due[#due + 1], next_other = hosts[other], next_other + 1
+    else due[#due + 1], next_own = hosts[mine], next_own + 1 end
+  end
+  return due
+end
+
+-- The first hosts in the form of ZRANGE WITHSCORES, with the time from which on this generation takes them.
+function affinity.first()
+  local listed = call('ZRANGE', HOSTS, 0, UPCOMING - 1, 'WITHSCORES')
+  local hosts = {}
+  for i = 1, #listed, 2 do hosts[#hosts + 1] = listed[i] end
+  local owners, first = owners_of(hosts), nil
+  for i in ipairs(hosts) do
+    local from = tonumber(listed[2 * i])
+    if owners[i] and owners[i] ~= generation and hungry[owners[i]] then from = from + RESERVED end
+    first = math.min(first or from, from)
+  end
+  if #hosts == UPCOMING then first = math.min(first, math.max(tonumber(listed[#listed]), now + LEFT)) end
+  return {'', first}
+end
+end
+
+do
+local function promote()
+  local due = call('ZRANGEBYSCORE', DELAYED, '-inf', integer(now), 'LIMIT', 0, 200)
+  local queues = {}
+  for _, rid in ipairs(due) do
+    local own = call('HGET', OWN, rid)
+    if own and split_own(own) == 'd' then
+      append(queues, leave(rid, own), rid)
+      call('HDEL', OWN, rid)
+    else
+      call('ZREM', DELAYED, rid)  -- damage, which must not stop the others
+      if own and not split_own(own) then doubt() end
+    end
+  end
+  enqueue(queues)
+end
+
+promote()
+
+local function count_poorer()
+  local n, mine = 0, nil
+  local asking = call('ZRANGEBYSCORE', STARVED, integer(now - STARVED_FOR), '+inf')
+  for _, other in ipairs(affinity.strangers(asking)) do
+    if other ~= generation then
+      mine = mine or call('SCARD', INPROGRESS(generation))
+      if 2 * call('SCARD', INPROGRESS(other)) < mine - 1 then n = n + 1 end
+    end
+  end
+  return n
+end
+
+poorer = count_poorer()
+end
+
 -- The first lanes of a host in the order in which they are served. Tasks of equal priority take turns, whatever the
 -- depth of their requests: first comes the one whose last turn is longest ago, and of its lanes that of the least
 -- depth. Also returns lane -> another one of the same task and priority, if tasks take turns.
@@ -856,9 +991,8 @@ local function take_at(name, quota)
   return got
 end
 
-promote()
-poorer = count_poorer()
-local due = call('ZRANGEBYSCORE', HOSTS, '-inf', integer(now), 'LIMIT', 0, want)
+local due = affinity.members and affinity.due()
+due = due or call('ZRANGEBYSCORE', HOSTS, '-inf', integer(now), 'LIMIT', 0, want)
 local mine, got = 0, 0
 local some_apart = call('EXISTS', APART(generation)) == 1
 if some_apart then
@@ -881,7 +1015,7 @@ local function sooner(first)
     if wait < 0 or left < wait then wait = left end
   end
 end
-sooner(call('ZRANGE', HOSTS, 0, 0, 'WITHSCORES'))
+sooner(affinity.members and got < want and affinity.first() or call('ZRANGE', HOSTS, 0, 0, 'WITHSCORES'))
 sooner(call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES'))
 if some_apart or call('EXISTS', APART(generation)) == 1 then
   sooner(call('ZRANGE', APART(generation), 0, 0, 'WITHSCORES'))

@@ -13,6 +13,7 @@ from crawlframe.frontier.batches import MAX_ENTRIES
 from crawlframe.frontier.records import SENT, UNSENT, Signal
 from crawlframe.identity.contact import Introduction
 from crawlframe.node.child_process import Child
+from crawlframe.node.master.affinity import NodeAffinity
 from crawlframe.node.master.deferred_calls import DeferredCalls
 from crawlframe.node.master.one_worker import OneWorker
 from crawlframe.node.messages import WorkerReport
@@ -29,16 +30,18 @@ REPORT_DELAY = 0.01  # seconds that ended fetches wait to be reported if no work
 class Claims:
     """The claims of one master. ``now`` is time.monotonic(). ``user_agent`` is the node's; one that
     names nobody is warned of when the first public host is claimed. ``one_worker``: the tasks
-    of which it says how many requests they may have."""
+    of which it says how many requests they may have. ``affinity``: counts what is claimed."""
 
     def __init__(
         self,
         deferred_calls: DeferredCalls,
         user_agent: str = "",
         one_worker: OneWorker | None = None,
+        affinity: NodeAffinity | None = None,
     ) -> None:
         self._deferred = deferred_calls
         self._one_worker = one_worker
+        self._affinity = affinity or NodeAffinity()
         self._introduction = Introduction(user_agent)
         self._over: dict[Fetched, None] = {}
         self._sent: dict[Fetched, float] = {}  # time.monotonic() when it was; inf: it is not to be
@@ -55,6 +58,7 @@ class Claims:
         self._astray: Collection[bytes] = ()
         if self._one_worker is not None:
             self._one_worker.clear()
+        self._affinity.start_over()
 
     def retake(self, frontier: Frontier, version: str, n: int, now: float) -> None:
         """Lets the next claim find up to n parked requests that this version has not tried, once
@@ -110,8 +114,9 @@ class Claims:
         over = [*islice(self._over, MAX_ENTRIES - len(begun))]
         fetched = [one._replace(signal=self._age(one, now)) for one in begun] + over
         rooms = self._one_worker.rooms() if self._one_worker is not None else {}
+        prefers = self._affinity.on
         claim = self._deferred.attempt(
-            lambda: frontier.claim(generation, sequence, n, fetched, rooms)
+            lambda: frontier.claim(generation, sequence, n, fetched, rooms, prefers)
         )
         self._answered = claim is not None
         if claim is None:
@@ -123,6 +128,7 @@ class Claims:
         for one in over:
             del self._over[one]
         self._next_report = now
+        self._affinity.note(claim.requests)
         if self._one_worker is not None:
             self._ask_for(claim.unserved, self._one_worker, frontier, generation, now)
         if missing := self._introduction.missing_for(host_in(one.host) for one in claim.requests):

@@ -72,6 +72,15 @@ class Life:
             except LedgerAway as error:
                 log.warning("this node will be shown as offline, it could not sign off: %s", error)
 
+    def renew(self, frontier: Frontier, seconds: float) -> bool:
+        """Extends the lease of this generation. Returns whether it must be announced again, because
+        Redis was emptied, has older data, or could not read what was published. Raises Fenced."""
+        forgotten = not frontier.leases.knows(self.generation)
+        frontier.leases.renew(self.generation, seconds)
+        if forgotten:
+            self.forget_published()
+        return forgotten
+
     def replay(self, frontier: Frontier) -> None:
         """Gives back what this generation still holds, because it is over."""
         _replay(self.generation, self._services, frontier)
@@ -205,6 +214,7 @@ def _myself(settings: Settings) -> NodeInfo:
         workers=settings.workers,
         lease_left=settings.lease,
         private=tuple(str(network) for network in settings.allow_private),
+        affinity=settings.affinity,
     )
 
 

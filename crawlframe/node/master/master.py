@@ -16,6 +16,7 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
 from crawlframe.node import messages
 from crawlframe.node.child_process import CHECKER, HANDED_OVER, Child, adopt_orphans
+from crawlframe.node.master.affinity import NodeAffinity
 from crawlframe.node.master.claims import Claims
 from crawlframe.node.master.code_reload import CodeReload
 from crawlframe.node.master.deferred_calls import DeferredCalls
@@ -67,7 +68,9 @@ class Master:
         self._unparked = self._announce_due = False
         self._deferred = DeferredCalls(self._start_over)
         self._one_worker = OneWorker(self._pool, self._give_back)
-        self._claims = Claims(self._deferred, settings.user_agent, self._one_worker)
+        self._affinity = NodeAffinity(settings.affinity)
+        more = self._one_worker, self._affinity
+        self._claims = Claims(self._deferred, settings.user_agent, *more)
 
     def run(self) -> int:
         """Works until it is asked to stop. Returns the exit code."""
@@ -266,12 +269,8 @@ class Master:
                 self._deferred.flush()
 
     def _beat(self) -> None:
-        leases = self._frontier.leases
-        forgotten = not leases.knows(self._life.generation)
-        leases.renew(self._life.generation, self._settings.lease)
-        if forgotten:  # Redis was emptied, has older data, or could not read what was published
-            self._announce_due = True
-            self._life.forget_published()
+        self._announce_due |= self._life.renew(self._frontier, self._settings.lease)
+        self._affinity.tick(self._frontier, self._life.me)
         held = self._pool.held | self._isolation.held
         self._give_back(self._claims.strays(self._frontier, self._life.generation, held))
         self._announce_due |= self._pool.health != self._life.me.health

@@ -92,7 +92,8 @@ class Command(ServiceCommand):
 
 
 def node_table(nodes: list[Node]) -> Table:
-    """Columns that no node needs are left out: refused or tried code, and pulled revisions."""
+    """Columns that no node needs are left out: refused or tried code, the share of the hosts, and
+    pulled revisions."""
     table = Table("node", "state", box=None, pad_edge=False, header_style="bold")
     table.add_column("for", justify="right")
     table.add_column("code", no_wrap=True)
@@ -101,6 +102,9 @@ def node_table(nodes: list[Node]) -> Table:
         table.add_column("candidate", no_wrap=True)
     for name in ("reloads", "last took", "workers"):
         table.add_column(name, justify="right")
+    shares = any(node.share is not None for node in nodes)
+    if shares:
+        table.add_column("hosts", justify="right")
     table.add_column("process")
     followed = any(node.follows for node in nodes)
     if followed:
@@ -111,6 +115,8 @@ def node_table(nodes: list[Node]) -> Table:
             cells.append(node.candidate or "-")
         took = f"{node.seconds:.2f} s" if node.seconds else "-"
         cells += [f"{node.reloads:,}", took, str(node.workers)]
+        if shares:
+            cells.append(f"{100 * (node.share or 0):.0f} %")
         cells.append(f"{node.pid} on {node.machine}, generation {node.generation}")
         if followed:
             cells.append(f"{node.follows} at {node.pulled or '?'}" if node.follows else "-")

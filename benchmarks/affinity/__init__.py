@@ -1,0 +1,1 @@
+"""Node affinity: how even the load is, and what it saves."""

@@ -1,0 +1,168 @@
+"""Affinity: three nodes, each with hosts of its own, of which one is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+
+import pytest
+
+from crawlframe.frontier.affinity import SLOTS, Affinity, Table
+from crawlservice.ledger.audit import audit
+from crawlservice.monitoring.nodes import read
+from tests.conftest import Running
+from tests.crawlservice.conftest import redis_at
+from tests.process.conftest import LONGEST_WAIT, Look, Submit, wait_for
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.timeout(3 * LONGEST_WAIT),
+    pytest.mark.parametrize("database", ["sqlite"], indirect=True),
+]
+
+PAGES = 40  # of each host
+HOSTS = 24
+NAMES = ("one", "two", "three")
+
+
+class ManyHosts:
+    """One server at many addresses of this machine. ``times``: host -> when it was asked."""
+
+    def __init__(self) -> None:
+        self.times: dict[str, list[float]] = defaultdict(list)
+        self.connections: Counter[str] = Counter()
+        many = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                many.connections[self.connection.getsockname()[0]] += 1
+
+            def do_GET(self) -> None:
+                many.times[self.headers["Host"]].append(time.monotonic())
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 256
+
+        self._server = Server(("0.0.0.0", 0), Handler)
+        port = self._server.server_port
+        self.hosts = [f"127.0.19.{n}:{port}" for n in range(1, HOSTS + 1)]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def many() -> Iterator[ManyHosts]:
+    web = ManyHosts()
+    yield web
+    web.close()
+
+
+def table(look: Look) -> Table:
+    found = Affinity(look.frontier.store).read()
+    assert found is not None
+    return found
+
+
+def whose(look: Look, pk: int) -> dict[str, Counter[int]]:
+    """How many pages of each host each node has fetched, by the pid of its master."""
+    found: dict[str, Counter[int]] = defaultdict(Counter)
+    for item in look.items(pk):
+        found[item["url"].split("/")[2]][item["master"]] += 1
+    return found
+
+
+def begin(
+    odd_env: dict[str, str], start_manage: Callable[..., Running], look: Look, affinity: str
+) -> dict[str, Running]:
+    odd_env["CRAWLFRAME_AFFINITY"] = affinity
+    nodes = {
+        name: start_manage("runcrawler", "--node", name, "--workers", 1, "--concurrency", 16)
+        for name in NAMES
+    }
+    kept = Affinity(look.frontier.store)
+    wait_for(lambda: (found := kept.read()) is not None and {*found.nodes} == {*NAMES})
+    wait_for(lambda: sum(bool(one.spiders) for one in look.frontier.leases.nodes()) == len(NAMES))
+    return nodes
+
+
+def test_each_node_fetches_its_hosts_and_those_of_a_killed_one_move(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    redis_url: str,
+    many: ManyHosts,
+) -> None:
+    nodes = begin(odd_env, start_manage, look, "host")
+    before = table(look)
+    with redis_at(redis_url):
+        assert [one.share for one in read()] == pytest.approx([1 / 3] * 3, abs=1 / SLOTS)
+    pk = submit("whose", hosts=json.dumps(many.hosts), pages=PAGES)
+    wait_for(lambda: look.counts(pk).nf > HOSTS * PAGES / 2)
+    settled = whose(look, pk)
+    most = sum(counts.most_common(1)[0][1] for counts in settled.values())
+    assert most > 0.8 * sum(counts.total() for counts in settled.values())
+    assert len({counts.most_common(1)[0][0] for counts in settled.values()}) == len(NAMES)
+
+    killed = nodes.pop("two")
+    killed.process.send_signal(signal.SIGKILL)
+    killed.process.wait()
+    task = look.wait(pk)
+    assert (task.state, task.na, task.ne) == ("finished", HOSTS * PAGES + 1, 0)
+    assert audit(task) == []
+    assert {host: len(times) >= PAGES for host, times in many.times.items()} == dict.fromkeys(
+        many.hosts, True
+    )
+    for times in many.times.values():
+        late = sum(after - time < 0.1 for time, after in pairwise(times))
+        assert late <= 2  # they were sent 0.2 s apart, and a busy machine took them late
+    wait_for(lambda: {*table(look).nodes} == {"one", "three"})
+    after = table(look)
+    moved = sum(
+        before.nodes[old] != after.nodes[new]
+        for old, new in zip(before.slots, after.slots, strict=True)
+    )
+    assert moved < SLOTS / 3 + 200  # its own, and a few for load
+    for node in nodes.values():
+        assert node.stop() == 0
+
+
+def test_nodes_that_hash_differently_are_told(
+    odd_env: dict[str, str], start_manage: Callable[..., Running], look: Look, many: ManyHosts
+) -> None:
+    first = start_manage(
+        "runcrawler", "--node", "one", "--workers", 1, env=odd_env | {"CRAWLFRAME_AFFINITY": "host"}
+    )
+    wait_for(lambda: Affinity(look.frontier.store).read() is not None)
+    other = start_manage(
+        "runcrawler",
+        "--node",
+        "two",
+        "--workers",
+        1,
+        env=odd_env | {"CRAWLFRAME_AFFINITY": "domain"},
+    )
+    wait_for(lambda: "CRAWLFRAME_AFFINITY is domain here and host on node one" in other.output)
+    assert table(look).nodes == ("one",)
+    assert first.stop() == other.stop() == 0

@@ -1,0 +1,28 @@
+"""Public suffixes: the domain that somebody has registered."""
+
+from __future__ import annotations
+
+import pytest
+
+from crawlframe.public_suffixes import registered_domain, suffix_rules
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("www.shop.co.uk", "shop.co.uk"),
+        ("a.b.example.com", "example.com"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("localhost", "localhost"),
+        ("[::1]", "::1"),
+    ],
+)
+def test_registered_domains(host: str, domain: str) -> None:
+    assert registered_domain(host) == domain
+
+
+def test_rules_by_the_ends_of_names() -> None:
+    rules = suffix_rules()
+    assert (rules["co.uk"], rules["ck"], rules["www.ck"]) == (0, 1, -1)
+    assert rules["\u516c\u53f8.cn"] == rules["xn--55qx5d.cn"] == 0
+    assert "com" not in rules  # as all ends of one label
