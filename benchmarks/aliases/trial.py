@@ -143,7 +143,7 @@ async def check(found: list[Found], pairs: int = 5) -> Learned:
 
     async def fetch(url: str) -> Fetched:
         response = await downloader.fetch(Request(url), SpiderSettings())
-        return Fetched(response.status, content_of(response))
+        return Fetched(response.url, response.status, content_of(response))
 
     try:
         return Learned(found, [await verify(one, fetch, pairs) for one in found])

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from crawlframe.aliases.content import Content
 from crawlframe.aliases.learn import Found
 from crawlframe.aliases.rule import AliasRule
+from crawlframe.links import canonical
 
 PAIRS = 5  # that are fetched of a rule
 ENOUGH = 3  # of them that must be equal
@@ -18,9 +19,10 @@ GONE = range(400, 429)  # statuses that say that this URL is no page: 429 and 5x
 
 
 class Fetched(NamedTuple):
-    """What a URL brings now. ``content``: None if there is none. ``problem``: why nothing is known
-    of it, such as robots.txt."""
+    """What a URL brings now. ``final``: the URL of the page, after redirects. ``content``: None if
+    there is none. ``problem``: why nothing is known of it, such as robots.txt."""
 
+    final: str = ""
     status: int = 0
     content: Content | None = None
     problem: str = ""
@@ -97,6 +99,10 @@ async def _compare(
     for url, got, beside in ((one, first, second), (other, second, first)):
         if got.problem:
             return None, f"{url}: {got.problem}"
+        if moved := _moved(rule, got, (one, other)):
+            if beside.is_page and not _moved(rule, beside, (one, other)):
+                return False, f"{url} leads to {moved}"
+            return None, f"{url} leads to {moved}"
         if got.status in GONE and beside.is_page:
             return False, f"{url} answers {got.status}"
         if not got.is_page:
@@ -112,6 +118,15 @@ async def _compare(
     if again.content is None or again.content.exact != first.content.exact:
         return None, f"{one} changes by itself"
     return False, f"{one} and {other} differ"
+
+
+def _moved(rule: AliasRule, got: Fetched, pair: tuple[str, str]) -> str:
+    """Where a redirect led that is none of the pair, as the rule knows them; "" otherwise."""
+    final = canonical(got.final)
+    if not final.startswith(rule.origin + "/"):
+        return final
+    known = {*pair, *(rule.rewritten(url) for url in pair)}
+    return "" if final in known or rule.rewritten(final) in known else final
 
 
 def _same(rule: AliasRule, one: Content, other: Content) -> bool:

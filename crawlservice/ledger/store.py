@@ -34,6 +34,7 @@ from crawlframe.revisit.visit import Visit
 from crawlframe.robots.state import RobotsState
 from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
+from crawlservice.aliases import rules
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.files import rows as files
 from crawlservice.identity.papers import StoredPapers
@@ -79,6 +80,7 @@ class DjangoLedger(Ledger):
             )
             row = rows.filter(pk=task).first()
             recipe = current(row.spider) if row else None
+            aliases = rules.of_task(task) if row else ()
         if row is None:
             return None
         arguments = revealed(row.arguments)
@@ -87,6 +89,7 @@ class DjangoLedger(Ledger):
             *(task, row.spider, arguments, row.priority, row.overrides, recipe),
             reparse=again,
             watch=row.watch_id or 0,
+            aliases=aliases,
         )
 
     def recipe_numbers(self, names: Collection[str]) -> dict[str, int]:

@@ -31,6 +31,7 @@ from crawlframe.request import (
 from crawlframe.spider import SpiderInfo
 from crawlframe.spider_settings import SpiderSettings
 from crawlservice.accounts.roles import User
+from crawlservice.aliases import rules as alias_rules
 from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Task, Watch
@@ -98,12 +99,12 @@ def submit(
     checked = sealed(spider_arguments.check(info, arguments, from_text=from_text))
     overrides = dict(settings or {})
     hash_ = outcomes.arguments_hash(info.name, checked, overrides)
+    own = task_settings.check(info, overrides, user)
     task = Task(
         spider=info.name,
         arguments=checked,
         priority=priority,
-        settings=_limits(task_settings.check(info, overrides, user), watch)
-        | ({"workers": 1} if info.workers else {}),
+        settings=_limits(own, watch) | ({"workers": 1} if info.workers else {}),
         overrides=overrides,
         # A round is no run that others are compared with.
         arguments_hash=None if watch else hash_,
@@ -115,7 +116,13 @@ def submit(
         schedule=schedule,
         watch=watch,
     )
-    start(task, lambda new: _seeds(new, seeds), tagged)
+
+    def begin(new: Task) -> list[Admission]:
+        if own.aliases and watch is None:  # a watch knows each page by its own URL
+            alias_rules.give(new)
+        return _seeds(new, seeds)
+
+    start(task, begin, tagged)
     return task
 
 
