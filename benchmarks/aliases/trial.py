@@ -118,6 +118,7 @@ async def crawl(
             request = waiting.popleft()
             done.targets.append(target_of(request.url))
             outcome = await task.run(request)
+            outcome.count_known(link for link in outcome.follow_ups if link.rid in known)
             for name, value in (outcome.stats.counters if outcome.stats else {}).items():
                 counts[name] += int(value)
             for link in outcome.follow_ups:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from crawlframe.aliases.rule import ANY, Aliases, AliasRule, Kind, origin_of
+from crawlframe.aliases.rule import ANY, IGNORING, Aliases, AliasRule, Kind, origin_of
 from crawlframe.links import canonical
 
 MIN_SUPPORT = 5  # different contents that a rule must have found at two URLs or more
@@ -61,26 +61,33 @@ class Found:
 def learn(
     samples: Iterable[Sample],
     known: Collection[AliasRule] = (),
-    never: Collection[tuple[str, ...]] = (),
+    refuted: Collection[AliasRule] = (),
+    revoked: Collection[AliasRule] = (),
 ) -> list[Found]:
     """Return the rules that pages of any origins speak for, in the order in which they are to be
     applied. ``known``: rules of which it is to be said, too, if pages speak against them.
-    ``never``: identities of rules that are not proposed."""
+    ``refuted`` and ``revoked`` rules are not proposed, nor others that ignore the same. Of a
+    parameter that was refuted, it may be found that it only sorts."""
     origins: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         origins[origin_of(sample.url)].append(sample)
-    found = []
+    found: list[Found] = []
+
+    def refused(rule: AliasRule) -> bool:
+        return _is_refused(rule, refuted, revoked)
+
     for origin, some in origins.items():
-        mine = [rule for rule in known if rule.origin == origin]
-        found += _Site(origin, some).learn(mine, set(never))
+        found += _Site(origin, some, refused).learn([one for one in known if one.origin == origin])
     return found
 
 
 class _Site:
     """The pages of one origin."""
 
-    def __init__(self, origin: str, samples: list[Sample]) -> None:
-        self._origin = origin
+    def __init__(
+        self, origin: str, samples: list[Sample], refused: Callable[[AliasRule], bool]
+    ) -> None:
+        self._origin, self._refused = origin, refused
         self._pages: dict[str, Sample] = {}
         changing = set()
         for sample in samples:
@@ -93,13 +100,17 @@ class _Site:
         self._keys = {url: url for url in self._pages}  # by the rules that were accepted
         self._accepted: list[AliasRule] = []
 
-    def learn(self, known: list[AliasRule], never: set[tuple[str, ...]]) -> list[Found]:
+    def learn(self, known: list[AliasRule]) -> list[Found]:
         found: list[Found] = []
-        done = set(never)
+        done: set[tuple[str, ...]] = set()
         while len(found) < MOST_RULES:
             self._index()
             tried = {rule.identity: (rule, keys) for rule, keys in self._candidates()}
-            judged = [self._judge(*one) for name, one in tried.items() if name not in done]
+            judged = [
+                self._judge(rule, keys)
+                for identity, (rule, keys) in tried.items()
+                if identity not in done and not self._refused(rule)
+            ]
             likely = [one for one in judged if one.is_likely]
             if not likely:
                 break
@@ -119,8 +130,8 @@ class _Site:
 
     @property
     def _ignored(self) -> frozenset[str]:
-        kinds = ("query", "sort")
-        return frozenset(n for one in self._accepted if one.kind in kinds for n in one.names)
+        ignoring = (one for one in self._accepted if one.kind in IGNORING)
+        return frozenset(name for one in ignoring for name in one.names)
 
     def _index(self) -> None:
         self._by_key: dict[str, list[str]] = defaultdict(list)
@@ -284,6 +295,23 @@ class _Site:
             if place not in seen and len(found.untried) < EXAMPLES:
                 seen.add(place)
                 found.untried.append((self._by_key[key][0], new))
+
+
+def _is_refused(
+    rule: AliasRule, refuted: Collection[AliasRule], revoked: Collection[AliasRule]
+) -> bool:
+    if any(rule.identity == one.identity for one in (*refuted, *revoked)):
+        return True
+    if rule.kind not in IGNORING:
+        return False
+    names = {*rule.names}
+    return any(
+        (one.origin, one.kind) == (rule.origin, rule.kind) and names.issuperset(one.names)
+        for one in refuted
+    ) or any(
+        one.origin == rule.origin and one.kind in IGNORING and names.intersection(one.names)
+        for one in revoked
+    )
 
 
 def _rank(found: Found) -> tuple[int, int, bool, int]:

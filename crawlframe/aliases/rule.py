@@ -15,6 +15,7 @@ import msgspec
 # is the same as its folder. "id": a parameter that is the same as a part of the path. "slash": the
 # one at the end. "case": upper-case letters of the path.
 Kind = Literal["query", "path", "sort", "index", "id", "slash", "case"]
+IGNORING = ("query", "sort")  # kinds that take a parameter out of the query
 ANY = "*"  # in a place: any first segment, or any names
 _PASSES = 4  # how often the rules of an origin are applied; each one shortens a URL, or moves an id
 _DIGITS = re.compile(r"\d+")
@@ -53,7 +54,7 @@ class AliasRule(msgspec.Struct, frozen=True, omit_defaults=True):
     def rewritten(self, url: str) -> str:
         """Return a canonical URL of the origin without what the rule ignores, at any place."""
         path, mark, query = url[len(self.origin) :].partition("?")
-        if self.kind in ("query", "sort", "id"):
+        if self.kind in (*IGNORING, "id"):
             if not mark:
                 return url
             parts = query.split("&")
@@ -127,9 +128,7 @@ class _Rules(NamedTuple):
 
     @classmethod
     def of(cls, rules: list[AliasRule]) -> _Rules:
-        ignored = frozenset(
-            name for rule in rules if rule.kind in ("query", "sort") for name in rule.names
-        )
+        ignored = frozenset(name for rule in rules if rule.kind in IGNORING for name in rule.names)
         places = []
         for rule in rules:
             split = (place.partition("?") for place in rule.places)

@@ -17,7 +17,7 @@ from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of
 from crawlframe.request import Request
 from crawlframe.spider_settings import SpiderSettings
-from crawlservice.cli.robots_check import PageRobots
+from crawlservice.identity.page_robots import PageRobots
 from crawlservice.models import ORDERED, Host
 
 DELAY = 1.0  # seconds between two fetches of a host, if neither it nor an operator asks for more

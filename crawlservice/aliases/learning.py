@@ -22,8 +22,7 @@ from crawlservice.models import AliasRule
 @dataclass
 class Learned:
     """``pages`` were read. ``waiting`` are to be verified. ``others``: rules that are verified
-    already. ``refused``: identities that were not proposed, because they were revoked or refuted
-    before."""
+    already. ``refused``: how many are revoked or refuted, and were not proposed."""
 
     pages: int = 0
     waiting: list[tuple[AliasRule, Found]] = field(default_factory=list)
@@ -36,10 +35,10 @@ def propose(where: Where) -> Learned:
     found_pages = [*samples(where)]
     origins = {origin_of(sample.url) for sample in found_pages}
     states = rules.State
-    never = rules.known(origins, (states.REFUTED, states.REVOKED))
+    refuted, revoked = (rules.known(origins, (one,)) for one in (states.REFUTED, states.REVOKED))
     verified = rules.known(origins, (states.VERIFIED,))
-    learned = Learned(len(found_pages), refused=len(never))
-    for found in learn(found_pages, verified, {rule.identity for rule in never}):
+    learned = Learned(len(found_pages), refused=len(refuted) + len(revoked))
+    for found in learn(found_pages, verified, refuted, revoked):
         row = rules.note(found)
         if row is None:
             learned.others += 1

@@ -1,4 +1,4 @@
-"""Rules: those that are known, which tasks use, and what becomes of them."""
+"""Rules: those that are known, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlframe.aliases.verify import Verdict
 from crawlframe.errors import CrawlframeError
 from crawlframe.program import command
 from crawlservice.connections import clock
-from crawlservice.models import AliasRule, Task, TaskAliases
+from crawlservice.models import AliasRule
 
 State = AliasRule.State
 
@@ -98,24 +98,6 @@ def revoke(rows: Iterable[AliasRule]) -> int:
 def forget(row: AliasRule) -> None:
     """Deletes a rule, so that it may be learned again."""
     row.delete()
-
-
-def give(task: Task, source: Task | None = None) -> None:
-    """Records the rules that a new task uses: those that are verified now, or those of ``source``,
-    whose requests it is to know again."""
-    if source is not None:
-        rules = TaskAliases.objects.filter(task=source).values_list("rules", flat=True).first()
-    else:
-        rows = AliasRule.objects.filter(state=State.VERIFIED).order_by("pk")
-        rules = [*rows.values_list("rule", flat=True)]
-    if rules:
-        TaskAliases.objects.create(task=task, rules=rules)
-
-
-def of_task(task: int) -> tuple[Rule, ...]:
-    """The rules that a task uses, in the order in which they are applied."""
-    rules = TaskAliases.objects.filter(task=task).values_list("rules", flat=True).first()
-    return tuple(msgspec.convert(rules or [], list[Rule]))
 
 
 def _stored(rule: Rule) -> dict[str, object]:

@@ -34,7 +34,6 @@ from crawlframe.revisit.visit import Visit
 from crawlframe.robots.state import RobotsState
 from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
-from crawlservice.aliases import rules
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.files import rows as files
 from crawlservice.identity.papers import StoredPapers
@@ -53,6 +52,7 @@ from crawlservice.pages.sources import Sources, source_pages
 from crawlservice.proxies import runs
 from crawlservice.proxies.pool import StoredProxies
 from crawlservice.recipes.current import current, numbers
+from crawlservice.tasks import aliases as task_aliases
 from crawlservice.tasks import budgets, log, stats
 from crawlservice.tasks.secret_arguments import revealed
 from crawlservice.watches import found, visits
@@ -80,7 +80,7 @@ class DjangoLedger(Ledger):
             )
             row = rows.filter(pk=task).first()
             recipe = current(row.spider) if row else None
-            aliases = rules.of_task(task) if row else ()
+            aliases = task_aliases.of_task(task) if row else ()
         if row is None:
             return None
         arguments = revealed(row.arguments)

@@ -16,11 +16,10 @@ from crawlframe.pages.reparse import Reparse, first_admission
 from crawlframe.program import command
 from crawlframe.request import MAX_TASK_PRIORITY, Admission
 from crawlservice.accounts.roles import User
-from crawlservice.aliases import rules as alias_rules
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.sources import chosen
+from crawlservice.tasks import aliases, spider_switch
 from crawlservice.tasks import overrides as task_settings
-from crawlservice.tasks import spider_switch
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.submit import LAYERED, get_task, published, start, stored_limits
 
@@ -80,7 +79,7 @@ def submit(wanted: Wanted, *, user: User | None = None, priority: int = 0) -> Ta
 
     def begin(new: Task) -> list[Admission]:
         if source is not None:  # whose requests are known by its rules
-            alias_rules.give(new, source)
+            aliases.give(new, source)
         return [first_admission(new.pk, new.priority)]
 
     start(task, begin, labels)

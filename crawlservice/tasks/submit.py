@@ -31,13 +31,12 @@ from crawlframe.request import (
 from crawlframe.spider import SpiderInfo
 from crawlframe.spider_settings import SpiderSettings
 from crawlservice.accounts.roles import User
-from crawlservice.aliases import rules as alias_rules
 from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Task, Watch
 from crawlservice.recipes import current as recipes
+from crawlservice.tasks import aliases, budgets, outcomes, spider_switch
 from crawlservice.tasks import arguments as spider_arguments
-from crawlservice.tasks import budgets, outcomes, spider_switch
 from crawlservice.tasks import labels as task_labels
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks.secret_arguments import sealed
@@ -119,7 +118,7 @@ def submit(
 
     def begin(new: Task) -> list[Admission]:
         if own.aliases and watch is None:  # a watch knows each page by its own URL
-            alias_rules.give(new)
+            aliases.give(new)
         return _seeds(new, seeds)
 
     start(task, begin, tagged)
