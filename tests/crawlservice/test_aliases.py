@@ -56,6 +56,7 @@ def keep(task: Task, site: Site, origin: str, targets: list[str]) -> None:
             *(request.url, request.host, "GET", status, headers, text.encode()),
             *(request.encode(), Held()),
         )
+        outcome.page.size = len(outcome.page.body)
         done.append(outcome)
     DjangoLedger().commit(done)
     site.fetched.clear()
