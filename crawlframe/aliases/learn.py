@@ -66,8 +66,8 @@ def learn(
 ) -> list[Found]:
     """Return the rules that pages of any origins speak for, in the order in which they are to be
     applied. ``known``: rules of which it is to be said, too, if pages speak against them.
-    ``refuted`` and ``revoked`` rules are not proposed, nor others that ignore the same. Of a
-    parameter that was refuted, it may be found that it only sorts."""
+    ``refuted`` and ``revoked`` rules are not proposed, nor others that ignore the same,
+    or say that it sorts."""
     origins: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         origins[origin_of(sample.url)].append(sample)
@@ -305,12 +305,12 @@ def _is_refused(
     if rule.kind not in IGNORING:
         return False
     names = {*rule.names}
-    return any(
-        (one.origin, one.kind) == (rule.origin, rule.kind) and names.issuperset(one.names)
-        for one in refuted
-    ) or any(
-        one.origin == rule.origin and one.kind in IGNORING and names.intersection(one.names)
-        for one in revoked
+
+    def of_parameters(some: Collection[AliasRule]) -> Iterator[AliasRule]:
+        return (one for one in some if one.origin == rule.origin and one.kind in IGNORING)
+
+    return any(names.issuperset(one.names) for one in of_parameters(refuted)) or any(
+        names.intersection(one.names) for one in of_parameters(revoked)
     )
 
 
