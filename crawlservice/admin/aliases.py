@@ -67,8 +67,8 @@ class AliasRuleAdmin(ReadOnly):
         n = revoke(rows)
         record("revoke aliases", **by(request), rules=[_named(row) for row in rows])
         text = ngettext(
-            "{n} rule was revoked; tasks that were submitted before go on with it",
-            "{n} rules were revoked; tasks that were submitted before go on with them",
+            "{n} rule was revoked; tasks that were submitted before continue to use it",
+            "{n} rules were revoked; tasks that were submitted before continue to use them",
             n,
         ).format(n=n)
         self.message_user(request, text, messages.SUCCESS)

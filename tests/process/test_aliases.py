@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.test import override_settings
 
-from benchmarks.aliases.site import TRAPS, Page, Site, served
+from benchmarks.aliases.site import Page, Site, served
 from benchmarks.aliases.trial import HERE
 from crawlservice.models import AliasRule, LogLine, Stat
 from tests.conftest import Running
@@ -31,7 +31,7 @@ def test_a_crawl_with_rules_fetches_each_page_once(
     submit: Submit,
     look: Look,
 ) -> None:
-    site = Site(80, traps=TRAPS)
+    site = Site(80)
     with served(site) as origin, override_settings(CRAWLFRAME=HERE):
         node = start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
         first = submit("learned", url=f"{origin}/")
@@ -43,12 +43,13 @@ def test_a_crawl_with_rules_fetches_each_page_once(
         site.fetched.clear()
 
         second = submit("aliased", url=f"{origin}/")
-        look.wait(second, lambda task: len(site.fetched) > 20)
+        look.wait(second, lambda task: len(site.fetched) > 10)
         psutil.Process(node.process.pid).children()[0].kill()  # the crawl goes on with the rules
         AliasRule.objects.update(state="revoked")
         look.wait(second)
         assert pages_of(site) == before, "no page is lost"
-        assert len(site.fetched) < targets / 2
+        aliases = targets - len(before)
+        assert targets - len(site.fetched) >= 0.85 * aliases
         links = Stat.objects.get(task=second, name="unfollowed/alias").value
         assert links >= targets - len(site.fetched)
         said = "\n".join(LogLine.objects.filter(task=second).values_list("text", flat=True))

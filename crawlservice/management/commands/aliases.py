@@ -135,7 +135,7 @@ class Command(ServiceCommand):
         rows = [rules.get(number) for number in options["id"]]
         n = rules.revoke(rows)
         record("revoke aliases", command=True, rules=[_told(row) for row in rows])
-        self.stdout.write(f"{n} revoked; tasks that were submitted before go on with them")
+        self.stdout.write(f"{n} revoked; tasks that were submitted before continue to use them")
 
     def _forget(self, options: dict[str, Any]) -> None:
         rows = [rules.get(number) for number in options["id"]]
