@@ -24,6 +24,7 @@ QUERY_PERMUTATIONS = "query_permutations"
 TRAP = "trap"
 NOFOLLOW = "nofollow"  # obey_nofollow
 TEMPLATE = "template"  # denoise
+ALIAS = "alias"  # aliases
 # Reasons for which a task is closed.
 BYTE_LIMIT = "byte_limit"
 TIME_LIMIT = "time_limit"

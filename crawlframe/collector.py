@@ -6,6 +6,7 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
 from crawlframe.budgets import (
+    ALIAS,
     DEPTH_LIMIT,
     LAYERS,
     NOFOLLOW,
@@ -23,6 +24,7 @@ from crawlframe.stats import DROPPED
 from crawlframe.upsert import Upsert
 
 if TYPE_CHECKING:
+    from crawlframe.aliases.fetched_once import KnownByRules
     from crawlframe.noise.followed_once import PageTemplate
     from crawlframe.pipelines import Pipelines
     from crawlframe.response import Response
@@ -56,6 +58,7 @@ class Collector:
         route: Callable[[Request], str] | None = None,
         watching: Watching | None = None,
         template: PageTemplate | None = None,
+        aliases: KnownByRules | None = None,
     ) -> None:
         """``depth`` is the depth of the requests yielded here, none of which is taken if it is more
         than ``depth_limit`` or ``layers``, where these are not 0; ``allowed`` returns whether a URL
@@ -65,7 +68,7 @@ class Collector:
         links. ``nofollow``: no request is taken; ``noindex``: no item is; both are counted.
         ``route`` returns through which proxies a request goes. ``watching``: which pages are
         visited by themselves; requests for them are found, and not followed. ``template``: the
-        links of the page that are followed once."""
+        links of the page that are followed once. ``aliases``: which URLs are the same page."""
         self._outcome = outcome
         self._watching = watching
         outcome.visit = None if watching is None else watching.visit(outcome.callback)
@@ -87,6 +90,7 @@ class Collector:
         self._response = response
         self._ends = ends
         self._template = template
+        self._aliases = aliases
         self._limits = limits
         if limits is not None:
             self._length, self._slashes = limits.length, limits.slashes
@@ -218,7 +222,8 @@ class Collector:
         ):
             outcome.refuse_link(TEMPLATE)
             return
-        fingerprint = request.fingerprint()
+        alias = None if self._aliases is None else self._aliases.find(request)
+        fingerprint = request.fingerprint(None if alias is None else alias.key)
         if request.dont_filter:
             fingerprint += b"\0%s%d" % (outcome.rid, self._before + len(outcome.follow_ups))
         if (
@@ -226,7 +231,11 @@ class Collector:
             or fingerprint in self._known_too
             or fingerprint in self._here
         ):
-            outcome.duplicates += 1
+            if self._aliases is None or alias is None:
+                outcome.duplicates += 1
+            else:
+                outcome.refuse_link(ALIAS)
+                self._aliases.tell(alias, request.url)
             if self._template is not None:
                 self._template.take(request.url)
             return
@@ -255,9 +264,12 @@ class Collector:
                 )
             )
             return
+        rid = make_rid(outcome.task, fingerprint)
+        if alias is not None:
+            outcome.aliased.add(rid)
         outcome.follow_ups.append(
             Admission(
-                make_rid(outcome.task, fingerprint),
+                rid,
                 request.rank(self._priority),
                 self._place(request),
                 max(0, round(request.delay * 1000)),

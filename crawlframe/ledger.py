@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from crawlframe.aliases.rule import AliasRule
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
 from crawlframe.identity.identity import Papers
@@ -61,7 +62,7 @@ class TaskSpec(NamedTuple):
     """The parts of a task that a worker needs. ``settings`` replace those of its spider.
     ``recipe``: the one with the name of the spider, if the database has one; used where no code
     defines the spider. ``reparse``: set if it parses kept pages. ``watch``: the one of which it is
-    a round, or 0."""
+    a round, or 0. ``aliases``: the rules that held when it was submitted, if it uses them."""
 
     task: int
     spider: str
@@ -71,6 +72,7 @@ class TaskSpec(NamedTuple):
     recipe: StoredRecipe | None = None
     reparse: Reparse | None = None
     watch: int = 0
+    aliases: tuple[AliasRule, ...] = ()
 
 
 class Recorded(NamedTuple):

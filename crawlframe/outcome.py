@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from crawlframe.budgets import (
+    ALIAS,
     UNFOLLOWED,
     ByteBudget,
     TrapSighting,
@@ -97,6 +99,7 @@ class Outcome:
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)
     duplicates: int = 0  # follow-ups dropped by the worker's sieve
+    aliased: set[bytes] = field(default_factory=set)  # rids of those that rules of aliases changed
     cookies: dict[str, str] | None = None  # the task's cookies that this run changed
     version: str = ""  # of the code that ran
     stats: PageStats | None = None
@@ -131,6 +134,14 @@ class Outcome:
     def refuse_link(self, reason: str) -> None:
         """Counts a link that is not followed."""
         self.count(UNFOLLOWED + reason)
+
+    def count_known(self, links: Iterable[Admission]) -> None:
+        """Counts follow-ups that are dropped, because the task knows them."""
+        for link in links:
+            if link.rid in self.aliased:
+                self.refuse_link(ALIAS)
+            else:
+                self.duplicates += 1
 
     def count(self, counter: str) -> None:
         """Adds 1 to a counter of the task."""

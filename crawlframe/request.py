@@ -194,9 +194,9 @@ class Request:
         """``host`` or ``host:port``: the unit of politeness."""
         return host_of(self.url)
 
-    def fingerprint(self) -> bytes:
-        """Return the identity of the request: method, canonical URL and body."""
-        url = canonical(self.url).encode("utf-8", "surrogatepass")
+    def fingerprint(self, key: str | None = None) -> bytes:
+        """Return its identity: method, canonical URL (or ``key`` in place of it) and body."""
+        url = (canonical(self.url) if key is None else key).encode("utf-8", "surrogatepass")
         if self.options.actions:  # another page
             url += b"\0" + msgspec.msgpack.encode(self.options.actions)
         if self.method == "GET" and self.body is None:

@@ -58,6 +58,8 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     obey_noindex: bool = False  # do not store items of pages that say noindex
     # "template": what most pages of a host link to, such as its navigation, is followed once.
     denoise: Literal["template"] | None = None
+    # Of the URLs that learned rules say are one page, the first one that is found is fetched.
+    aliases: bool = False
     # "recorded": a new version of its code is refused if its recorded pages fail.
     check: Literal["recorded"] | None = None
     keep: Literal["errors", "all", "none"] = "errors"  # of the pages that were fetched

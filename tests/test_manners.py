@@ -16,7 +16,7 @@ OTHERS = {
     "near_duplicates", "near_within", "near_likeness", "near_limit",
     "browser_block", "browser_failure_pictures", "browser_settle",
     "byte_limit", "cookies", "denoise", "depth_limit", "downloader", "failed_share", "fetch_only",
-    "layers",
+    "aliases", "layers",
     "file_timeout",
     "conditional", "keep", "links_per_page", "max_age", "max_body", "max_file", "max_redirects",
     "page_limit", "pause_layers", "query_permutations", "repeated_segments", "same_content",

@@ -23,7 +23,7 @@ from crawlframe.response import Response
 from crawlframe.shell import view
 from crawlframe.spider import Spider, read_settings
 from crawlframe.spider_settings import SpiderSettings
-from crawlservice.cli.robots_check import PageRobots
+from crawlservice.identity.page_robots import PageRobots
 
 
 @dataclass

@@ -30,8 +30,8 @@ from crawlframe.spider_settings import SpiderSettings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
 from crawlservice.cli.named_spider import NamedSpider
-from crawlservice.cli.robots_check import PageRobots
 from crawlservice.cli.secret_input import with_secrets
+from crawlservice.identity.page_robots import PageRobots
 from crawlservice.tasks import arguments as spider_arguments
 
 KEEP_PAGE = '[{"do": "keep_page"}]'  # as --actions

@@ -20,8 +20,8 @@ from crawlframe.recorded.recorder import PAUSE, Recorder, Visit
 from crawlframe.recorded.telling import STRIPPED
 from crawlframe.spider import read_settings
 from crawlservice.cli.named_spider import NamedSpider
-from crawlservice.cli.robots_check import PageRobots
 from crawlservice.cli.secret_input import read_secret, with_secrets
+from crawlservice.identity.page_robots import PageRobots
 from crawlservice.tasks import arguments as spider_arguments
 
 SHOWN = 5  # differences of one page

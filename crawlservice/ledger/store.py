@@ -52,6 +52,7 @@ from crawlservice.pages.sources import Sources, source_pages
 from crawlservice.proxies import runs
 from crawlservice.proxies.pool import StoredProxies
 from crawlservice.recipes.current import current, numbers
+from crawlservice.tasks import aliases as task_aliases
 from crawlservice.tasks import budgets, log, stats
 from crawlservice.tasks.secret_arguments import revealed
 from crawlservice.watches import found, visits
@@ -79,6 +80,7 @@ class DjangoLedger(Ledger):
             )
             row = rows.filter(pk=task).first()
             recipe = current(row.spider) if row else None
+            aliases = task_aliases.of_task(task) if row else ()
         if row is None:
             return None
         arguments = revealed(row.arguments)
@@ -87,6 +89,7 @@ class DjangoLedger(Ledger):
             *(task, row.spider, arguments, row.priority, row.overrides, recipe),
             reparse=again,
             watch=row.watch_id or 0,
+            aliases=aliases,
         )
 
     def recipe_numbers(self, names: Collection[str]) -> dict[str, int]:

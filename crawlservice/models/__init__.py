@@ -1,7 +1,7 @@
 """The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
 the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, kept
 pages, what came of parsing them again, recipes, the quality of runs, errors over tasks, what is
-decided about spiders, our identity, proxies, and watches."""
+decided about spiders, our identity, proxies, watches, and rules of aliases."""
 
 from crawlservice.models.alert import (
     OPEN,
@@ -13,6 +13,7 @@ from crawlservice.models.alert import (
     AlertTarget,
     Severity,
 )
+from crawlservice.models.alias import AliasRule, TaskAliases
 from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.error import BulkRetry, ErrorGroup
@@ -50,12 +51,13 @@ __all__ = (
     "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MEDIA_TYPE",
     "MODEL", "NOTE", "OPEN", "ORDERED", "PAGE_HOST", "QUERY", "SPIDER", "TAG", "UNSENT",
     "VERSION", "VIEW_NAME", "WHY", "Action", "Alert", "AlertMessage", "AlertNotice",
-    "AlertReport", "AlertRule", "AlertTarget", "BotKey", "BulkRetry", "Delivery",
+    "AlertReport", "AlertRule", "AlertTarget", "AliasRule", "BotKey", "BulkRetry", "Delivery",
     "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
     "Generation", "Host", "HostCredential", "Installation", "Item", "KeptPage", "Label",
     "LogLine", "Page", "PageBody", "PageDictionary", "PageFile", "PageSegment", "ParsedPage",
     "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "ReplacedItem", "RobotsFile",
     "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
-    "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskLayer", "TaskLog",
-    "Token", "Trap", "Watch", "WatchDay", "WatchedHost", "WatchedItem", "WatchedPage", "Webhook",
+    "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskAliases", "TaskLayer",
+    "TaskLog", "Token", "Trap", "Watch", "WatchDay", "WatchedHost", "WatchedItem", "WatchedPage",
+    "Webhook",
 )  # fmt: skip

@@ -14,12 +14,12 @@ from crawlframe.errors import ArgumentError
 from crawlframe.expect import expectation
 from crawlframe.pages.reparse import Reparse, first_admission
 from crawlframe.program import command
-from crawlframe.request import MAX_TASK_PRIORITY
+from crawlframe.request import MAX_TASK_PRIORITY, Admission
 from crawlservice.accounts.roles import User
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.sources import chosen
+from crawlservice.tasks import aliases, spider_switch
 from crawlservice.tasks import overrides as task_settings
-from crawlservice.tasks import spider_switch
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.submit import LAYERED, get_task, published, start, stored_limits
 
@@ -76,7 +76,13 @@ def submit(wanted: Wanted, *, user: User | None = None, priority: int = 0) -> Ta
         reparse=msgspec.to_builtins(reparse),
     )
     labels = of_task(source.pk) if source is not None else {}
-    start(task, lambda one: [first_admission(one.pk, one.priority)], labels)
+
+    def begin(new: Task) -> list[Admission]:
+        if source is not None:  # whose requests are known by its rules
+            aliases.give(new, source)
+        return [first_admission(new.pk, new.priority)]
+
+    start(task, begin, labels)
     return task
 
 

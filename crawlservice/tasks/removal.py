@@ -30,6 +30,8 @@ from crawlservice.models import (
     StartPart,
     Stat,
     Task,
+    TaskAliases,
+    TaskLayer,
     TaskLog,
     Trap,
 )
@@ -154,6 +156,8 @@ def _remove(group: list[int]) -> Extent:
         Spent,
         StartPart,
         Stat,
+        TaskAliases,
+        TaskLayer,
         TaskLog,
         Trap,
     ):

@@ -35,8 +35,8 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Task, Watch
 from crawlservice.recipes import current as recipes
+from crawlservice.tasks import aliases, budgets, outcomes, spider_switch
 from crawlservice.tasks import arguments as spider_arguments
-from crawlservice.tasks import budgets, outcomes, spider_switch
 from crawlservice.tasks import labels as task_labels
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks.secret_arguments import sealed
@@ -98,12 +98,12 @@ def submit(
     checked = sealed(spider_arguments.check(info, arguments, from_text=from_text))
     overrides = dict(settings or {})
     hash_ = outcomes.arguments_hash(info.name, checked, overrides)
+    own = task_settings.check(info, overrides, user)
     task = Task(
         spider=info.name,
         arguments=checked,
         priority=priority,
-        settings=_limits(task_settings.check(info, overrides, user), watch)
-        | ({"workers": 1} if info.workers else {}),
+        settings=_limits(own, watch) | ({"workers": 1} if info.workers else {}),
         overrides=overrides,
         # A round is no run that others are compared with.
         arguments_hash=None if watch else hash_,
@@ -115,7 +115,13 @@ def submit(
         schedule=schedule,
         watch=watch,
     )
-    start(task, lambda new: _seeds(new, seeds), tagged)
+
+    def begin(new: Task) -> list[Admission]:
+        if own.aliases and watch is None:  # a watch knows each page by its own URL
+            aliases.give(new)
+        return _seeds(new, seeds)
+
+    start(task, begin, tagged)
     return task
 
 

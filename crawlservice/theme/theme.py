@@ -123,6 +123,7 @@ UNFOLD = {
                     _list("host", _("Hosts"), "language"),
                     _list("generation", _("Nodes"), "dns"),
                     _list("robotsfile", _("robots.txt"), "smart_toy"),
+                    _list("aliasrule", _("Aliases"), "link"),
                 ],
             },
             {

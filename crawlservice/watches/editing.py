@@ -56,7 +56,11 @@ def begin(
         raise ArgumentError(f"priority {priority} must be between -100 and 100")
     _check_budgets(budget, host_budget)
     _check_limited(info, budget, host_budget)
-    task_settings.check(info, dict(settings or {}), user)
+    if task_settings.check(info, dict(settings or {}), user).aliases:
+        raise ArgumentError(
+            "aliases does not fit with a watch, which knows each page by its URL; leave it out: "
+            "aliases=false"
+        )
     return Watch.objects.create(
         spider=info.name,
         arguments=sealed(spider_arguments.check(info, arguments, from_text=from_text)),

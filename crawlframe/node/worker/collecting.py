@@ -47,5 +47,6 @@ def collectors(
         noindex=own.obey_noindex and denies(response, INDEX),
         route=crawl.route,
         watching=crawl.watching,
+        aliases=crawl.aliases,
         template=once.page(got) if once is not None and isinstance(got, Response) else None,
     )

@@ -281,9 +281,9 @@ class Committer(threading.Thread):
                 continue
             links = list(zip(outcome.follow_ups, outcome.fingerprints, known, strict=True))
             self._sieve.add(outcome.task, (mark for _, mark, old in links if old))
+            outcome.count_known(link for link, _, old in links if old)
             outcome.follow_ups = [link for link, _, old in links if not old]
             outcome.fingerprints = [mark for _, mark, old in links if not old]
-            outcome.duplicates += len(links) - len(outcome.follow_ups)
 
     def _commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         try:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from crawlframe.actions import keeps_page
+from crawlframe.aliases.fetched_once import KnownByRules
 from crawlframe.budgets import ByteBudget
 from crawlframe.errors import BadRequest, FetchError, SpiderError, UnknownCallback
 from crawlframe.fetch.cookies import TaskCookies
@@ -61,6 +62,7 @@ class TaskCrawl:
     pages: PageObjects | None = None
     watching: Watching | None = None
     template: FollowedOnce | None = None
+    aliases: KnownByRules | None = None
     required: tuple[str, ...] | None = None  # fields of items; None: not read yet
     used: float = 0.0  # time.monotonic() when a request asked for it last
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
@@ -107,6 +109,8 @@ class TaskCrawl:
             pages=_page_objects_of(spider),
             watching=Watching.of(spec.watch, spider) if spec.watch else None,
             template=FollowedOnce(spider.log.info) if settings.denoise else None,
+            # Not by the setting: the code may have changed since the task was submitted.
+            aliases=KnownByRules(spec.aliases, spider.log.info) if spec.aliases else None,
         )
 
     def allows(self, hostname: str) -> bool:

@@ -1,0 +1,38 @@
+"""KnownByRules: which URLs of one task are the same page, for the setting ``aliases``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from crawlframe.aliases.rule import Alias, Aliases, AliasRule
+from crawlframe.links import canonical
+from crawlframe.request import Request
+
+SAMPLES = 3  # links of each rule that the log names
+
+
+class KnownByRules:
+    """Used by one thread. ``say`` is called with a line for the log of the task for the first links
+    that are not fetched by a rule."""
+
+    def __init__(self, rules: Iterable[AliasRule], say: Callable[[str], None]) -> None:
+        self._aliases = Aliases(rules)
+        self._say = say
+        self._told: Counter[tuple[str, ...]] = Counter()
+
+    def find(self, request: Request) -> Alias | None:
+        """Return what a request is known by; None if no rule is about it."""
+        if request.dont_filter or request.method != "GET" or request.body is not None:
+            return None
+        return self._aliases.find(canonical(request.url))
+
+    def tell(self, alias: Alias, url: str) -> None:
+        """A link is not fetched, because the task has the page already."""
+        told = alias.rule.identity
+        self._told[told] += 1
+        if self._told[told] <= SAMPLES:
+            self._say(
+                f"{url} is not fetched: it is {alias.key} by the rule of {alias.rule.origin}: "
+                f"{alias.rule}"
+            )

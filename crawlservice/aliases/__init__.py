@@ -1,0 +1,1 @@
+"""Rules of aliases: learned from kept pages, verified, revoked, and given to tasks."""

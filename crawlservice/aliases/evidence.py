@@ -1,0 +1,97 @@
+"""Evidence: samples for the learner, from kept pages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from crawlframe.aliases.content import content_of
+from crawlframe.aliases.learn import Sample
+from crawlframe.errors import ArgumentError, BadRequest, PageDamaged, StoreError
+from crawlframe.pages.stored import LEFT_OUT
+from crawlframe.record import read_head
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlservice.models import KeptPage
+from crawlservice.pages.bodies import read
+
+log = logging.getLogger(__name__)
+
+MOST = 50_000  # pages that are read, the latest ones
+AT_A_TIME = 50  # bodies
+
+
+@dataclass(frozen=True)
+class Where:
+    """The kept pages to learn from: of a task, of all tasks of a spider, or of a host."""
+
+    task: int | None = None
+    spider: str = ""
+    host: str = ""
+
+
+def pages(where: Where) -> QuerySet[KeptPage]:
+    """The pages that may prove something. Raises ArgumentError if nothing is asked for, or nothing
+    is there."""
+    rows = KeptPage.objects.filter(reason="", method="GET", status__range=(200, 299))
+    if where.task is not None:
+        rows = rows.filter(task=where.task)
+    if where.spider:
+        rows = rows.filter(task__spider=where.spider)
+    if where.host:
+        rows = rows.filter(host=where.host)
+    if where == Where():
+        raise ArgumentError("say from which pages to learn: a task, --spider NAME or --host HOST")
+    if not rows.exists():
+        raise ArgumentError(
+            'there are no kept pages of this; they are kept with keep = "all", see '
+            "docs/howto/kept-pages.md"
+        )
+    return rows
+
+
+def samples(where: Where) -> Iterator[Sample]:
+    """Raises as ``pages``."""
+    columns = ("pk", "url", "record", "status", "headers", "body")
+    rows = [*pages(where).order_by("-pk").values_list("pk", flat=True)[:MOST]]
+    for start in range(0, len(rows), AT_A_TIME):
+        some = [*KeptPage.objects.filter(pk__in=rows[start : start + AT_A_TIME]).values(*columns)]
+        bodies = _bodies({row["body"] for row in some})
+        for row in some:
+            body = bodies.get(row["body"])
+            sample = None if body is None else _sample(row, body)
+            if sample is not None:
+                yield sample
+
+
+def _sample(row: dict[str, Any], body: bytes) -> Sample | None:
+    headers = row["headers"]
+    try:
+        request = Request(read_head(bytes(row["record"])).url)
+    except BadRequest:
+        return None
+    if headers.get("rendered"):  # what a browser shows depends on when it was read
+        return None
+    received = [
+        (name, value) for name, value in headers.get("received", ()) if name.lower() not in LEFT_OUT
+    ]
+    content = content_of(Response(row["url"], row["status"], received, body, request))
+    return (
+        Sample(request.url, row["url"], content.exact, content.unordered)
+        if content.proves
+        else None
+    )
+
+
+def _bodies(numbers: set[int]) -> dict[int, bytes]:
+    try:
+        return read(numbers)
+    except (PageDamaged, StoreError) as error:
+        if len(numbers) == 1:
+            log.warning("a kept page is left out: %s", error)
+            return {}
+        return {n: body for one in numbers for n, body in _bodies({one}).items()}

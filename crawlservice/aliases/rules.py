@@ -1,0 +1,109 @@
+"""Rules: those that are known, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from hashlib import blake2b
+
+import msgspec
+from django.db import transaction
+
+from crawlframe.aliases.learn import EXAMPLES, Found
+from crawlframe.aliases.rule import AliasRule as Rule
+from crawlframe.aliases.verify import Verdict
+from crawlframe.errors import CrawlframeError
+from crawlframe.program import command
+from crawlservice.connections import clock
+from crawlservice.models import AliasRule
+
+State = AliasRule.State
+
+
+class UnknownRule(CrawlframeError):
+    """There is no rule with this number."""
+
+
+def get(number: int) -> AliasRule:
+    """Raises UnknownRule."""
+    row = AliasRule.objects.filter(pk=number).first()
+    if row is None:
+        raise UnknownRule(f"there is no rule {number}; list them: {command('aliases list')}")
+    return row
+
+
+def rule_of(row: AliasRule) -> Rule:
+    """The rule of a row, as it is applied."""
+    return msgspec.convert(row.rule, Rule)
+
+
+def key_of(rule: Rule) -> str:
+    return blake2b("\0".join(rule.identity).encode(), digest_size=16).hexdigest()
+
+
+def known(origins: Collection[str], states: Collection[str]) -> list[Rule]:
+    """The rules of these origins that are in these states."""
+    rows = AliasRule.objects.filter(origin__in=origins, state__in=states).order_by("pk")
+    return [rule_of(row) for row in rows]
+
+
+def note(found: Found) -> AliasRule | None:
+    """Records a rule that was learned, or what was learned of one that is known. Pages that speak
+    against a verified rule make it a proposal again. Returns the row of a rule that is to be
+    verified; None if it is not, because it is verified or was refused before."""
+    row, new = AliasRule.objects.get_or_create(
+        key=key_of(found.rule),
+        defaults={
+            "origin": found.rule.origin, "kind": found.rule.kind, "rule": _stored(found.rule)
+        },
+    )  # fmt: skip
+    if row.state in (State.REFUTED, State.REVOKED):
+        return None
+    doubted = row.state == State.VERIFIED and found.contradictions
+    row.support, row.contradictions = found.support, found.contradictions
+    row.examples, row.counterexamples = found.pairs[:EXAMPLES], found.against[:EXAMPLES]
+    if not new:
+        row.rule = _stored(_joined(rule_of(row), found.rule))
+    if doubted:
+        row.state, row.problem = State.PROPOSED, "pages that were kept later speak against it"
+    row.save()
+    return row if row.state == State.PROPOSED else None
+
+
+def decide(row: AliasRule, verdict: Verdict) -> None:
+    """Records what verification has found, unless the rule was revoked meanwhile."""
+    with transaction.atomic():
+        locked = AliasRule.objects.select_for_update().get(pk=row.pk)
+        if locked.state != State.PROPOSED:
+            return
+        locked.rule = _stored(_joined(rule_of(locked), verdict.rule))
+        locked.state, locked.problem = State(verdict.state), verdict.problem
+        locked.compared = len(verdict.equal) + len(verdict.different)
+        locked.fetches += verdict.fetches
+        if verdict.different:
+            old = [pair for pair in locked.counterexamples if pair not in verdict.different]
+            locked.counterexamples = [*verdict.different, *old][:EXAMPLES]
+        if verdict.state != "proposed":
+            locked.decided_at = clock.now()
+        locked.save()
+
+
+def revoke(rows: Iterable[AliasRule]) -> int:
+    """Tasks that are submitted from now on do not use these rules, and they are not learned again.
+    Returns how many there were that were not revoked before."""
+    numbers = [row.pk for row in rows]
+    some = AliasRule.objects.filter(pk__in=numbers).exclude(state=State.REVOKED)
+    return some.update(state=State.REVOKED, decided_at=clock.now())
+
+
+def forget(row: AliasRule) -> None:
+    """Deletes a rule, so that it may be learned again."""
+    row.delete()
+
+
+def _stored(rule: Rule) -> dict[str, object]:
+    stored: dict[str, object] = msgspec.to_builtins(rule)
+    return stored | {"places": sorted(rule.places)}
+
+
+def _joined(old: Rule, new: Rule) -> Rule:
+    return msgspec.structs.replace(new, places=old.places | new.places)

@@ -1,0 +1,172 @@
+"""Learning from pages: what speaks for a rule, and what against it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from crawlframe.aliases.content import Content
+from crawlframe.aliases.learn import MIN_SUPPORT, Found, Sample, learn
+from crawlframe.aliases.verify import Fetched, Verdict, chosen, verify
+
+SITE = "http://shop.example"
+
+
+def sample(path: str, content: str, final: str = "") -> Sample:
+    url = SITE + path
+    return Sample(url, SITE + final if final else url, content.encode(), content.encode())
+
+
+def pairs(names: int = 10, prefix: str = "/p") -> list[Sample]:
+    """Pages with and without a session."""
+    found = []
+    for n in range(names):
+        found += [sample(f"{prefix}{n}", f"page {n}"), sample(f"{prefix}{n}?sid=s{n}", f"page {n}")]
+    return found
+
+
+def told(found: list[Found]) -> list[str]:
+    return [str(one.rule) for one in found]
+
+
+def test_a_rule_needs_support_of_different_pages() -> None:
+    found = learn(pairs())
+    assert told(found) == ["ignore sid"]
+    assert (found[0].support, found[0].contradictions) == (10, 0)
+    assert learn(pairs(MIN_SUPPORT - 1)) == []
+    same = [sample(f"/p?id={n}", "nothing here") for n in range(100)]
+    assert learn([*same, sample("/p", "nothing here")]) == []
+
+
+def test_one_content_at_many_pages_proves_nothing() -> None:
+    """Each folder says the same of all its ids, and all folders the same."""
+    some = [sample(f"/f{n}/x?id={k}", "nothing here") for n in range(20) for k in range(9)]
+    assert learn(some) == []
+
+
+def test_pages_against_it() -> None:
+    against = [sample("/q", "one"), sample("/q?sid=1", "other")]
+    found = learn([*pairs(20), *against])
+    assert told(found) == ["ignore sid"], "to be fetched again: a page may have changed"
+    assert found[0].against == [(f"{SITE}/q", f"{SITE}/q?sid=1")]
+    assert chosen(found[0], 5)[0] == found[0].against[0], "what speaks against it is first"
+    assert learn([*pairs(MIN_SUPPORT), *against]) == [], "too much speaks against it"
+
+
+def test_a_known_rule_that_pages_speak_against_is_reported() -> None:
+    known = learn(pairs())[0].rule
+    against = [
+        one
+        for n in range(9)
+        for one in (sample(f"/q{n}", f"one {n}"), sample(f"/q{n}?sid=1", f"other {n}"))
+    ]
+    found = learn(against, [known])
+    assert told(found) == ["ignore sid"]
+    assert not found[0].is_likely
+    assert found[0].contradictions == 9
+
+
+def test_a_rule_that_was_refused_is_not_proposed() -> None:
+    rule = learn(pairs())[0].rule
+    assert learn(pairs(), revoked=[rule]) == [], "it does not become one that sorts, either"
+    assert learn(pairs(), refuted=[rule]) == []
+    assert learn(pairs(), refuted=[replace(rule, kind="sort")]) == []
+    other = replace(rule, origin="http://other.example")
+    assert told(learn(pairs(), revoked=[other])) == ["ignore sid"]
+
+
+def test_a_page_that_differs_at_the_same_url_says_nothing() -> None:
+    some = pairs(MIN_SUPPORT)
+    assert learn([*some, some[0]._replace(exact=b"now another")]) == []
+
+
+def test_a_redirect_to_another_page_says_nothing() -> None:
+    home = [sample(f"/p{n}?sid=1", f"home {n % 7}", f"/home{n % 7}") for n in range(40)]
+    more = [sample(f"/p{n}", f"home {n % 7}", f"/home{n % 7}") for n in range(40)]
+    assert learn([*home, *more]) == []
+    to_plain = [s._replace(final=s.url.partition("?")[0]) for s in pairs()]
+    assert told(learn(to_plain)) == ["ignore sid"]
+
+
+def test_parameters_that_always_come_together() -> None:
+    some = []
+    for n in range(10):
+        some += [sample(f"/p{n}", f"page {n}"), sample(f"/p{n}?a={n}&b={n}", f"page {n}")]
+    assert told(learn(some)) == ["ignore a, b"]
+
+
+def test_pages_by_number_are_no_order() -> None:
+    some = [sample(f"/list{n}?page={k}", f"list {n} page {k}") for n in range(9) for k in range(4)]
+    assert learn(some) == []
+
+
+def test_origins_are_apart() -> None:
+    other = [one._replace(url=one.url.replace("shop", "other")) for one in pairs()[::2]]
+    assert learn([*pairs()[1::2], *other]) == []
+
+
+# -- verification ---------------------------------------------------------------------------------
+
+
+class Site:
+    """``pages``: what URLs bring, by path; a function is called each time."""
+
+    def __init__(self, **pages: Fetched) -> None:
+        self.pages = pages
+        self.asked: list[str] = []
+
+    async def fetch(self, url: str) -> Fetched:
+        self.asked.append(url)
+        name = url.removeprefix(SITE + "/")
+        plain = self.pages.get(name.partition("?")[0].strip("0123456789"), page(url))
+        got = self.pages.get(name.replace("?", "_").replace("=", ""), plain)
+        return got if got.final or got.problem else got._replace(final=url)
+
+
+def page(url: str, status: int = 200, proves: bool = True) -> Fetched:
+    text = url.partition("?")[0].encode()
+    return Fetched("", status, Content(text, text, proves))
+
+
+def verdict(site: Site, found: Found | None = None) -> Verdict:
+    return asyncio.run(verify(found or learn(pairs())[0], site.fetch))
+
+
+def test_a_rule_that_holds() -> None:
+    site = Site()
+    found = verdict(site)
+    assert (found.state, len(found.equal), found.fetches) == ("verified", 5, 10)
+    assert len(site.asked) == 10
+
+
+def test_one_pair_that_differs_refutes_it() -> None:
+    found = verdict(Site(p1_sids1=page("/another")))
+    assert (found.state, len(found.different)) == ("refuted", 1)
+    assert "differ" in found.problem
+
+
+def test_a_counter_example_of_old_pages_is_fetched_first() -> None:
+    against = [sample("/q", "one"), sample("/q?sid=1", "other")]
+    found = learn([*pairs(20), *against])[0]
+    assert verdict(Site(), found).state == "verified", "it has changed between two fetches"
+    assert verdict(Site(q_sid1=page("/another")), found).state == "refuted"
+
+
+def test_what_is_gone_without_the_parameter_refutes_it() -> None:
+    assert verdict(Site(p1=page("", 404))).state == "refuted"
+    moved = page("/home")._replace(final=f"{SITE}/home")
+    assert verdict(Site(p1=moved)).state == "refuted"
+
+
+def test_nothing_is_known_if_nothing_could_be_compared() -> None:
+    for got in (
+        Fetched(problem="robots.txt forbids it"),
+        page("", 503),
+        page("", 429),
+        page("/login", proves=False),
+        page("/home")._replace(final=f"{SITE}/home"),
+    ):
+        found = verdict(Site(p=got))
+        assert (found.state, found.equal) == ("proposed", [])
+        assert found.problem

@@ -1,0 +1,51 @@
+"""Rules of a real site on the loopback interface, by the engine of a worker: what they save, and
+that no page is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.aliases.site import KINDS, TRAPS, Site
+from benchmarks.aliases.trial import trial
+
+ITEMS = 120
+
+
+def test_six_kinds_of_aliases_are_found() -> None:
+    score, learned, crawl = trial(Site(ITEMS))
+    assert {one.kind for one in learned.rules} == {"query", "path", "index", "sort", "id"}
+    assert {name for one in learned.rules for name in one.names} >= {"sid", "utm_source"}
+    assert score.precision == 1.0
+    assert score.recall >= 0.9
+    assert score.lost == 0
+    assert score.saved > len(crawl.targets), "more URLs are aliases than pages"
+    assert score.spent <= 60
+    assert crawl.aliases >= score.dropped
+    assert any("is not fetched: it is" in line for line in crawl.said)
+
+
+def test_the_same_urls_without_aliases_lose_no_page() -> None:
+    score, learned, crawl = trial(Site(ITEMS, apart=True))
+    assert learned.rules == []
+    assert (score.lost, score.wrong, crawl.aliases) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_traps(trap: str) -> None:
+    score, learned, _ = trial(Site(ITEMS, traps=(trap,)))
+    assert (score.lost, score.precision) == (0, 1.0)
+    told = {str(one) for one in learned.rules}
+    assert "ignore sid" in told, "the rest is learned"
+    wrong = {
+        "sorted_pages": "sort only sorts",
+        "some_pages": "ignore view",
+        "case": "ignore case in paths",
+        "walls": "ignore user",
+    }
+    assert wrong[trap] not in told
+
+
+def test_rules_of_a_part_of_the_pages_lose_none_of_the_rest() -> None:
+    site = Site(ITEMS, kinds=KINDS, traps=TRAPS)
+    score, _, _ = trial(site, share=0.5)
+    assert (score.lost, score.precision) == (0, 1.0)

@@ -1,0 +1,203 @@
+"""Rules of aliases in the service: learned from kept pages, verified at a real site, given to
+tasks, shown and revoked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client, override_settings
+
+from benchmarks.aliases.site import Site, served
+from benchmarks.aliases.trial import HERE
+from crawlframe.frontier import Frontier
+from crawlframe.outcome import Outcome
+from crawlframe.pages.copy import Held, PageCopy
+from crawlframe.request import Request, make_rid
+from crawlframe.spider import SpiderInfo
+from crawlservice.aliases import rules
+from crawlservice.hosts import orders
+from crawlservice.ledger.store import DjangoLedger
+from crawlservice.models import Action, AliasRule, Task, TaskAliases
+from crawlservice.tasks import removal
+from crawlservice.tasks.submit import submit
+
+pytestmark = pytest.mark.usefixtures("orm")
+PLACE = "/admin/crawlservice/aliasrule/"
+TELL = "http://shop.example"
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    return new_database("sqlite")
+
+
+@pytest.fixture
+def site() -> Iterator[tuple[Site, str]]:
+    site = Site(16)
+    with served(site) as origin, override_settings(CRAWLFRAME=HERE):
+        yield site, origin
+
+
+def keep(task: Task, site: Site, origin: str, targets: list[str]) -> None:
+    """As a worker that has fetched these."""
+    done = []
+    for target in targets:
+        request = Request(origin + target)
+        rid = make_rid(task.pk, request.fingerprint())
+        outcome = Outcome(rid, task.pk, request.host, request.encode(), 1, 1)
+        outcome.url = request.url
+        status, text = site.answer(target)
+        headers = {"sent": [], "received": [["Content-Type", "text/html; charset=utf-8"]]}
+        outcome.page = PageCopy(
+            *(request.url, request.host, "GET", status, headers, text.encode()),
+            *(request.encode(), Held()),
+        )
+        outcome.page.size = len(outcome.page.body)
+        done.append(outcome)
+    DjangoLedger().commit(done)
+    site.fetched.clear()
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("aliases", *arguments, stdout=out, stderr=out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def kept(site: tuple[Site, str]) -> Task:
+    """A task that has fetched items with and without a session."""
+    task = Task.objects.create(spider="shop", seeds=b"")
+    targets = [f"/item/{n}" for n in range(12)]
+    sessions = [f"/item/{n}?sid={n:020x}1b" for n in range(12)]
+    keep(task, *site, [*targets, *sessions])
+    return task
+
+
+def stored(state: str = "verified", name: str = "sid") -> AliasRule:
+    rule = {"origin": TELL, "kind": "query", "names": [name], "places": ["a?"]}
+    return AliasRule.objects.create(
+        origin=TELL, kind="query", rule=rule, key=name, state=state, support=7,
+        examples=[[f"{TELL}/a", f"{TELL}/a?sid=<b>"]], counterexamples=[[f"{TELL}/x", f"{TELL}/y"]],
+    )  # fmt: skip
+
+
+def test_rules_are_learned_and_verified(site: tuple[Site, str], kept: Task) -> None:
+    told = run("learn", str(kept.pk), "--delay", "0")
+    (row,) = AliasRule.objects.all()
+    assert (row.state, row.support, row.contradictions, row.compared) == ("verified", 12, 0, 5)
+    assert f"{row.pk} {site[1]}: ignore sid is verified" in told
+    assert "24 pages: 1 rules to be verified" in told
+    fetched = site[0].fetched
+    assert fetched.pop("/robots.txt") == 1
+    assert (fetched.total(), row.fetches) == (10, 10)
+    again = run("learn", "--spider", "shop", "--delay", "0")
+    assert "0 rules to be verified, 1 verified before" in again
+    assert site[0].fetched.total() == 10
+    assert Action.objects.filter(verb="learn aliases").count() == 2
+
+
+def test_what_is_not_verified_is_not_used(site: tuple[Site, str], kept: Task) -> None:
+    assert "only proposed are not used: 1" in run("learn", str(kept.pk), "--pairs", "0")
+    assert site[0].fetched.total() == 0
+    orders.pause(site[1].partition("://")[2], {})
+    assert "is paused" in run("learn", str(kept.pk), "--delay", "0")
+    assert site[0].fetched.total() == 0, "a host that an operator has paused is left alone"
+    assert AliasRule.objects.get().state == "proposed"
+
+
+def test_a_site_that_has_changed_refutes_its_rule(site: tuple[Site, str], kept: Task) -> None:
+    site[0].apart = True
+    assert "is refuted" in run("learn", str(kept.pk), "--delay", "0")
+    site[0].apart = False
+    assert "0 rules to be verified; 1 that" in run("learn", str(kept.pk), "--delay", "0")
+
+
+def test_pages_against_a_verified_rule(site: tuple[Site, str], kept: Task) -> None:
+    run("learn", str(kept.pk), "--delay", "0")
+    site[0].apart = True
+    later = Task.objects.create(spider="shop", seeds=b"")
+    keep(later, *site, [f"/item/{n}{s}" for n in range(9) for s in ("", f"?sid={n:020x}2c")])
+    told = run("learn", str(later.pk), "--delay", "0")
+    assert "is refuted" in told
+    assert AliasRule.objects.get().state == "refuted"
+
+
+def test_a_revoked_rule_is_not_learned_again(kept: Task) -> None:
+    run("learn", str(kept.pk), "--delay", "0")
+    row = AliasRule.objects.get()
+    assert "1 revoked" in run("revoke", str(row.pk))
+    assert "1 that were revoked or refuted" in run("learn", str(kept.pk), "--delay", "0")
+    row.refresh_from_db()
+    assert (AliasRule.objects.count(), row.state) == (1, "revoked")
+    run("forget", str(row.pk))
+    assert "1 rules to be verified" in run("learn", str(kept.pk), "--delay", "0")
+    verbs = {*Action.objects.values_list("verb", flat=True)}
+    assert {"revoke aliases", "forget aliases"} <= verbs
+
+
+def test_the_command_says_what_is_wrong() -> None:
+    for arguments, problem in (
+        (["learn"], "say from which pages"),
+        (["learn", "77"], "no kept pages"),
+        (["learn", "1", "--pairs", "-1"], "--pairs is -1"),
+        (["show", "77"], "there is no rule 77"),
+    ):
+        with pytest.raises(CommandError, match=problem):
+            run(*arguments)
+    assert "no rules" in run("list")
+    row = stored()
+    assert "ignore sid" in run("list", "--state", "verified", "--host", "shop.example")
+    assert "no rules" in run("list", "--state", "revoked")
+    assert f"equal: {TELL}/a\n" in run("show", str(row.pk))
+
+
+# -- tasks ----------------------------------------------------------------------------------------
+
+
+def test_a_task_keeps_the_rules_of_its_beginning(published: Frontier, shop: SpiderInfo) -> None:
+    row = stored()
+    stored("proposed", "other")
+    plain = submit("shop", {"city": "Ulm"})
+    task = submit("shop", {"city": "Ulm"}, settings={"aliases": True})
+    rules.revoke([row])
+    later = submit("shop", {"city": "Ulm"}, settings={"aliases": True})
+    specs = [DjangoLedger().task(one.pk) for one in (plain, task, later)]
+    found = [[str(one) for one in spec.aliases] for spec in specs if spec is not None]
+    assert found == [[], ["ignore sid"], []]
+
+
+def test_the_rules_of_a_task_go_with_it(published: Frontier) -> None:
+    stored()
+    task = submit("shop", {"city": "Ulm"}, settings={"aliases": True})
+    assert TaskAliases.objects.filter(task=task).exists()
+    Task.objects.filter(pk=task.pk).update(state="finished")
+    published.cancel(task.pk, 5)
+    published.close_tasks([task.pk])
+    list(removal.remove(Task.objects.filter(pk=task.pk)))
+    assert not TaskAliases.objects.exists()
+
+
+# -- admin ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("role", "may"), [("submitter", False), ("operator", True)])
+def test_the_admin(
+    published: Frontier, as_role: Callable[[str], Client], role: str, may: bool
+) -> None:
+    row, client = stored(), as_role(role)
+    page = client.get(PLACE, {"q": "shop"}).content.decode()
+    assert "ignore sid" in page
+    assert ("Revoke selected rules" in page) == may
+    detail = client.get(f"{PLACE}{row.pk}/change/").content.decode()
+    assert f"{TELL}/a?sid=&lt;b&gt;" in detail
+    assert f"{TELL}/y" in detail
+    chosen: dict[str, Any] = {"action": "revoke", "_selected_action": [row.pk]}
+    client.post(PLACE, chosen)
+    row.refresh_from_db()
+    assert row.state == ("revoked" if may else "verified")
+    assert Action.objects.filter(verb="revoke aliases", name=role).exists() == may
