@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from redis import Redis
 
@@ -83,18 +84,14 @@ CLOCK = Clock()
 @contextmanager
 def settable_clock() -> Iterator[None]:
     """The scripts read a key instead of the time, and nothing expires."""
-    source, read = scripts.source, claims.time
+    source = scripts.source
 
     def timed(verb: str) -> str:
         text = source(verb).replace("call('TIME')", "call('HMGET', 'clock', 's', 'us')")
         return re.sub(r"call\('PEXPIRE(AT)?', ", "call('EXISTS', ", text)
 
-    scripts.source = timed  # type: ignore[assignment]
-    claims.time = CLOCK  # type: ignore[assignment]
-    try:
+    with patch.object(scripts, "source", timed), patch.object(claims, "time", CLOCK):
         yield
-    finally:
-        scripts.source, claims.time = source, read
 
 
 def sizes(hosts: int, requests: int) -> list[int]:
