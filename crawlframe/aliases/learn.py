@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -148,20 +148,21 @@ class _Site:
 
     def _candidates(self) -> Iterator[Candidate]:
         """Rules, each with the keys that it may change."""
-        having: dict[str, set[str]] = defaultdict(set)  # name -> keys
+        # Name -> keys, in the order of the pages, so that the same pages bring the same pairs.
+        having: dict[str, dict[str, None]] = defaultdict(dict)
         values: dict[str, set[str]] = defaultdict(set)
-        in_path: dict[str, set[str]] = defaultdict(set)
-        files: dict[str, set[str]] = defaultdict(set)
+        in_path: dict[str, dict[str, None]] = defaultdict(dict)
+        files: dict[str, dict[str, None]] = defaultdict(dict)
         for key in self._by_key:
             path, _, query = key[len(self._origin) :].partition("?")
             for part in query.split("&") if query else ():
                 name, _, value = part.partition("=")
-                having[name].add(key)
+                having[name][key] = None
                 values[name].add(value)
             for name in _PARAMETER.findall(path):
-                in_path[name].add(key)
+                in_path[name][key] = None
             if index := _INDEX.search(path):
-                files[index[1]].add(key)
+                files[index[1]][key] = None
         together: dict[frozenset[str], list[str]] = defaultdict(list)
         for name in _most_frequent(having):
             yield AliasRule(self._origin, "query", (name,)), having[name]
@@ -183,7 +184,7 @@ class _Site:
     def _ids(self) -> Iterator[AliasRule]:
         """``/item?id=5`` and ``/item/5`` where both have the same content."""
         for urls in self._by_content.values():
-            keys = {self._keys[url] for url in urls}
+            keys = dict.fromkeys(self._keys[url] for url in urls)
             if not 1 < len(keys) <= GENERIC:
                 continue
             for key in keys:
@@ -321,7 +322,7 @@ def _rank(found: Found) -> tuple[int, int, bool, int]:
     return -found.contradictions, found.support, rule.kind != "sort", len(rule.names)
 
 
-def _most_frequent(having: dict[str, set[str]]) -> list[str]:
+def _most_frequent(having: Mapping[str, Sized]) -> list[str]:
     return sorted(having, key=lambda name: -len(having[name]))[:MOST_NAMES]
 
 

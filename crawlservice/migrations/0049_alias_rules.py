@@ -49,7 +49,12 @@ class Migration(migrations.Migration):
                 ),
                 ("kind", models.CharField(max_length=10, verbose_name="kind")),
                 ("rule", models.JSONField(help_text="as it is applied", verbose_name="rule")),
-                ("key", models.CharField(editable=False, max_length=32, unique=True)),
+                (
+                    "key",
+                    models.CharField(
+                        editable=False, max_length=32, unique=True, verbose_name="key"
+                    ),
+                ),
                 (
                     "state",
                     models.CharField(

@@ -27,7 +27,7 @@ class AliasRule(models.Model):
     )
     kind = models.CharField(_("kind"), max_length=KIND)
     rule = models.JSONField(_("rule"), help_text=_("as it is applied"))
-    key = models.CharField(max_length=32, unique=True, editable=False)
+    key = models.CharField(_("key"), max_length=32, unique=True, editable=False)
     state = models.CharField(_("state"), max_length=8, choices=State, default=State.PROPOSED)
     support = models.IntegerField(
         _("pages for it"),

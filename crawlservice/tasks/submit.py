@@ -50,10 +50,11 @@ class UnknownTask(CrawlframeError):
 
 
 class NothingPublished(UnknownSpider):
-    """No node has published its spiders yet. ``loading``: names of nodes that are about to."""
+    """No node has published its spiders yet. ``loading``: those that are about to."""
 
-    def __init__(self, loading: Sequence[str] = ()) -> None:
-        nodes = f"; not ready yet: {', '.join(loading)}; see {command('nodes')}, then try again"
+    def __init__(self, loading: Sequence[NodeInfo] = ()) -> None:
+        names = ", ".join(sorted(node.node for node in loading))
+        nodes = f"; not ready yet: {names}; see {command('nodes')}, then try again"
         start = f"; start one: {command('runcrawler')}"
         super().__init__(f"No node has published its spiders yet{nodes if loading else start}")
 
@@ -126,10 +127,8 @@ def submit(
 
 
 def _limits(settings: SpiderSettings, watch: Watch | None) -> dict[str, Any]:
-    stored = stored_limits(settings)
-    if watch is not None:  # a round visits pages of all depths
-        stored = {name: value for name, value in stored.items() if name not in LAYERED}
-    return stored
+    left_out = LAYERED if watch is not None else ()  # a round visits pages of all depths
+    return {name: v for name, v in stored_limits(settings).items() if name not in left_out}
 
 
 def start(task: Task, seeds: Callable[[Task], list[Admission]], labels: dict[str, str]) -> None:
@@ -187,12 +186,13 @@ def published(spider: str) -> SpiderInfo:
     with _nothing_submitted():
         info = frontier().spiders.find(spider)
         loaded = _loaded() if info is not None else []
+        loading = _loaded(loading=True) if info is None else []
     gone = bool(loaded) and not any(spider in node.spiders for node in loaded)
     if (info is None or gone) and (recipe := recipes.info(spider)) is not None:
         return recipe
     if info is None:
         known = published_spiders()
-        raise unknown_spider(spider, known, {}) if known else NothingPublished(_loading())
+        raise unknown_spider(spider, known, {}) if known else NothingPublished(loading)
     if gone:
         who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
         raise UnknownSpider(
@@ -226,19 +226,10 @@ def published_spiders() -> dict[str, SpiderInfo]:
         return recipes.infos() | frontier().spiders.all()
 
 
-def _working() -> list[NodeInfo]:
-    return [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
-
-
-def _loaded() -> list[NodeInfo]:
-    """The living nodes that have loaded their code."""
-    return [node for node in _working() if node.spiders or node.code.version]
-
-
-def _loading() -> list[str]:
-    """The names of the living nodes, while no node has published a spider."""
-    with _nothing_submitted():
-        return sorted(node.node for node in _working())
+def _loaded(*, loading: bool = False) -> list[NodeInfo]:
+    """The living nodes that have loaded their code, or that are ``loading`` it."""
+    working = [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
+    return [node for node in working if loading != bool(node.spiders or node.code.version)]
 
 
 @contextmanager
