@@ -31,6 +31,7 @@ POINTS = (
     "export.cursor.before", "export.cursor.after",  # that it did is recorded
     "rows.delivery.before", "rows.delivery.after",  # rows are committed in another database
     "schedule.before",  # a start that is due is written, but not committed
+    "layers.recorded",  # the next layer of a task is in the database, but not yet in Redis
     "watch.round",  # a round of a watch is written, but not committed
     "reload.load",  # a template begins to load the spiders
     "reload.ready",  # the new version is live, but no worker runs it yet

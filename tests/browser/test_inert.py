@@ -113,6 +113,16 @@ def value_of(field: Any, row: int) -> Any:
         return {SCRIPTS[row]: hostile(row), "said": [[SCRIPTS[row], hostile(row)]]}
     if field.name == "target" and isinstance(field, models.JSONField):
         return {"kind": "files", "url": URLS[row % len(URLS)], "format": hostile(row)}
+    if field.name == "rule" and isinstance(field, models.JSONField):  # of aliases
+        origin = f"http://{SCRIPTS[row]}"
+        return {
+            "origin": origin,
+            "kind": "query",
+            "names": [hostile(row)],
+            "places": [hostile(row)],
+        }
+    if field.name in ("examples", "counterexamples") and field.model.__name__ == "AliasRule":
+        return [[URLS[row % len(URLS)], hostile(row)]]
     if field.name == "labels" and isinstance(field, models.JSONField):
         return {"domain": hostile(row)[:LABEL_VALUE]}
     if field.name == "reparse":

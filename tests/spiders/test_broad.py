@@ -14,6 +14,7 @@ import pytest
 from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.spider import build, describe
 from crawlframe.testing import make_response, run
+from spiders import broad
 from spiders.broad import BAD_SEEDS, MOST_REPORTED, BroadSpider, seed_url
 from tests.howto import spider_of
 
@@ -94,7 +95,7 @@ def test_a_package_that_is_missing_is_noticed_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     arguments = {"seeds": seeds(tmp_path / "seeds.txt", "a.example"), "text": text}
-    monkeypatch.setattr("spiders.broad.find_spec", lambda name: None)
+    monkeypatch.setattr(broad, "find_spec", lambda name: None)
     if text == "none":
         assert len(run(BroadSpider, arguments=arguments).requests) == 1
     else:
@@ -191,6 +192,8 @@ def test_seeds_from_a_table(
                 yield SimpleNamespace(pk=pk, domain=domain)
 
     site = SimpleNamespace(objects=SimpleNamespace(filter=Sites))
+    # Another test may have made it to be imported again, as a reload does.
+    monkeypatch.setitem(sys.modules, "spiders.broad", broad)
     monkeypatch.setitem(sys.modules, "customers", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "customers.models", SimpleNamespace(Site=site))
     spider = spider_of("howto/broad.md", "our_sites")
