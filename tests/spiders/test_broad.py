@@ -28,6 +28,15 @@ PAGE = f"""<!DOCTYPE html><html lang=en-GB><head><title> Mills of
 <a rel="nofollow LICENSE" href=/terms>Terms</a><link rel=license href="//cc.example/by">
 <a rel=license href="mailto:a@b">No</a></body></html>"""
 
+MODULES = {name: one for name, one in sys.modules.items() if name.partition(".")[0] == "spiders"}
+
+
+@pytest.fixture(autouse=True)
+def the_same_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another test may have had them imported again, as a reload does."""
+    for name, module in MODULES.items():
+        monkeypatch.setitem(sys.modules, name, module)
+
 
 def seeds(path: Path, text: str | bytes) -> str:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
@@ -192,8 +201,6 @@ def test_seeds_from_a_table(
                 yield SimpleNamespace(pk=pk, domain=domain)
 
     site = SimpleNamespace(objects=SimpleNamespace(filter=Sites))
-    # Another test may have made it to be imported again, as a reload does.
-    monkeypatch.setitem(sys.modules, "spiders.broad", broad)
     monkeypatch.setitem(sys.modules, "customers", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "customers.models", SimpleNamespace(Site=site))
     spider = spider_of("howto/broad.md", "our_sites")
