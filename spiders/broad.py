@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from crawlframe import Request, Response
 from crawlframe.errors import ArgumentError, BadRequest
-from crawlframe.link_extractor import IGNORED_EXTENSIONS
+from crawlframe.link_extractor import LinkExtractor
 from crawlframe.links import host_of, normalise
 from spiders.project import ProjectSpider
 from spiders.site import bare, language_of, words
@@ -22,7 +22,7 @@ BAD_SEEDS, OTHER = "bad seeds", "not HTML: "  # names of stats
 # A domain or an IPv4 address, with or without a port and a path. "1,a.example" is none, as lists
 # of ranks have it, although browsers would accept the comma.
 _DOMAIN = re.compile(r"(?:[\w-]+\.)+[\w-]+\.?(?::\d+)?(?:[/?].*)?")
-_ENDINGS = tuple(f".{ending}" for ending in IGNORED_EXTENSIONS)
+_PAGES = LinkExtractor()  # leaves out images, archives and the like, by the ending of the path
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
@@ -94,7 +94,7 @@ class BroadSpider(ProjectSpider):
         }
         here = bare(host_of(response.url))
         for link in links:
-            if is_page(link) and (self.across or bare(host_of(link)) == here):
+            if _PAGES.matches(link) and (self.across or bare(host_of(link)) == here):
                 yield Request(link)
 
     async def describe(self, response: Response) -> dict[str, Any]:
@@ -142,12 +142,6 @@ def seed_url(seed: str) -> str:
     if not _DOMAIN.fullmatch(seed):
         raise BadRequest(f"{seed[:200]!r} is neither a URL nor a domain such as shop.example")
     return normalise(f"https://{seed}")
-
-
-def is_page(url: str) -> bool:
-    """Whether it may be a page by the ending of its path: not an image, an archive and the like."""
-    path = url.partition("?")[0]
-    return not path.lower().endswith(_ENDINGS)
 
 
 def licenses_of(response: Response) -> list[str]:
