@@ -97,7 +97,11 @@ def host_of(url: str) -> str:
 
 def hostname_of(url: str) -> str:
     """Return the host of a normalised URL without its port."""
-    host = host_of(url)
+    return without_port(host_of(url))
+
+
+def without_port(host: str) -> str:
+    """Return ``host`` of ``host:port``; that of an IPv6 address is in brackets."""
     if host.endswith("]"):
         return host
     name, colon, port = host.rpartition(":")

@@ -14,6 +14,7 @@ import msgpack
 
 from crawlframe.frontier.batches import chunks
 from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.links import without_port
 from crawlframe.proxies.place import host_in
 from crawlframe.public_suffixes import registered_domain, suffix_rules
 
@@ -52,8 +53,7 @@ def name_of(place: str, mode: str) -> str:
     host = host_in(place)
     if mode != DOMAIN:
         return host
-    name, _, port = host.rpartition(":")
-    host = name if name and port.isdigit() else host
+    host = without_port(host)
     return host if host.endswith("]") else registered_domain(host)
 
 
