@@ -1,6 +1,6 @@
-"""Second try: a process or browser test that failed is run again, alone, after all others. What
-passes then is flaky: a defect of its own, listed in the last lines of the run with its first
-failure, but not a failure of the run. ``-p no:second_try`` switches it off."""
+"""Second try: a test with processes, a browser or connections that failed is run again, alone,
+after all others. What passes then is flaky: a defect of its own, listed in the last lines of the
+run with its first failure, but not a failure of the run. ``-p no:second_try`` switches it off."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 NAME = "second_try"
-PLACES = ("tests/process/", "tests/browser/")
+PLACES = ("tests/process/", "tests/browser/", "tests/fetch/", "tests/files/")
 MARK = "process"
 MAX_FAILURES = 20  # failures; with more, it is not the machine that was busy
 TEST_TIMEOUT = 900  # seconds for one test with its servers
@@ -41,11 +41,9 @@ class SecondTry:
         if exitstatus != pytest.ExitCode.TESTS_FAILED or not self._failed:
             return
         if len(self._failed) > MAX_FAILURES:
-            self._say(
-                f"{len(self._failed)} process and browser tests failed: too many to try again"
-            )
+            self._say(f"{len(self._failed)} tests of this kind failed: too many to try again")
             return
-        self._say(f"trying {len(self._failed)} failed process or browser tests again, alone")
+        self._say(f"trying {len(self._failed)} failed tests again, alone")
         for name, reports in self._failed.items():
             problem = self._try_again(name)
             self._say(f"{name} {'failed again' if problem else 'passed'}")

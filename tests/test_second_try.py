@@ -1,4 +1,4 @@
-"""The second try of process and browser tests, in sessions of pytest of their own."""
+"""The second try of tests that depend on the machine, in sessions of pytest of their own."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_fails_twice_fails(session: Session) -> None:
     assert done.stdout.lines[-1].startswith("FLAKY test_a.py::test_flaky")
 
 
-def test_only_process_and_browser_tests_get_one(session: Session) -> None:
+def test_only_tests_of_this_kind_get_one(session: Session) -> None:
     unmarked = FLAKY.replace("@pytest.mark.process", "")
     done = session("-n0", test_a=unmarked)
     assert done.ret == 1
@@ -120,7 +120,7 @@ def test_of_too_many_failures_none_is_tried_again(session: Session) -> None:
     done = session("-n0", **sources)
     assert done.ret == 1
     done.assert_outcomes(failed=4)
-    done.stdout.fnmatch_lines(["4 process and browser tests failed: too many to try again"])
+    done.stdout.fnmatch_lines(["4 tests of this kind failed: too many to try again"])
 
 
 @pytest.mark.parametrize("option", ["-x", "-pno:second_try"])

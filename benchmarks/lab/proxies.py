@@ -217,7 +217,9 @@ def running(*proxies: ProxyServer) -> Iterator[None]:
         await asyncio.gather(*others, return_exceptions=True)
         for proxy in proxies:
             for writer in proxy.writers:
-                writer.transport.abort()
+                # CPython raises it for a transport that was closed before its last bytes were sent.
+                with contextlib.suppress(AttributeError):
+                    writer.transport.abort()
         await asyncio.sleep(0.05)  # transports close in the loop
 
     try:
