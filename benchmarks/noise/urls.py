@@ -172,15 +172,21 @@ def generated(site: str, count: int, seed: int, *, noise: bool) -> list[Labelled
 
 
 def of_folder(root: Path) -> Iterator[Labelled]:
-    """Yields the URLs of HTML pages below a folder, labelled by what its generator names them:
-    the depth, the ending, and the fixed beginning of the name of the file, where the generator has
-    one (rustdoc: struct.Name.html; Doxygen: className.html; index.html and the like)."""
+    """Yields the URLs of HTML pages below a folder, labelled by what their generator made them of:
+    the depth, the first folder, the ending, the fixed beginning of the name of the file, where the
+    generator has one (rustdoc: struct.Name.html; index.html and the like), and the id of the body,
+    which some generators name the template in (httpd: manual-page, module-index)."""
     host = f"https://{root.name}.example"
     for file in sorted(root.rglob("*.html")):
         path = file.relative_to(root)
-        yield Labelled(normalise(f"{host}/{path.as_posix()}"), template_of(path))
+        with file.open("rb") as opened:
+            body = _BODY.search(opened.read(HEAD))
+        template = f"{template_of(path)} {body[1].decode() if body else ''}"
+        yield Labelled(normalise(f"{host}/{path.as_posix()}"), template)
 
 
+HEAD = 20_000  # bytes of a page in which its body begins
+_BODY = re.compile(rb"""<body\b[^>]*\bid\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
 _PREFIX = re.compile(
     r"(struct|trait|fn|enum|macro|type|constant|primitive|keyword|union|derive|attr|static|"
     r"traitalias|genindex|sidebar|all|index|module|package)(?=[.-])"

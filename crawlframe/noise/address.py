@@ -12,7 +12,8 @@ _ID = re.compile(
 )
 _NUMBER = re.compile(r"[0-9]+")
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
-_KIND = re.compile(r"[A-Za-z_]{1,16}[.:](?=.)")
+LONGEST_KIND = 16  # characters of a kind
+_KIND = re.compile(rf"[A-Za-z_]{{1,{LONGEST_KIND}}}[.:](?=.)")
 LONGEST = 400  # characters of a URL that are compared
 
 

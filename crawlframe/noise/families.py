@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from crawlframe.errors import ConfigError
-from crawlframe.noise.address import Group, parts_of
+from crawlframe.noise.address import LONGEST_KIND, Group, parts_of
 from crawlframe.noise.merging import LITTLE, mergers
 from crawlframe.noise.similarity import lcs
 
@@ -79,7 +79,7 @@ class Family:
 class _Bucket:
     """The families of one group."""
 
-    __slots__ = ("families", "leaders", "masks", "open", "shapes", "waiting")
+    __slots__ = ("families", "leaders", "masks", "open", "shapes", "waiting", "words")
 
     def __init__(self) -> None:
         self.families: list[Family] = []
@@ -87,6 +87,7 @@ class _Bucket:
         self.shapes: dict[tuple[str, ...], Family] = {}
         self.open: dict[tuple[str | None, ...], Family] = {}
         self.masks: list[tuple[int, ...]] = []  # of open families; few parts that differ first
+        self.words: set[tuple[str | None, str]] = set()  # sections, and names that may be kinds
         self.waiting = 0
 
 
@@ -124,6 +125,7 @@ class URLFamilies:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(group)
+        self._note_word(bucket, group.depth, parts)
         family = self._fitting(bucket, parts)
         if family is None:
             family = self._similar(bucket, parts)
@@ -168,6 +170,15 @@ class URLFamilies:
             for family in bucket.families
             if family.merged is None
         ]
+
+    @staticmethod
+    def _note_word(bucket: _Bucket, depth: int, parts: tuple[str, ...]) -> None:
+        """Remembers a page whose name, with a dot, would be a kind of pages."""
+        kind, name = parts[depth - 2 : depth]
+        if not kind and len(name) <= LONGEST_KIND and name.isidentifier():
+            if len(bucket.words) >= SHAPES:
+                bucket.words.clear()
+            bucket.words.add((parts[0] if depth > 2 else None, name))
 
     def _fitting(self, bucket: _Bucket, parts: tuple[str, ...]) -> Family | None:
         """The family that the parts fit without a comparison."""
@@ -248,7 +259,9 @@ class URLFamilies:
     def _merge(self, bucket: _Bucket) -> None:
         bucket.waiting = 0
         bucket.families = [one for one in bucket.families if one.merged is None]
-        for parts, merged in mergers([(one.parts, one.size) for one in bucket.families]):
+        for parts, merged in mergers(
+            [(one.parts, one.size) for one in bucket.families], bucket.words
+        ):
             ones = [bucket.families[index].root() for index in merged]
             into = max(ones, key=lambda one: one.size)
             for one in ones:

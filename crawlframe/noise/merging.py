@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 FEWEST = 4  # values of a part that differs
 AFTER = 6  # of one that comes after a part that differs: there are no sections
@@ -13,11 +13,16 @@ MEMBERS = 4  # URLs for each value, from which on a few values are sections of a
 LITTLE = 3  # URLs of a cluster that joins one in which the part differs already
 
 Parts = tuple[str | None, ...]
+Word = tuple[str | None, str]  # a section, and the name of a page in it
 
 
-def mergers(clusters: Sequence[tuple[Parts, int]]) -> Iterator[tuple[Parts, list[int]]]:
+def mergers(
+    clusters: Sequence[tuple[Parts, int]], words: Collection[Word] = ()
+) -> Iterator[tuple[Parts, list[int]]]:
     """Yields the parts of new families, and the indices of the clusters that they are made of.
-    A cluster has its parts, None where its URLs differ, and its number of URLs.
+    A cluster has its parts, None where its URLs differ, and its number of URLs. ``words``: names of
+    pages; where they are what stands in front of dots, as email is of email.message, these are
+    names of modules, not kinds of pages.
 
     The last part is looked at first: in most sites it is what differs, and the first one names a
     section."""
@@ -32,8 +37,13 @@ def mergers(clusters: Sequence[tuple[Parts, int]]) -> Iterator[tuple[Parts, list
             if at < len(parts):
                 alike[(*parts[:at], None, *parts[at + 1 :])].append(index)
         for parts, indices in alike.items():
-            few = kinds.get(parts[0] if at else None, MANY) < KINDS
-            chosen = _chosen(at, [(index, *now[index]) for index in indices], few)
+            section = parts[0] if at else None
+            found = kinds.get(section, set())
+            if found and 2 * sum((section, kind[:-1]) in words for kind in found) >= len(found):
+                chosen = indices
+            else:
+                few = 0 < len(found) < KINDS
+                chosen = _chosen(at, [(index, *now[index]) for index in indices], few)
             if len(chosen) < 2:
                 continue
             into, *others = chosen
@@ -64,13 +74,13 @@ def mergers(clusters: Sequence[tuple[Parts, int]]) -> Iterator[tuple[Parts, list
         yield now[index][0], members[index]
 
 
-def _kinds(at: int, clusters: Sequence[Parts]) -> dict[str | None, int]:
-    """How many different kinds of pages are in this part, by section, where there are any."""
+def _kinds(at: int, clusters: Sequence[Parts]) -> dict[str | None, set[str]]:
+    """The different kinds of pages in this part, by section, where there are any."""
     found: dict[str | None, set[str]] = defaultdict(set)
     for parts in clusters:
         if at < len(parts) and (parts[at] or "").endswith((".", ":")):
             found[parts[0] if at else None].add(parts[at] or "")
-    return {section: len(kinds) for section, kinds in found.items()}
+    return found
 
 
 def _rare_columns(clusters: Sequence[Parts]) -> set[tuple[int, int]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 
 from benchmarks.noise.families import adjusted_rand, cluster, spread
-from benchmarks.noise.urls import generated
+from benchmarks.noise.urls import generated, of_folder
 from crawlframe.errors import ConfigError
 from crawlframe.noise import NoiseFamilies, URLFamilies
 from crawlframe.noise import families as families_module
@@ -76,6 +78,50 @@ def test_sections_stay_apart() -> None:
     urls = [f"https://h/{section}/{n}-{'xyz' * (n % 4)}" for section in ("blog", "shop", "wiki",
             "help", "jobs") for n in range(40)]  # fmt: skip
     assert len({*URLFamilies().add_all(urls)}) == 5
+
+
+MODULES = ("email", "xml", "http")
+PARTS = ("message", "parser", "client", "server", "dom", "header", "charset")
+
+
+@pytest.mark.parametrize("dotted_first", [True, False])
+def test_names_of_modules_are_no_kinds_of_pages(dotted_first: bool) -> None:
+    """email.html is beside email.message.html, so what is in front of the dot is a module."""
+    dotted = [f"https://h/library/{name}.{part}.html" for name in MODULES for part in PARTS]
+    plain = [f"https://h/library/{name}.html" for name in (*MODULES, *PARTS, "array", "bisect")]
+    urls = [*dotted, *plain] if dotted_first else [*plain, *dotted]
+    assert [*{family.pattern for family in URLFamilies().add_all(urls)}] == ["h/library/*.html"]
+
+
+def test_kinds_of_pages_stay_apart() -> None:
+    kinds = [f"https://h/std/{kind}.{name}.html" for kind in ("struct", "fn") for name in PARTS]
+    plain = [f"https://h/std/{name}.html" for name in (*PARTS, "all", "index")]
+    assert len({*URLFamilies().add_all([*kinds, *plain])}) == 3
+
+
+def test_names_of_modules_are_bounded(monkeypatch) -> None:
+    monkeypatch.setattr(families_module, "SHAPES", 50)
+    families = URLFamilies()
+    for one in ascii_lowercase:
+        for other in ascii_lowercase:
+            families.add(f"https://h/library/{one}{other}.html")
+    (bucket,) = families._buckets.values()
+    assert 0 < len(bucket.words) <= 50
+
+
+def test_pages_of_a_folder_are_labelled_by_their_template(tmp_path: Path) -> None:
+    pages = {
+        "en/mod/core.html": "<body>",
+        "en/howto/auth.html": '<body id="manual-page">',
+        "en/howto/cgi.html": "<BODY class=x id=manual-page>",
+        "en/index.html": "<p>",
+    }
+    for name, text in pages.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"<html>{text}")
+    found = {one.url.split("/", 3)[3]: one.template for one in of_folder(tmp_path)}
+    assert found["en/howto/auth.html"] == found["en/howto/cgi.html"] != found["en/mod/core.html"]
+    assert len({*found.values()}) == 3
 
 
 def test_a_known_family_is_found_without_adding() -> None:
