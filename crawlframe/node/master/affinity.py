@@ -12,7 +12,7 @@ from crawlframe.frontier.affinity import OFF, Affinity, NodeLoad, Table, assign,
 
 log = logging.getLogger(__name__)
 
-KEPT = 0.93  # part of what was counted that is left at the next renewal: half of it after 10
+KEPT = 0.8  # part of what was counted that is left at the next renewal: half of it after 3
 REPORTED = 128  # slots of which the load is reported
 FORGOTTEN = 0.1  # requests below which a slot is not counted any more
 
