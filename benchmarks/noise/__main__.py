@@ -63,14 +63,21 @@ def _articles(data: Sequence[Path], quick: bool) -> tuple[dict[str, Any], bool]:
         median, most = articles.spread(make, judged)
         for part, one in scores.items():
             rows.append(
-                [f"{name}, {part}", f"{one.recall:.3f}", f"{one.precision:.3f}", f"{one.f1:.3f}",
-                 f"{one.kept + one.lost:,}", f"{one.noise + one.kept_noise:,}",
+                [f"{name}, {part}", *_scored(one),
                  f"{mean:.2f}", f"{median:.2f}", f"{most:.1f}", f"{parsing:.2f}"]
             )  # fmt: skip
         figures[name] = {
             **{part: one._asdict() for part, one in scores.items()},
             "milliseconds": {"mean": mean, "median": median, "most": most, "parsing": parsing},
         }
+    others = {
+        "trafilatura's main text, tuned": articles.main_text_score(tuned),
+        "trafilatura's main text, judged": articles.main_text_score(judged),
+        "Density, each half by weights of the other": tune.crossed(data[0]),
+    }
+    for name, one in others.items():
+        rows.append([name, *_scored(one)])
+        figures[name] = one._asdict()
     columns = ("content kept", "precision", "F1", "content", "noise", "ms", "median", "most",
                "with parsing")  # fmt: skip
     caption = "F1 of the links that are kept; CPU ms a page, after it was parsed, and with parsing."
@@ -79,6 +86,11 @@ def _articles(data: Sequence[Path], quick: bool) -> tuple[dict[str, Any], bool]:
     score = articles.Score(**last["judged"])
     good = score.f1 >= F1 and score.recall >= KEPT and last["milliseconds"]["mean"] <= MILLISECONDS
     return figures, good
+
+
+def _scored(one: articles.Score) -> list[str]:
+    return [f"{one.recall:.3f}", f"{one.precision:.3f}", f"{one.f1:.3f}",
+            f"{one.kept + one.lost:,}", f"{one.noise + one.kept_noise:,}"]  # fmt: skip
 
 
 def _crawl(data: Sequence[Path], quick: bool) -> tuple[dict[str, Any], bool]:
@@ -141,7 +153,7 @@ def _families(data: Sequence[Path], quick: bool) -> tuple[dict[str, Any], bool]:
 
 
 def _tune(data: Sequence[Path], quick: bool) -> tuple[dict[str, Any], bool]:
-    pages = tune.rows(data[0])
+    pages = tune.rows(articles.halves(data[0])[0])
     odds = tune.folds(pages)
     content = sum(label for _, label in odds)
     rows = []

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from lxml import etree
 
 from benchmarks.noise.labels import Page, pages
 from crawlframe.noise import Density, LinkFilter, QuarterRule
@@ -73,13 +76,41 @@ def halves(data: Path) -> tuple[list[Page], list[Page]]:
 
 def score(one: LinkFilter, some: Sequence[Page]) -> Score:
     """Returns how a filter judges the links with text of some pages."""
-    counts = {(kept, content): 0 for kept in (True, False) for content in (True, False)}
-    for page in some:
-        reasons = one.reasons(page_links(page.response))
-        for reason, content in zip(reasons, page.labels, strict=True):
-            if content is not None:
-                counts[not reason, content] += 1
+    return counted(
+        (not reason, content)
+        for page in some
+        for reason, content in zip(one.reasons(page_links(page.response)), page.labels, strict=True)
+    )
+
+
+def counted(links: Iterable[tuple[bool, bool | None]]) -> Score:
+    """Returns the score of links: whether each was kept, and whether it is content; None is not
+    counted."""
+    counts = Counter(links)
     return Score(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
+
+
+def main_text_score(some: Sequence[Page]) -> Score:
+    """Returns the score of keeping the links that are in trafilatura's main text. Needs the extra
+    ``crawlframe[text]``."""
+    links = []
+    for page in some:
+        inside = _in_main_text(page.response)
+        anchors = page_links(page.response).anchors
+        links += [
+            (anchor.url in inside, content)
+            for anchor, content in zip(anchors, page.labels, strict=True)
+        ]
+    return counted(links)
+
+
+def _in_main_text(response: Response) -> set[str | None]:
+    from trafilatura import extract
+
+    text = extract(response.text, url=response.url, output_format="xml", include_links=True,
+                   include_comments=False)  # fmt: skip
+    links = etree.fromstring(text.encode()).iter("ref") if text else ()
+    return {response._join(link.get("target", "")) for link in links}
 
 
 def milliseconds(make: Callable[[], LinkFilter], some: Sequence[Page]) -> tuple[float, float]:

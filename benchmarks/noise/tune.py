@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import exp
+from operator import mul
 from pathlib import Path
 
-from benchmarks.noise.articles import halves, page_links
+from benchmarks.noise.articles import Score, counted, halves, page_links
+from benchmarks.noise.labels import Page
 from crawlframe.noise.article import Article
-from crawlframe.noise.density import FEATURES, features
+from crawlframe.noise.density import ARTICLE, FEATURES, LIKELY, features
 
 RIDGE = 1.0  # of standardised features: it keeps weights small
 ROUNDS = 25  # of Newton's method
@@ -16,10 +18,10 @@ FOLDS = 5
 Row = tuple[float, ...]
 
 
-def rows(data: Path) -> list[list[tuple[Row | None, bool]]]:
+def rows(some: Sequence[Page]) -> list[list[tuple[Row | None, bool]]]:
     """Returns, for each page, what is known of its links with text, and whether each is content."""
     found = []
-    for page in halves(data)[0]:
+    for page in some:
         links = page_links(page.response)
         pairs = zip(features(links, Article(links)), page.labels, strict=True)
         found.append([(row, label) for row, label in pairs if label is not None])
@@ -75,6 +77,20 @@ def folds(
                     odds = sum(x * weight for x, weight in zip(row, weights, strict=True))
                 found.append((odds, label))
     return found
+
+
+def crossed(data: Path) -> Score:
+    """Returns how Density would judge each half of the pages by weights of the other half."""
+    first, second = halves(data)
+    return counted([*_judged(first, fit(rows(second))), *_judged(second, fit(rows(first)))])
+
+
+def _judged(some: Sequence[Page], weights: Row) -> Iterator[tuple[bool, bool]]:
+    for page, links in zip(some, rows(some), strict=True):
+        has_article = Article(page_links(page.response)).total >= ARTICLE
+        for row, content in links:
+            likely = row is not None and sum(map(mul, row, weights)) >= LIKELY
+            yield likely or not has_article, content
 
 
 def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
