@@ -15,7 +15,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.affinity import Affinity
+from crawlframe.frontier.affinity import OFF, Affinity
 from crawlframe.frontier.nodes import DEATHS_WITHIN
 from crawlservice.connections.frontier import frontier, refusal
 from crawlservice.models import Generation
@@ -140,17 +140,21 @@ def read() -> list[Node]:
 
     Raises RedisError and CrawlframeError."""
     leases = frontier().leases
-    present = [*map(_node, leases.nodes())]
+    known = leases.nodes()
+    present = [*map(_node, known)]
     nodes = sorted([*present, *_dead(present)], key=lambda n: (n.node, n.generation))
     leading = _leading(nodes)
     held = leases.held([node.generation for node in nodes])
     resting = _is_resting(nodes)
-    affinity = Affinity(frontier().store).read()
+    table = Affinity(frontier().store).read()
+    taking_part = {node.generation for node in known if node.affinity not in ("", OFF)}
     found = []
     for node in nodes:
         skew = node.counts and node.version != leading
         apart = skew and resting
-        share = affinity.share_of(node.generation) if affinity else None
+        share = None
+        if table is not None and node.generation in taking_part:
+            share = table.share_of(node.generation)
         holds = held[node.generation]
         found.append(replace(node, skew=skew, apart=apart, holds=holds, share=share))
     return found

@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 from redis import Redis
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.affinity import SLOTS, Affinity, Table
 from crawlframe.frontier.nodes import NodeHealth
 from crawlservice.monitoring.nodes import by_generation, read, skew_line, versions
 from tests.crawlservice.conftest import redis_at
@@ -104,12 +105,12 @@ def test_only_nodes_that_work_have_a_say_in_skew(join: Join) -> None:
 @pytest.mark.parametrize(
     ("lease", "health", "late"),
     [
-        (15, NodeHealth(lease=15, beat=3), False),
-        (8, NodeHealth(lease=15, beat=3), False),
-        (7, NodeHealth(lease=15, beat=3), True),
-        (1, NodeHealth(), False),  # an older node
-        (2, NodeHealth(lease=6, beat=3), False),  # of which the lease is short
-        (1, NodeHealth(lease=6, beat=3), True),
+        (300, NodeHealth(lease=300, beat=60), False),
+        (170, NodeHealth(lease=300, beat=60), False),
+        (149, NodeHealth(lease=300, beat=60), True),
+        (60, NodeHealth(), False),  # an older node
+        (50, NodeHealth(lease=120, beat=60), False),  # of which the lease is short
+        (29, NodeHealth(lease=120, beat=60), True),
     ],
 )
 def test_a_node_is_late_long_before_its_lease_is_over(
@@ -120,9 +121,11 @@ def test_a_node_is_late_long_before_its_lease_is_over(
     assert bool(node.late) is late
     assert node.condition == ("abnormal" if late else "idle")
     if late:
-        silent = round(health.lease - lease)
-        assert f"No heartbeat for {silent} s; in {lease} s its lease expires" in node.headline
-        assert f"abnormal:  (alpha)\n    {node.headline}\n" in run()
+        assert node.late + node.left == pytest.approx(health.lease)
+        assert node.left == pytest.approx(lease, abs=15)  # a busy machine
+        silent, left = round(node.late), round(node.left)
+        assert f"No heartbeat for {silent} s; in {left} s its lease expires" in node.headline
+        assert "abnormal:  (alpha)\n    No heartbeat for" in run()
 
 
 @pytest.mark.parametrize(
@@ -271,3 +274,12 @@ def test_a_node_is_checked_by_its_name(
             run("--check")
     with redis_at("redis://127.0.0.1:1/0"):
         assert run("--check") == "Redis does not answer\n"
+
+
+def test_only_nodes_that_take_part_in_affinity_have_a_share(join: Join, service: Frontier) -> None:
+    lives = [join("alpha", affinity="host"), join("beta", affinity="off"), join("gamma")]
+    table = Table("host", (lives[0],), ("alpha",), (0,) * SLOTS)
+    Affinity(service.store).write(table)
+    assert [node.share for node in read()] == [1.0, None, None]
+    assert run().count(" %") == 1
+    assert "100 %" in run()

@@ -116,7 +116,7 @@ def node_table(nodes: list[Node]) -> Table:
         took = f"{node.seconds:.2f} s" if node.seconds else "-"
         cells += [f"{node.reloads:,}", took, str(node.workers)]
         if shares:
-            cells.append(f"{100 * (node.share or 0):.0f} %")
+            cells.append("-" if node.share is None else f"{100 * node.share:.0f} %")
         cells.append(f"{node.pid} on {node.machine}, generation {node.generation}")
         if followed:
             cells.append(f"{node.follows} at {node.pulled or '?'}" if node.follows else "-")
