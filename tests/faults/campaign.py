@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import orjson
 from django.conf import settings
 from django.db import Error as DatabaseError
@@ -18,17 +19,30 @@ from django.db.models import Max
 from django.test.utils import override_settings
 from redis import RedisError
 
+from crawlframe.aliases.rule import AliasRule as Rule
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.keys import KEYS, LASTING
+from crawlservice.aliases.rules import key_of
 from crawlservice.ledger.audit import audit, audit_cluster
-from crawlservice.models import Era, Event, Export, Item, KeptPage, Page, RowChange, Task, TaskLayer
+from crawlservice.models import (
+    AliasRule,
+    Era,
+    Event,
+    Export,
+    Item,
+    KeptPage,
+    Page,
+    RowChange,
+    Task,
+    TaskLayer,
+)
 from crawlservice.pages.bodies import read
 from tests.faults import grove
 from tests.faults.cluster import Cluster
 from tests.faults.kinds import KINDS, Fault
-from tests.faults.maze import Maze, MazeServer
+from tests.faults.maze import ALIASED, SESSION, Maze, MazeServer, number_of
 from tests.faults.memory import Memory
 
 T = TypeVar("T")
@@ -36,8 +50,9 @@ T = TypeVar("T")
 SPIDER = "maze"
 PROGRESS_TIMEOUT = 120.0  # seconds within which something must progress
 GAP = 0.5  # seconds between two faults, on average
-# The first crawl, the third and so on are in layers, with filters that find nothing to leave out.
-FILTERED = {"layers": 100, "denoise": "template", "near_duplicates": "mark"}
+# The first crawl, the third and so on are in layers, with filters that find nothing to leave out,
+# and of a walk where each page has many URLs, which a rule of aliases says are equal.
+FILTERED = {"layers": 100, "denoise": "template", "near_duplicates": "mark", "aliases": "true"}
 
 
 class Campaign:
@@ -63,6 +78,7 @@ class Campaign:
             lambda: Frontier.connect(self._cluster.redis, settings, follows=True)
         )
         self._until(lambda: SPIDER in self._frontier.spiders.all(), "no node published the spider")
+        self._learn()
         for fault in self._deck():
             if not self.tasks or self._ended(self.tasks[-1]):
                 self._submit()
@@ -85,8 +101,8 @@ class Campaign:
     def _submit(self) -> None:
         before = self._patiently(Task.objects.count)
         try:
-            walk = f"site={self._site.url}/{before}"
             filters = {} if len(self.tasks) % 2 else FILTERED
+            walk = f"site={self._site.url}/{before}{ALIASED if filters else ''}"
             chosen = [part for name, value in filters.items() for part in ("-s", f"{name}={value}")]
             self._cluster.manage("submit", SPIDER, "-a", walk, *chosen)
         except RuntimeError as error:
@@ -96,6 +112,15 @@ class Campaign:
             self.tasks.append(newest)
             struck = sum(self.struck.values())
             self._tell(f"crawl {len(self.tasks)} after {struck} of {self._faults} faults")
+
+    def _learn(self) -> None:
+        """A rule of aliases as it would be learned and verified."""
+        rule = Rule(self._site.url, "query", (SESSION,), places=frozenset({f"0{ALIASED}?"}))
+        stored = msgspec.to_builtins(rule) | {"places": [*rule.places]}
+        AliasRule.objects.create(
+            origin=rule.origin, kind=rule.kind, rule=stored, key=key_of(rule),
+            state=AliasRule.State.VERIFIED,
+        )  # fmt: skip
 
     def _ended(self, pk: int) -> bool:
         return self._patiently(lambda: Task.objects.get(pk=pk).state not in Task.ACTIVE)
@@ -148,7 +173,7 @@ class Campaign:
             if len(items) != len(expected) or {item["page"]: item for item in items} != expected:
                 yield f"task {pk}: {len(items)} items, or other ones than the {len(expected)}"
             yield from self._wrong_rows(task)
-            yield from self._wrong_pages(pk)
+            yield from self._wrong_pages(task)
             yield from self._wrong_layers(task)
             if (told := Event.objects.filter(task=pk).exclude(kind="quality_failed").count()) != 1:
                 yield f"task {pk} ended {told} times"
@@ -177,20 +202,21 @@ class Campaign:
         if len(rows) != len(exported):
             yield f"{len(rows) - len(exported)} items were exported again"
 
-    def _wrong_pages(self, task: int) -> Iterator[str]:
+    def _wrong_pages(self, task: Task) -> Iterator[str]:
         """What differs in what was kept of the pages."""
         maze, last = self._site.maze, 0
+        walk = task.arguments["site"].rpartition("/")[2]
         found: Counter[int] = Counter()
         rows = KeptPage.objects.filter(task=task, reason="").order_by("pk")
         while some := [*rows.filter(pk__gt=last).values_list("pk", "url", "body")[:500]]:
             last = some[-1][0]
             bodies = read({body for _, _, body in some})
             for _, url, body in some:
-                number = int(url.rpartition("/")[2])
-                found[number] += bodies[body] == maze.page(number).html
+                number = number_of(url)
+                found[number] += bodies[body] == maze.page(number).html(walk)
         if found != Counter(range(maze.pages)):
             right = sum(found.values())
-            yield f"task {task}: {len(found)} pages are kept, {right} right, of {maze.pages}"
+            yield f"task {task.pk}: {len(found)} pages are kept, {right} right, of {maze.pages}"
 
     def _wrong_layers(self, task: Task) -> Iterator[str]:
         """What differs in the depths of a task that is crawled in layers: each page belongs to the
@@ -198,7 +224,7 @@ class Campaign:
         if "layers" not in task.settings:
             return
         rows = Page.objects.filter(task=task, url__contains="/page/").values_list("url", "depth")
-        found = {int(url.rpartition("/")[2]): depth for url, depth in rows.iterator()}
+        found = {number_of(url): depth for url, depth in rows.iterator()}
         distances = self._site.maze.distances()
         if found != distances:
             wrong = sum(found.get(page) != depth for page, depth in distances.items())

@@ -21,6 +21,9 @@ from crawlservice.demosite.server import listen
 CHILDREN, CROSSINGS = 8, 6  # links of a page to pages below it, and to any
 MOVED, FAILS, GONE = 0.02, 0.01, 0.01  # shares of pages: redirect, answer 500 first, link to a 404
 
+ALIASED = "s"  # the end of a walk in which pages have many URLs, which differ in
+SESSION = "sid"  # this parameter
+
 SPIDER = '''"""Version {version} of the spider that walks the maze."""
 
 from crawlframe import Request, Spider, Upsert
@@ -46,6 +49,11 @@ class Maze(Spider):
         yield Upsert(word, on="word", history=True)
         yield from response.follow_all(page.css("a"))
 '''
+
+
+def number_of(url: str) -> int:
+    """The number of the page that a URL leads to."""
+    return int(url.partition("?")[0].rpartition("/")[2])
 
 
 class Maze:
@@ -94,9 +102,10 @@ class Page:
         self.seconds = chance.uniform(0, maze.slowest)
         self.word = "".join(chance.choices("abcdefghij", k=8))
 
-    @property
-    def html(self) -> bytes:
-        links = [f"../page/{number}" for number in self.links]
+    def html(self, walk: str) -> bytes:
+        """The page as a walk sees it."""
+        query = f"?{SESSION}={self.number}" if walk.endswith(ALIASED) else ""
+        links = [f"../page/{number}{query}" for number in self.links]
         if self.leads_nowhere:
             links.append(f"../gone/{self.number}")
         anchors = "".join(f'<li><a href="{link}">on</a>' for link in links)
@@ -105,7 +114,7 @@ class Page:
 
 class Site:
     """The ASGI application. ``/<walk>/page/<number>``: each walk through the maze meets every
-    failure again."""
+    failure again. In walks that end with ``ALIASED``, every page links to another URL of a page."""
 
     def __init__(self, maze: Maze) -> None:
         self._maze = maze
@@ -118,10 +127,14 @@ class Site:
             await send({"type": "http.response.body", "body": b""})
             return
         self._asked[path] += 1
-        _, _, kind, number = path.split("/")
+        _, walk, kind, number = path.split("/")
         page = self._maze.page(int(number))
         await asyncio.sleep(page.seconds)
-        status, body, headers = 200, page.html, [(b"content-type", b"text/html; charset=utf-8")]
+        status, body, headers = (
+            200,
+            page.html(walk),
+            [(b"content-type", b"text/html; charset=utf-8")],
+        )
         if kind == "gone":
             status, body = 404, b"nothing"
         elif page.fails and self._asked[path] == 1:
