@@ -581,7 +581,8 @@ local RESERVED = 250  -- ms for which a due host is left to a node that has aske
 local HEAD_START = 2000  -- ms by which a host of another node must have been due earlier to be taken before own ones
 local LEAST, MOST = 16, 256  -- due hosts that one claim looks at
 local UPCOMING = 16  -- hosts that are looked at to find out when to ask again
-local LONGEST, LABELS = 300, 9  -- characters and labels at the end of a name of a host that can be a domain
+local LONGEST = 253  -- characters of a name of a host
+local LABELS = 9  -- at the end of a name that can be a domain: unpack has a limit, and pages name the hosts
 
 local by_domain, generations, slots
 local hungry = {}  -- generation -> whether it has asked for more
@@ -610,9 +611,8 @@ local function names_of(hosts)
     name = string.gsub(name, '%.$', '')
     names[i] = name
     places[i] = #ends
-    if not string.find(name, '%.%d+$') and not string.find(name, '[%]/@]') then
-      -- A page may name hosts of thousands of labels, and unpack has a limit.
-      local starts, at = {1}, math.max(1, #name - LONGEST)
+    if #name <= LONGEST and not string.find(name, '%.%d+$') and not string.find(name, '[%]/@]') then
+      local starts, at = {1}, 1
       while at do
         at = string.find(name, '.', at, true)
         at = at and at + 1
