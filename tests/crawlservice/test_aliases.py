@@ -18,10 +18,12 @@ from crawlframe.outcome import Outcome
 from crawlframe.pages.copy import Held, PageCopy
 from crawlframe.request import Request, make_rid
 from crawlframe.spider import SpiderInfo
-from crawlservice.aliases import rules
+from crawlservice.aliases import evidence, rules
+from crawlservice.aliases.evidence import Where
 from crawlservice.hosts import orders
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Action, AliasRule, Task, TaskAliases
+from crawlservice.models import Action, AliasRule, PageBody, Task, TaskAliases
+from crawlservice.pages import bodies
 from crawlservice.tasks import removal
 from crawlservice.tasks.submit import submit
 
@@ -101,6 +103,24 @@ def test_rules_are_learned_and_verified(site: tuple[Site, str], kept: Task) -> N
     assert Action.objects.filter(verb="learn aliases").count() == 2
 
 
+def test_bodies_are_read_in_small_batches(
+    site: tuple[Site, str], kept: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a site of large pages fills no memory."""
+    largest = max(PageBody.objects.values_list("size", flat=True))
+    monkeypatch.setattr(evidence, "MOST_BYTES", 3 * largest)
+    sizes: list[int] = []
+
+    def noted(numbers: set[int]) -> dict[int, bytes]:
+        sizes.append(len(numbers))
+        return bodies.read(numbers)
+
+    monkeypatch.setattr(evidence, "read", noted)
+    assert len([*evidence.samples(Where(kept.pk))]) == 24
+    assert sum(sizes) == 24
+    assert max(sizes) <= 6
+
+
 def test_what_is_not_verified_is_not_used(site: tuple[Site, str], kept: Task) -> None:
     assert "only proposed are not used: 1" in run("learn", str(kept.pk), "--pairs", "0")
     assert site[0].fetched.total() == 0
@@ -146,6 +166,9 @@ def test_the_command_says_what_is_wrong() -> None:
         (["learn", "77"], "no kept pages"),
         (["learn", "1", "--pairs", "-1"], "--pairs is -1"),
         (["show", "77"], "there is no rule 77"),
+        (["show", str(1 << 70)], "there is no rule"),
+        (["revoke", str(1 << 70)], "there is no rule"),
+        (["learn", str(1 << 70)], "no kept pages"),
     ):
         with pytest.raises(CommandError, match=problem):
             run(*arguments)
