@@ -11,12 +11,13 @@ from django.db.models import QuerySet
 
 from crawlframe.aliases.content import content_of
 from crawlframe.aliases.learn import Sample
-from crawlframe.aliases.rule import MAX_URL
+from crawlframe.aliases.rule import MAX_URL, origin_of
 from crawlframe.errors import ArgumentError, BadRequest, PageDamaged, StoreError
 from crawlframe.pages.stored import LEFT_OUT
 from crawlframe.record import read_head
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.robots.state import MAX_ORIGIN
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.bodies import read
 
@@ -92,7 +93,7 @@ def _sample(row: dict[str, Any], body: bytes) -> Sample | None:
         return None
     if headers.get("rendered"):  # what a browser shows depends on when it was read
         return None
-    if len(request.url) > MAX_URL:
+    if not _is_fit(request.url):
         return None
     received = [
         (name, value) for name, value in headers.get("received", ()) if name.lower() not in LEFT_OUT
@@ -103,6 +104,14 @@ def _sample(row: dict[str, Any], body: bytes) -> Sample | None:
         if content.proves
         else None
     )
+
+
+def _is_fit(url: str) -> bool:
+    """Whether a rule may be about it: which is no place for names and passwords, either."""
+    if len(url) > MAX_URL:
+        return False
+    origin = origin_of(url)
+    return len(origin) <= MAX_ORIGIN and "@" not in origin
 
 
 def _bodies(numbers: set[int]) -> dict[int, bytes]:

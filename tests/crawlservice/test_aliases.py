@@ -13,6 +13,8 @@ from django.test import Client, override_settings
 
 from benchmarks.aliases.site import Site, served
 from benchmarks.aliases.trial import HERE
+from crawlframe.aliases.learn import learn
+from crawlframe.aliases.verify import Verdict
 from crawlframe.frontier import Frontier
 from crawlframe.outcome import Outcome
 from crawlframe.pages.copy import Held, PageCopy
@@ -22,7 +24,7 @@ from crawlservice.aliases import evidence, rules
 from crawlservice.aliases.evidence import Where
 from crawlservice.hosts import orders
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Action, AliasRule, PageBody, Task, TaskAliases
+from crawlservice.models import Action, AliasRule, KeptPage, PageBody, Task, TaskAliases
 from crawlservice.pages import bodies
 from crawlservice.tasks import removal
 from crawlservice.tasks.submit import submit
@@ -119,6 +121,48 @@ def test_bodies_are_read_in_small_batches(
     assert len([*evidence.samples(Where(kept.pk))]) == 24
     assert sum(sizes) == 24
     assert max(sizes) <= 6
+
+
+@pytest.mark.parametrize("prefix", ["ann:secret@", f"{'a' * 400}:secret@"])
+def test_a_rule_is_not_about_every_origin(site: tuple[Site, str], kept: Task, prefix: str) -> None:
+    """Passwords stay out of rules, and an origin has room for a DNS name."""
+    numbers = KeptPage.objects.values_list("pk", flat=True)
+    for row in KeptPage.objects.filter(pk__in=[*numbers]):
+        url = row.url.replace("://", f"://{prefix}")
+        KeptPage.objects.filter(pk=row.pk).update(url=url, record=Request(url).encode())
+    assert "0 pages: 0 rules" in run("learn", str(kept.pk), "--pairs", "0")
+
+
+@pytest.mark.parametrize(("what", "told"), [("revoke", "is revoked"), ("forget", "1 rules")])
+def test_somebody_decides_while_it_is_verified(
+    kept: Task, monkeypatch: pytest.MonkeyPatch, what: str, told: str
+) -> None:
+    real = rules.decide
+
+    def decide(row: AliasRule, verdict: Verdict) -> AliasRule | None:
+        one = AliasRule.objects.get()
+        rules.revoke([one]) if what == "revoke" else rules.forget(one)
+        return real(row, verdict)
+
+    monkeypatch.setattr(rules, "decide", decide)
+    assert told in run("learn", str(kept.pk), "--delay", "0")
+    assert [row.state for row in AliasRule.objects.all()] == ["revoked"] * (what == "revoke")
+
+
+def test_a_revoked_rule_is_not_proposed_by_who_read_it_before(kept: Task) -> None:
+    run("learn", str(kept.pk), "--pairs", "0")
+    (found,) = learn(evidence.samples(Where(kept.pk)))
+    create = AliasRule.objects.get_or_create
+
+    def slow(**given: Any) -> Any:
+        got = create(**given)
+        rules.revoke([got[0]])
+        return got
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AliasRule.objects, "get_or_create", slow)
+        assert rules.note(found) is None
+    assert AliasRule.objects.get().state == "revoked"
 
 
 def test_what_is_not_verified_is_not_used(site: tuple[Site, str], kept: Task) -> None:
