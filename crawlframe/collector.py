@@ -239,7 +239,8 @@ class Collector:
             if self._template is not None:
                 self._template.take(request.url)
             return
-        self._here.add(fingerprint)
+        if alias is None:
+            self._here.add(fingerprint)
         # Compared here, because a call for each link would cost more than all comparisons.
         if self._limits is not None and (
             len(url := request.url) > self._length or url.count("/") > self._slashes
@@ -248,6 +249,8 @@ class Collector:
             if reason:
                 outcome.refuse_link(reason)
                 return
+        if alias is not None:  # of a URL that is refused, another one of its page may be none
+            self._here.add(fingerprint)
         if not request.delay <= MAX_DELAY:
             raise BadRequest(
                 f"request {request.url}: delay is {request.delay!r}; it must be a number of "

@@ -8,11 +8,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+LONGEST = 253  # characters of a name of a host; a URL may have more
 
-@lru_cache(maxsize=100_000)
+
 def registered_domain(host: str) -> str:
     """The domain that somebody has registered: www.shop.co.uk -> shop.co.uk. Of an IP address or a
-    name without one, the host itself."""
+    name without one, or that is too long for one, the host itself."""
+    return host if len(host) > LONGEST else _registered_domain(host)
+
+
+@lru_cache(maxsize=100_000)
+def _registered_domain(host: str) -> str:
     with suppress(ValueError):
         return str(ipaddress.ip_address(host.strip("[]")))
     return suffix_list().privatesuffix(host) or host

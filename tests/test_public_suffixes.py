@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.public_suffixes import registered_domain, suffix_rules
+from crawlframe.public_suffixes import _registered_domain, registered_domain, suffix_rules
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,14 @@ from crawlframe.public_suffixes import registered_domain, suffix_rules
 )
 def test_registered_domains(host: str, domain: str) -> None:
     assert registered_domain(host) == domain
+
+
+def test_names_that_are_too_long_are_not_kept() -> None:
+    name = "a." * 130 + "example"
+    assert registered_domain(name) == name
+    kept = _registered_domain.cache_info().currsize
+    registered_domain("b" + name)
+    assert _registered_domain.cache_info().currsize == kept
 
 
 def test_rules_by_the_ends_of_names() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
+from itertools import islice
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.links import canonical
@@ -22,10 +22,9 @@ _WALL = re.compile(
     "未找到|不存在|登录|登錄|验证码|驗證碼|错误|錯誤|无法访问|维护",
     re.IGNORECASE,
 )
-# A value that is in no text by chance: that of a session.
-_TOKEN = re.compile(
-    r"(?=[^\W_]*\d)(?=[^\W_]*[A-Za-z])[A-Za-z0-9]{12,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-)
+# A value that is in no text by chance: that of a session. The first form needs letters and digits.
+_TOKEN = re.compile(r"[A-Za-z0-9]{12,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+MOST_TOKENS = 16  # of a URL, each of which is searched for in the whole page
 
 
 class Content(NamedTuple):
@@ -64,14 +63,19 @@ def _parts(response: Response) -> tuple[list[str], list[str], bool]:
     tree.strip_tags(_SILENT)
     title = " ".join(node.text() for node in tree.css("title"))
     body = tree.body.text(separator=" ") if tree.body is not None else ""
-    tokens = [unquote(token) for token in _TOKEN.findall(canonical(response.request.url))]
-    tokens += [token for token in _TOKEN.findall(response.url) if token not in tokens]
+    urls = (canonical(response.request.url), response.url)
+    tokens = [*dict.fromkeys(token for url in urls for token in _tokens(url))]
     text = f"{title} {body}"
     addresses = [_bare(link, tokens) for link in links if link]
     addresses += [_without(image, tokens) for image in images if not image.startswith("data:")]
     words = _without(text, tokens).split()
     wall = bool(_WALL.search(heads)) or (password and len(words) < WALL_WORDS)
     return words, addresses, wall
+
+
+def _tokens(url: str) -> list[str]:
+    found = (one for one in _TOKEN.findall(url) if not (one.isalpha() or one.isdigit()))
+    return [*islice(found, MOST_TOKENS)]
 
 
 def _bare(url: str, tokens: list[str]) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from crawlframe.aliases.rule import ANY, IGNORING, Aliases, AliasRule, Kind, origin_of
+from crawlframe.aliases.rule import ANY, IGNORING, MAX_URL, Aliases, AliasRule, Kind, origin_of
 from crawlframe.links import canonical
 
 MIN_SUPPORT = 5  # different contents that a rule must have found at two URLs or more
@@ -18,7 +18,10 @@ DOUBT = 0.1  # share of groups against a rule up to which these are fetched agai
 GENERIC = 8  # pages that show one content, from which on it proves nothing
 WIDE = 5  # first segments, or sets of names, in which a rule holds that then holds in all others
 MOST_RULES = 40  # of an origin
-MOST_NAMES = 60  # parameters of an origin that are tried, the most frequent ones
+MOST_NAMES = (
+    60  # parameters of an origin that are tried, the most frequent ones; also pairs of paths
+)
+MOST_PLACES = 500  # of a rule, those with the most pages
 SORTS = 20  # values that a parameter may have which only sorts
 EXAMPLES = 20  # pairs of URLs that are kept of a rule
 _INDEX = re.compile(r"/((?:index|default|home|main)\.\w{2,5})$", re.I)
@@ -70,7 +73,8 @@ def learn(
     or say that it sorts."""
     origins: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
-        origins[origin_of(sample.url)].append(sample)
+        if len(sample.url) <= MAX_URL:
+            origins[origin_of(sample.url)].append(sample)
     found: list[Found] = []
 
     def refused(rule: AliasRule) -> bool:
@@ -178,11 +182,12 @@ class _Site:
             yield AliasRule(self._origin, "index", (name,)), files[name]
         yield AliasRule(self._origin, "slash"), self._by_key
         yield AliasRule(self._origin, "case"), self._by_key
-        for rule in self._ids():
+        ids = Counter(self._ids())  # each page may seem to speak for one of its own
+        for rule, _ in ids.most_common(MOST_NAMES):
             yield rule, having[rule.names[0]]
 
     def _ids(self) -> Iterator[AliasRule]:
-        """``/item?id=5`` and ``/item/5`` where both have the same content."""
+        """``/item?id=5`` and ``/item/5`` where both have the same content, for each of these."""
         for urls in self._by_content.values():
             keys = dict.fromkeys(self._keys[url] for url in urls)
             if not 1 < len(keys) <= GENERIC:
@@ -194,7 +199,7 @@ class _Site:
                     continue
                 for other in keys:
                     plain = other[len(self._origin) :]
-                    if "?" in plain or other == key:
+                    if "?" in plain or value not in plain:
                         continue
                     segment = re.compile(rf"(?<=[/_.-]){re.escape(value)}(?=[/_.-]|$)")
                     if len(segment.findall(plain)) == 1 and "{" not in plain:
@@ -327,13 +332,19 @@ def _most_frequent(having: Mapping[str, Sized]) -> list[str]:
 
 
 def _widened(kind: Kind, places: dict[str, set[bytes]]) -> set[str]:
-    """The places, and patterns for many of them. A parameter that sorts may do more where others
+    """The places, or patterns for many of them. A parameter that sorts may do more where others
     are."""
     segments: dict[str, set[str]] = defaultdict(set)
     for place in places:
         segment, _, names = place.partition("?")
         segments[names].add(segment)
-    wide = {f"{ANY}?{names}" for names, some in segments.items() if len(some) >= WIDE}
     if len(segments) >= WIDE and len(set().union(*segments.values())) >= WIDE and kind != "sort":
-        wide.add(f"{ANY}?{ANY}")
-    return {*places, *wide}
+        return {f"{ANY}?{ANY}"}
+    wide = {names for names, some in segments.items() if len(some) >= WIDE}
+    held = {f"{ANY}?{names}": len(segments[names]) for names in wide}
+    held |= {
+        place: len(contents)
+        for place, contents in places.items()
+        if place.partition("?")[2] not in wide
+    }
+    return {*sorted(held, key=lambda place: -held[place])[:MOST_PLACES]}

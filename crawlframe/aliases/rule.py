@@ -17,8 +17,10 @@ import msgspec
 Kind = Literal["query", "path", "sort", "index", "id", "slash", "case"]
 IGNORING = ("query", "sort")  # kinds that take a parameter out of the query
 ANY = "*"  # in a place: any first segment, or any names
+MAX_URL = 8192  # characters; rules are not about longer ones, which a site may make of any length
 _PASSES = 4  # how often the rules of an origin are applied; each one shortens a URL, or moves an id
 _DIGITS = re.compile(r"\d+")
+_NO_SEGMENT = re.compile(r"[/;?]|%2F", re.I)
 
 
 class AliasRule(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -89,7 +91,10 @@ class AliasRule(msgspec.Struct, frozen=True, omit_defaults=True):
         elif self.kind == "case":
             segment = segment.lower()
         names = {part.partition("=")[0] for part in query.split("&") if part}
-        return _place(_DIGITS.sub("0", segment), names.difference(self.names, ignored))
+        return _place(
+            _escaped(_DIGITS.sub("0", segment)),
+            {_escaped(name) for name in names.difference(self.names, ignored)},
+        )
 
 
 class Alias(NamedTuple):
@@ -110,6 +115,8 @@ class Aliases:
 
     def find(self, url: str) -> Alias | None:
         """Return what a canonical URL is known by; None if no rule changes it."""
+        if len(url) > MAX_URL:
+            return None
         rules = self._rules.get(origin_of(url))
         return None if rules is None else rules.find(url)
 
@@ -129,11 +136,11 @@ class _Rules(NamedTuple):
     @classmethod
     def of(cls, rules: list[AliasRule]) -> _Rules:
         ignored = frozenset(name for rule in rules if rule.kind in IGNORING for name in rule.names)
-        places = []
+        places, left_out = [], {_escaped(name) for name in ignored}
         for rule in rules:
             split = (place.partition("?") for place in rule.places)
             places.append(
-                frozenset(_place(head, {*names.split(",")} - ignored) for head, _, names in split)
+                frozenset(_place(head, {*names.split(",")} - left_out) for head, _, names in split)
             )
         return cls([*zip(rules, places, strict=True)], ignored)
 
@@ -161,6 +168,11 @@ def _place(segment: str, names: set[str]) -> str:
     return f"{segment}?{','.join(sorted(name for name in names if name))}"
 
 
+def _escaped(word: str) -> str:
+    """A word of a place, which is none of the marks of places."""
+    return word.replace("*", "%2A").replace(",", "%2C")
+
+
 def origin_of(url: str) -> str:
     """Return scheme, host and port of a normalised URL."""
     return url[: url.index("/", 8)]
@@ -170,7 +182,7 @@ def _value_of(parts: list[str], name: str) -> str:
     """The value of a parameter that is there once, if it is a segment; "" otherwise."""
     values = [value for one, _, value in (part.partition("=") for part in parts) if one == name]
     one = values[0] if len(values) == 1 else ""
-    return "" if "/" in one or ";" in one or "%2F" in one or one in (".", "..") else one
+    return "" if one in (".", "..") or _NO_SEGMENT.search(one) else one
 
 
 @lru_cache(maxsize=1024)

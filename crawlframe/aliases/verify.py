@@ -49,23 +49,39 @@ class Verdict:
 
 async def verify(found: Found, fetch: Fetch, pairs: int = PAIRS) -> Verdict:
     """Fetch up to ``pairs`` pairs of URLs, two or three fetches each. The first pair that differs
-    refutes the rule. ``fetch`` obeys robots.txt and the delay of the host."""
-    verdict, problem = Verdict(found.rule), ""
-    places = set(found.rule.places)
+    refutes the rule. One of old pages that spoke against it must be equal now, or the rule stays a
+    proposal. A content that several pairs show proves little: it may be a wall that stands before
+    all pages, and counts once. ``fetch`` obeys robots.txt and the delay of the host."""
+    verdict, problem, doubt = Verdict(found.rule), "", ""
+    shown: dict[bytes, list[tuple[str, str]]] = {}
     for one, other in chosen(found, pairs):
-        same, problem = await _compare(found.rule, one, other, fetch, verdict)
+        same, problem, content = await _compare(found.rule, one, other, fetch, verdict)
         if same is None:
             verdict.problem = problem
+            if (one, other) in found.against:
+                doubt = problem
         elif same:
             verdict.equal.append((one, other))
-            places.add(found.rule.place_of(one))
+            some = shown.setdefault(content, [])
+            if not any(_is_one(found.rule, (one, other), pair) for pair in some):
+                some.append((one, other))
         else:
             verdict.different.append((one, other))
             verdict.state, verdict.problem = "refuted", problem
             return verdict
+    places = set(found.rule.places)
+    for some in shown.values():
+        if len(some) == 1:
+            places.add(found.rule.place_of(some[0][0]))
+        elif against := next((pair for pair in some if pair in found.against), None):
+            doubt = f"{against[0]} shows the same as {next(p[0] for p in some if p != against)}"
     verdict.rule = replace(found.rule, places=frozenset(places))
-    if len(verdict.equal) >= min(ENOUGH, pairs):
+    if doubt:
+        verdict.problem = f"pages speak against it, and could not be compared: {doubt}"
+    elif len(shown) >= min(ENOUGH, pairs):
         verdict.state, verdict.problem = "verified", ""
+    elif len(shown) < len(verdict.equal):
+        verdict.problem = f"{len(verdict.equal)} pairs show only {len(shown)} different pages"
     elif not verdict.problem:
         verdict.problem = f"only {len(verdict.equal)} pairs could be compared"
     return verdict
@@ -92,32 +108,38 @@ def chosen(found: Found, most: int) -> list[tuple[str, str]]:
 
 async def _compare(
     rule: AliasRule, one: str, other: str, fetch: Fetch, verdict: Verdict
-) -> tuple[bool | None, str]:
-    """Whether two URLs bring the same page; None if that is not known. And what was found."""
+) -> tuple[bool | None, str, bytes]:
+    """Whether two URLs bring the same page; None if that is not known. What was found, and the
+    content if they do."""
     first, second = await fetch(one), await fetch(other)
     verdict.fetches += 2
     for url, got, beside in ((one, first, second), (other, second, first)):
         if got.problem:
-            return None, f"{url}: {got.problem}"
+            return None, f"{url}: {got.problem}", b""
         if moved := _moved(rule, got, (one, other)):
             if beside.is_page and not _moved(rule, beside, (one, other)):
-                return False, f"{url} leads to {moved}"
-            return None, f"{url} leads to {moved}"
+                return False, f"{url} leads to {moved}", b""
+            return None, f"{url} leads to {moved}", b""
         if got.status in GONE and beside.is_page:
-            return False, f"{url} answers {got.status}"
+            return False, f"{url} answers {got.status}", b""
         if not got.is_page:
-            return None, f"{url} answers {got.status}"
+            return None, f"{url} answers {got.status}", b""
     if not first.content or not second.content:
-        return None, ""
+        return None, "", b""
     if not (first.content.proves or second.content.proves):
-        return None, f"{one} shows an error, a login or hardly any text"
+        return None, f"{one} shows an error, a login or hardly any text", b""
     if _same(rule, first.content, second.content):
-        return True, ""
+        return True, "", first.content.unordered
     again = await fetch(one)
     verdict.fetches += 1
     if again.content is None or again.content.exact != first.content.exact:
-        return None, f"{one} changes by itself"
-    return False, f"{one} and {other} differ"
+        return None, f"{one} changes by itself", b""
+    return False, f"{one} and {other} differ", b""
+
+
+def _is_one(rule: AliasRule, one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether the rule says that two pairs are of one page."""
+    return not {*map(rule.rewritten, one)}.isdisjoint(map(rule.rewritten, other))
 
 
 def _moved(rule: AliasRule, got: Fetched, pair: tuple[str, str]) -> str:

@@ -7,10 +7,12 @@ each slot belongs to. The oldest node that takes part keeps it."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgpack
+from redis import ResponseError
 
 from crawlframe.frontier.batches import chunks
 from crawlframe.frontier.partitions import PartitionedStore, pack
@@ -54,7 +56,7 @@ def name_of(place: str, mode: str) -> str:
     if mode != DOMAIN:
         return host
     host = without_port(host)
-    return host if host.endswith("]") else registered_domain(host)
+    return host if host.endswith("]") else registered_domain(host.removesuffix("."))
 
 
 def slot_of(place: str, mode: str) -> int:
@@ -140,37 +142,59 @@ class Affinity:
 
     def report(self, generation: int, load: NodeLoad) -> None:
         """Tells the others what a generation claimed lately."""
-        flat = [word for pair in load.slots.items() for word in pair]
-        self._store.redis.hset(
-            self._store.keys[0]("LOADS"), str(generation), pack([load.requests, flat])
-        )
+        key, field = self._store.keys[0]("LOADS"), str(generation)
+        row = pack([load.requests, [word for pair in load.slots.items() for word in pair]])
+        self._repair(key, lambda: self._store.redis.hset(key, field, row))
 
     def loads(self, generations: Iterable[int]) -> dict[int, NodeLoad]:
         """What each of these generations reported. What others did is deleted."""
-        wanted, key = {*generations}, self._store.keys[0]("LOADS")
+        wanted = {str(generation).encode() for generation in generations}
+        key = self._store.keys[0]("LOADS")
         found: dict[int, NodeLoad] = {}
         for field, row in self._store.redis.hgetall(key).items():
             load = _load(row)
-            if load is None or not field.isdigit() or int(field) not in wanted:
+            if load is None or field not in wanted:
                 self._store.redis.hdel(key, field)
             else:
                 found[int(field)] = load
         return found
 
     def read(self) -> Table | None:
-        """The table, as the first partition has it; None when there is none that can be read."""
-        return _table(self._store.redis.get(self._store.keys[0]("AFFINITY")) or b"")
+        """The table; None when there is none that can be read, or not the same in all
+        partitions."""
+        try:
+            rows = {self._store.redis.get(keys("AFFINITY")) or b"" for keys in self._store.keys}
+        except ResponseError:  # of another type
+            return None
+        return _table(rows.pop()) if len(rows) == 1 else None
 
     def write(self, table: Table) -> None:
         """Replaces the table."""
         slots = b"".join(place.to_bytes(2, "big") for place in table.slots)
         generations = [str(generation) for generation in table.generations]
         row = pack([table.mode, generations, slots, list(table.nodes)])
+        rules = suffix_rules() if table.mode == DOMAIN else {}
         for keys in self._store.keys:
-            if table.mode == DOMAIN and not self._store.redis.exists(keys("DOMAINS")):
-                for some in chunks([*suffix_rules().items()]):
-                    self._store.redis.hset(keys("DOMAINS"), mapping=dict(some))
+            if rules:
+                self._write_rules(keys("DOMAINS"), rules)
             self._store.redis.set(keys("AFFINITY"), row)
+
+    def _write_rules(self, key: str, rules: Mapping[str, int]) -> None:
+        """Unless they are there: all, for a node may have died while it wrote them."""
+        if self._repair(key, lambda: self._store.redis.hlen(key)) != len(rules):
+            self._store.redis.delete(key)
+            for some in chunks([*rules.items()]):
+                self._store.redis.hset(key, mapping=dict(some))
+
+    def _repair(self, key: str, call: Callable[[], int]) -> int:
+        """Calls it, and once more without the key if that has become of another type."""
+        try:
+            return call()
+        except ResponseError as error:
+            if not str(error).startswith("WRONGTYPE"):
+                raise
+            self._store.redis.delete(key)
+            return call()
 
 
 def _load(row: bytes) -> NodeLoad | None:
@@ -179,8 +203,10 @@ def _load(row: bytes) -> NodeLoad | None:
         rates = {int(slot): float(rate) for slot, rate in zip(flat[::2], flat[1::2], strict=True)}
         if not all(0 <= slot < SLOTS for slot in rates):
             return None
+        if not all(0 <= rate < math.inf for rate in (requests, *rates.values())):
+            return None
         return NodeLoad(float(requests), rates)
-    except (ValueError, TypeError, msgpack.UnpackException):
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException):
         return None
 
 
@@ -192,5 +218,5 @@ def _table(row: bytes) -> Table | None:
         if len(slots) != SLOTS or max(slots) >= len(names) or len(names) != len(generations):
             return None
         return Table(mode.decode(), tuple(map(int, generations)), names, slots)
-    except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
+    except (ValueError, TypeError, AttributeError, OverflowError, msgpack.UnpackException):
         return None

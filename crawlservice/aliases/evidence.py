@@ -11,18 +11,21 @@ from django.db.models import QuerySet
 
 from crawlframe.aliases.content import content_of
 from crawlframe.aliases.learn import Sample
+from crawlframe.aliases.rule import MAX_URL, origin_of
 from crawlframe.errors import ArgumentError, BadRequest, PageDamaged, StoreError
 from crawlframe.pages.stored import LEFT_OUT
 from crawlframe.record import read_head
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlservice.models import KeptPage
+from crawlframe.robots.state import MAX_ORIGIN
+from crawlservice.models import KeptPage, Task
 from crawlservice.pages.bodies import read
 
 log = logging.getLogger(__name__)
 
 MOST = 50_000  # pages that are read, the latest ones
 AT_A_TIME = 50  # bodies
+MOST_BYTES = 64 << 20  # of bodies at a time, unless one has more
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def pages(where: Where) -> QuerySet[KeptPage]:
     is there."""
     rows = KeptPage.objects.filter(reason="", method="GET", status__range=(200, 299))
     if where.task is not None:
-        rows = rows.filter(task=where.task)
+        rows = rows.filter(task__in=Task.objects.filter(pk=where.task))  # of any size
     if where.spider:
         rows = rows.filter(task__spider=where.spider)
     if where.host:
@@ -57,15 +60,29 @@ def pages(where: Where) -> QuerySet[KeptPage]:
 def samples(where: Where) -> Iterator[Sample]:
     """Raises as ``pages``."""
     columns = ("pk", "url", "record", "status", "headers", "body")
-    rows = [*pages(where).order_by("-pk").values_list("pk", flat=True)[:MOST]]
-    for start in range(0, len(rows), AT_A_TIME):
-        some = [*KeptPage.objects.filter(pk__in=rows[start : start + AT_A_TIME]).values(*columns)]
+    rows = [*pages(where).order_by("-pk").values_list("pk", "body__size")[:MOST]]
+    for numbers in _batches(rows):
+        some = [*KeptPage.objects.filter(pk__in=numbers).values(*columns)]
         bodies = _bodies({row["body"] for row in some})
         for row in some:
             body = bodies.get(row["body"])
             sample = None if body is None else _sample(row, body)
             if sample is not None:
                 yield sample
+
+
+def _batches(rows: list[tuple[int, int]]) -> Iterator[list[int]]:
+    """``rows``: numbers of pages, each with the bytes of its body."""
+    numbers: list[int] = []
+    total = 0
+    for number, size in rows:
+        if numbers and (len(numbers) == AT_A_TIME or total + size > MOST_BYTES):
+            yield numbers
+            numbers, total = [], 0
+        numbers.append(number)
+        total += size
+    if numbers:
+        yield numbers
 
 
 def _sample(row: dict[str, Any], body: bytes) -> Sample | None:
@@ -76,6 +93,8 @@ def _sample(row: dict[str, Any], body: bytes) -> Sample | None:
         return None
     if headers.get("rendered"):  # what a browser shows depends on when it was read
         return None
+    if not _is_fit(request.url):
+        return None
     received = [
         (name, value) for name, value in headers.get("received", ()) if name.lower() not in LEFT_OUT
     ]
@@ -85,6 +104,14 @@ def _sample(row: dict[str, Any], body: bytes) -> Sample | None:
         if content.proves
         else None
     )
+
+
+def _is_fit(url: str) -> bool:
+    """Whether a rule may be about it: which is no place for names and passwords, either."""
+    if len(url) > MAX_URL:
+        return False
+    origin = origin_of(url)
+    return len(origin) <= MAX_ORIGIN and "@" not in origin
 
 
 def _bodies(numbers: set[int]) -> dict[int, bytes]:

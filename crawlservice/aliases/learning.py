@@ -55,14 +55,14 @@ def check(
     delay: float = DELAY,
 ) -> Iterator[AliasRule]:
     """Verifies what waits, one rule after the other, with up to ``pairs`` pairs of URLs each.
-    Yields each rule as it is then."""
+    Yields each rule as it is then, unless it was forgotten."""
     with asyncio.Runner() as runner:
         fetch = PoliteFetch(settings.CRAWLFRAME, identity, delay)
         try:
             for row, found in learned.waiting:
                 fetch.ordered = ordered_for([host_of(found.rule.origin + "/")])
-                rules.decide(row, runner.run(verify(found, fetch.fetch, pairs)))
-                row.refresh_from_db()
-                yield row
+                now = rules.decide(row, runner.run(verify(found, fetch.fetch, pairs)))
+                if now is not None:
+                    yield now
         finally:
             runner.run(fetch.close())

@@ -46,17 +46,20 @@ def known(origins: Collection[str], states: Collection[str]) -> list[Rule]:
     return [rule_of(row) for row in rows]
 
 
+@transaction.atomic
 def note(found: Found) -> AliasRule | None:
     """Records a rule that was learned, or what was learned of one that is known. Pages that speak
     against a verified rule make it a proposal again. Returns the row of a rule that is to be
     verified; None if it is not, because it is verified or was refused before."""
-    row, new = AliasRule.objects.get_or_create(
+    _, new = AliasRule.objects.get_or_create(
         key=key_of(found.rule),
         defaults={
             "origin": found.rule.origin, "kind": found.rule.kind, "rule": _stored(found.rule)
         },
     )  # fmt: skip
-    if row.state in (State.REFUTED, State.REVOKED):
+    # Locked, because somebody may revoke or forget it just now.
+    row = AliasRule.objects.select_for_update().filter(key=key_of(found.rule)).first()
+    if row is None or row.state in (State.REFUTED, State.REVOKED):
         return None
     doubted = row.state == State.VERIFIED and found.contradictions
     row.support, row.contradictions = found.support, found.contradictions
@@ -69,12 +72,13 @@ def note(found: Found) -> AliasRule | None:
     return row if row.state == State.PROPOSED else None
 
 
-def decide(row: AliasRule, verdict: Verdict) -> None:
-    """Records what verification has found, unless the rule was revoked meanwhile."""
+def decide(row: AliasRule, verdict: Verdict) -> AliasRule | None:
+    """Records what verification has found, unless the rule was revoked meanwhile. Returns the row
+    as it is then; None if it was forgotten."""
     with transaction.atomic():
-        locked = AliasRule.objects.select_for_update().get(pk=row.pk)
-        if locked.state != State.PROPOSED:
-            return
+        locked = AliasRule.objects.select_for_update().filter(pk=row.pk).first()
+        if locked is None or locked.state != State.PROPOSED:
+            return locked
         locked.rule = _stored(_joined(rule_of(locked), verdict.rule))
         locked.state, locked.problem = State(verdict.state), verdict.problem
         locked.compared = len(verdict.equal) + len(verdict.different)
@@ -85,6 +89,7 @@ def decide(row: AliasRule, verdict: Verdict) -> None:
         if verdict.state != "proposed":
             locked.decided_at = clock.now()
         locked.save()
+    return locked
 
 
 def revoke(rows: Iterable[AliasRule]) -> int:

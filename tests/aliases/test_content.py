@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from crawlframe.aliases.content import Content, content_of
@@ -83,3 +85,10 @@ def test_other_kinds_are_compared_by_their_bytes() -> None:
     assert one.proves
     assert one.exact == one.unordered
     assert content("/a", '{"b": 2, "a": 1}' * 20, kind="application/json").exact != one.exact
+
+
+@pytest.mark.parametrize("path", ["/" + "a" * 200_000, "/?" + "&".join(["a1" * 9] * 20_000)])
+def test_a_long_url_takes_no_long_time(path: str) -> None:
+    start = time.process_time()
+    content(path, page(more="<a href='/1'>1</a>" * 2000))
+    assert time.process_time() - start < 2

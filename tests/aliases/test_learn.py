@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from crawlframe.aliases.content import Content
-from crawlframe.aliases.learn import MIN_SUPPORT, Found, Sample, learn
+from crawlframe.aliases.learn import MIN_SUPPORT, MOST_PLACES, Found, Sample, learn
+from crawlframe.aliases.rule import MAX_URL, Aliases
 from crawlframe.aliases.verify import Fetched, Verdict, chosen, verify
 
 SITE = "http://shop.example"
@@ -106,6 +109,51 @@ def test_origins_are_apart() -> None:
     assert learn([*pairs()[1::2], *other]) == []
 
 
+def test_each_page_may_seem_to_speak_for_a_rule_of_its_own() -> None:
+    """As with ?id=5 and /a/title-5: the time must not grow with the square of the pages."""
+    some = []
+    for n in range(400):
+        some += [sample(f"/item?id={n}", f"{n}"), sample(f"/a/{'x' * (n % 7)}{n * n}-{n}", f"{n}")]
+    start = time.process_time()
+    learn(some)
+    one = time.process_time() - start
+    more = [
+        item._replace(url=item.url.replace("/item", "/b").replace("/a/", "/c/")) for item in some
+    ]
+    start = time.process_time()
+    learn([*some, *[item._replace(exact=item.exact + b"+", unordered=b"+") for item in more]])
+    assert time.process_time() - start < 3 * one + 0.5
+
+
+def test_the_places_of_a_rule_are_bounded() -> None:
+    def at(places: Iterable[str]) -> list[Sample]:
+        return [sample(place + session, place) for place in places for session in ("", "&sid=1")]
+
+    folders = learn(at(f"/f{'x' * n}/?a=1" for n in range(30)))[0].rule
+    assert folders.places == {"*?a"}
+    names = learn(at(f"/f?a{n}=1" for n in range(MOST_PLACES + 50)))[0].rule
+    assert len(names.places) == MOST_PLACES
+    everywhere = learn(at(f"/f{'x' * (n % 6)}?a{n}=1" for n in range(30)))[0].rule
+    assert everywhere.places == {"*?*"}
+
+
+def test_the_marks_of_places_in_urls_mean_nothing() -> None:
+    rule = learn([s for n in range(6) for s in (
+        sample(f"/*/{n}?*=1", f"{n}"), sample(f"/*/{n}?*=1&sid=1", f"{n}"),
+    )])[0].rule  # fmt: skip
+    key = Aliases([rule]).key
+    assert key(f"{SITE}/*/9?*=2&sid=1") == f"{SITE}/*/9?*=2"
+    assert key(f"{SITE}/other?page=2&sid=1") == f"{SITE}/other?page=2&sid=1"
+
+
+def test_a_url_may_be_too_long_for_a_rule() -> None:
+    long = [item._replace(url=item.url + "&x=" + "a" * MAX_URL) for item in pairs()]
+    assert learn(long) == []
+    rule = learn(pairs())[0].rule
+    assert Aliases([rule]).find(f"{SITE}/p1?sid=1") is not None
+    assert Aliases([rule]).find(f"{SITE}/p1?sid={'a' * MAX_URL}") is None
+
+
 # -- verification ---------------------------------------------------------------------------------
 
 
@@ -170,3 +218,26 @@ def test_nothing_is_known_if_nothing_could_be_compared() -> None:
         found = verdict(Site(p=got))
         assert (found.state, found.equal) == ("proposed", [])
         assert found.problem
+
+
+def test_what_spoke_against_it_must_be_compared() -> None:
+    """A parameter may matter where pages also change with each fetch, or cannot be fetched."""
+    against = [sample("/q", "one"), sample("/q?sid=1", "other")]
+    found = learn([*pairs(20), *against])[0]
+    judged = verdict(Site(q=Fetched(problem="robots.txt forbids it")), found)
+    assert (judged.state, len(judged.equal)) == ("proposed", 3)
+    assert "speak against it" in judged.problem
+
+
+def test_a_wall_before_all_pages_proves_nothing() -> None:
+    """It is neither empty nor a form, so that only its being everywhere says what it is."""
+    wall = page("/subscribe")
+    judged = verdict(Site(p=wall))
+    assert (judged.state, len(judged.equal)) == ("proposed", 5)
+    assert judged.problem == "5 pairs show only 1 different pages"
+    against = [sample(f"/q{n}{sid}", f"{n}{sid}") for n in (1, 2) for sid in ("", "?sid=1")]
+    found = learn([*pairs(20), *against])[0]
+    assert found.contradictions == 2
+    judged = verdict(Site(q=wall), found)
+    assert judged.state == "proposed"
+    assert "shows the same as" in judged.problem

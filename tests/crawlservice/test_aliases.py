@@ -13,15 +13,19 @@ from django.test import Client, override_settings
 
 from benchmarks.aliases.site import Site, served
 from benchmarks.aliases.trial import HERE
+from crawlframe.aliases.learn import learn
+from crawlframe.aliases.verify import Verdict
 from crawlframe.frontier import Frontier
 from crawlframe.outcome import Outcome
 from crawlframe.pages.copy import Held, PageCopy
 from crawlframe.request import Request, make_rid
 from crawlframe.spider import SpiderInfo
-from crawlservice.aliases import rules
+from crawlservice.aliases import evidence, rules
+from crawlservice.aliases.evidence import Where
 from crawlservice.hosts import orders
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Action, AliasRule, Task, TaskAliases
+from crawlservice.models import Action, AliasRule, KeptPage, PageBody, Task, TaskAliases
+from crawlservice.pages import bodies
 from crawlservice.tasks import removal
 from crawlservice.tasks.submit import submit
 
@@ -101,6 +105,66 @@ def test_rules_are_learned_and_verified(site: tuple[Site, str], kept: Task) -> N
     assert Action.objects.filter(verb="learn aliases").count() == 2
 
 
+def test_bodies_are_read_in_small_batches(
+    site: tuple[Site, str], kept: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a site of large pages fills no memory."""
+    largest = max(PageBody.objects.values_list("size", flat=True))
+    monkeypatch.setattr(evidence, "MOST_BYTES", 3 * largest)
+    sizes: list[int] = []
+
+    def noted(numbers: set[int]) -> dict[int, bytes]:
+        sizes.append(len(numbers))
+        return bodies.read(numbers)
+
+    monkeypatch.setattr(evidence, "read", noted)
+    assert len([*evidence.samples(Where(kept.pk))]) == 24
+    assert sum(sizes) == 24
+    assert max(sizes) <= 6
+
+
+@pytest.mark.parametrize("prefix", ["ann:secret@", f"{'a' * 400}:secret@"])
+def test_a_rule_is_not_about_every_origin(site: tuple[Site, str], kept: Task, prefix: str) -> None:
+    """Passwords stay out of rules, and an origin has room for a DNS name."""
+    numbers = KeptPage.objects.values_list("pk", flat=True)
+    for row in KeptPage.objects.filter(pk__in=[*numbers]):
+        url = row.url.replace("://", f"://{prefix}")
+        KeptPage.objects.filter(pk=row.pk).update(url=url, record=Request(url).encode())
+    assert "0 pages: 0 rules" in run("learn", str(kept.pk), "--pairs", "0")
+
+
+@pytest.mark.parametrize(("what", "told"), [("revoke", "is revoked"), ("forget", "1 rules")])
+def test_somebody_decides_while_it_is_verified(
+    kept: Task, monkeypatch: pytest.MonkeyPatch, what: str, told: str
+) -> None:
+    real = rules.decide
+
+    def decide(row: AliasRule, verdict: Verdict) -> AliasRule | None:
+        one = AliasRule.objects.get()
+        rules.revoke([one]) if what == "revoke" else rules.forget(one)
+        return real(row, verdict)
+
+    monkeypatch.setattr(rules, "decide", decide)
+    assert told in run("learn", str(kept.pk), "--delay", "0")
+    assert [row.state for row in AliasRule.objects.all()] == ["revoked"] * (what == "revoke")
+
+
+def test_a_revoked_rule_is_not_proposed_by_who_read_it_before(kept: Task) -> None:
+    run("learn", str(kept.pk), "--pairs", "0")
+    (found,) = learn(evidence.samples(Where(kept.pk)))
+    create = AliasRule.objects.get_or_create
+
+    def slow(**given: Any) -> Any:
+        got = create(**given)
+        rules.revoke([got[0]])
+        return got
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AliasRule.objects, "get_or_create", slow)
+        assert rules.note(found) is None
+    assert AliasRule.objects.get().state == "revoked"
+
+
 def test_what_is_not_verified_is_not_used(site: tuple[Site, str], kept: Task) -> None:
     assert "only proposed are not used: 1" in run("learn", str(kept.pk), "--pairs", "0")
     assert site[0].fetched.total() == 0
@@ -146,6 +210,9 @@ def test_the_command_says_what_is_wrong() -> None:
         (["learn", "77"], "no kept pages"),
         (["learn", "1", "--pairs", "-1"], "--pairs is -1"),
         (["show", "77"], "there is no rule 77"),
+        (["show", str(1 << 70)], "there is no rule"),
+        (["revoke", str(1 << 70)], "there is no rule"),
+        (["learn", str(1 << 70)], "no kept pages"),
     ):
         with pytest.raises(CommandError, match=problem):
             run(*arguments)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 
+import msgpack
 import pytest
 from redis import Redis
 
@@ -189,6 +190,70 @@ def test_a_table_that_cannot_be_read_is_none(bench: Bench, fleet: Fleet, row: by
     assert fleet.claim(1) == HOSTS[:4]
 
 
+def damaged_rows() -> list[bytes]:
+    rows: list[list[object]] = [
+        ["host", [1, 2], bytes(2 * SLOTS), ["alpha", "beta"]],  # numbers
+        ["host", [float("nan"), "1"], bytes(2 * SLOTS), ["alpha", "beta"]],
+        ["host", [float("inf"), "1"], bytes(2 * SLOTS), ["alpha", "beta"]],
+        ["host", [["1"], "1"], bytes(2 * SLOTS), ["alpha", "beta"]],
+        ["host", ["1", "2"], bytes(7), ["alpha", "beta"]],
+        ["host", ["1", "2"], b"\xff" * 2 * SLOTS, ["alpha", "beta"]],
+        ["host", ["1", "2"], 7, "alpha"],
+        ["domain", {"1": "2"}, bytes(2 * SLOTS), {}],
+    ]
+    return [msgpack.packb(row) for row in rows]
+
+
+@pytest.mark.parametrize("row", damaged_rows())
+def test_a_damaged_table_stops_nothing(bench: Bench, fleet: Fleet, row: bytes) -> None:
+    bench.redis.set(bench.key("AFFINITY"), row)
+    fleet.affinity.read()
+    bench.open(*one_of_each(bench, HOSTS[:4]))
+    assert sorted(fleet.claim(1) + fleet.claim(2)) == HOSTS[:4]
+
+
+def test_keys_of_another_type_are_replaced(bench: Bench) -> None:
+    fleet = Fleet(bench, DOMAIN)
+    for name in ("AFFINITY", "DOMAINS"):
+        bench.redis.delete(bench.key(name))
+        bench.redis.rpush(bench.key(name), "damage")
+        bench.open(*one_of_each(bench, HOSTS[:2]), task=len(name))
+        assert fleet.claim(1, 2) == HOSTS[:2]
+        bench.complete_all(fleet.claimed)
+        if name == "AFFINITY":
+            assert fleet.affinity.read() is None
+        fleet.set(fleet.slots)
+        assert bench.redis.type(bench.key(name)) != b"list"
+    bench.redis.rpush(bench.key("LOADS"), "damage")
+    fleet.affinity.report(1, NodeLoad(12.5, {7: 3.5}))
+    assert fleet.affinity.loads([1]) == {1: NodeLoad(12.5, {7: 3.5})}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [float("nan"), []], [float("inf"), []], [1.0, [7, float("nan")]], [1.0, [float("inf"), 1]],
+        [-1.0, []], [1.0, [7]], [1.0, {7: 1.0}], [1.0, [SLOTS, 1.0]], 7,
+    ],
+)  # fmt: skip
+def test_a_damaged_load_is_deleted(bench: Bench, fleet: Fleet, row: object) -> None:
+    fleet.affinity.report(2, NodeLoad(1.0, {}))
+    bench.redis.hset(bench.key("LOADS"), "1", msgpack.packb(row))
+    bench.redis.hset(bench.key("LOADS"), "9" * 5000, b"")
+    assert fleet.affinity.loads([1, 2]) == {2: NodeLoad(1.0, {})}
+    assert bench.redis.hkeys(bench.key("LOADS")) == [b"2"]
+
+
+def test_a_table_that_a_partition_has_lost_is_written_again(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=3, store=PartitionedStore)
+    fleet = Fleet(bench)
+    assert fleet.affinity.read() is not None
+    bench.redis.delete(bench.key("AFFINITY", partition=2))
+    assert fleet.affinity.read() is None
+
+
 def test_what_nodes_report_is_read_back(bench: Bench, fleet: Fleet) -> None:
     fleet.affinity.report(1, NodeLoad(12.5, {7: 3.5}))
     fleet.affinity.report(9, NodeLoad(1.0, {}))
@@ -369,6 +434,12 @@ DOMAINS = [
     ("x.me.github.io", "me.github.io"), ("localhost", "localhost"), ("127.0.0.1", "127.0.0.1"),
     ("[::1]", "[::1]"), ("a.xn--55qx5d.cn", "a.xn--55qx5d.cn"), ("a.unlisted", "a.unlisted"),
     ("b.a.unlisted", "a.unlisted"), ("s3.amazonaws.com", "s3.amazonaws.com"),
+    (f"{'a.' * 120}shop.co.uk", "shop.co.uk"), (f"{'a.' * 130}uk", f"{'a.' * 130}uk"),
+    ("www.example.com.", "example.com"),
+    ("x.s3-accesspoint.dualstack.cn-northwest-1.amazonaws.com.cn",
+     "x.s3-accesspoint.dualstack.cn-northwest-1.amazonaws.com.cn"),
+    ("y.x.s3-accesspoint.dualstack.cn-northwest-1.amazonaws.com.cn",
+     "x.s3-accesspoint.dualstack.cn-northwest-1.amazonaws.com.cn"),
 ]  # fmt: skip
 
 
@@ -386,6 +457,22 @@ def test_claim_finds_the_domain_of_a_host(bench: Bench, host: str, domain: str, 
     bench.frontier.admit(1, [bench.request("other", "other.example")])
     bench.frontier.admit(1, [bench.request("one", f"{host}{port}")])
     assert fleet.claim(1) == [f"{host}{port}"]
+
+
+@pytest.mark.parametrize(("labels", "count"), [(9000, 1), (120, 200), (300_000, 1)])
+def test_a_name_with_many_labels_stops_nothing(bench: Bench, labels: int, count: int) -> None:
+    """Each page may link to such a host."""
+    fleet = Fleet(bench, DOMAIN)
+    hosts = [f"{'a.' * labels}h{n}.example" for n in range(count)]
+    bench.open(*one_of_each(bench, [*hosts, "good.example"]))
+    assert len(fleet.claim(1, 300) + fleet.claim(2, 300)) == count + 1
+
+
+def test_rules_that_were_written_in_part_are_written_again(bench: Bench) -> None:
+    fleet = Fleet(bench, DOMAIN)
+    bench.redis.hdel(bench.key("DOMAINS"), "co.uk")
+    fleet.set(fleet.slots)
+    assert bench.redis.hget(bench.key("DOMAINS"), "co.uk") == b"0"
 
 
 def test_the_rules_are_written_once(bench: Bench) -> None:

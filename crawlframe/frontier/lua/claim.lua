@@ -581,17 +581,19 @@ local RESERVED = 250  -- ms for which a due host is left to a node that has aske
 local HEAD_START = 2000  -- ms by which a host of another node must have been due earlier to be taken before own ones
 local LEAST, MOST = 16, 256  -- due hosts that one claim looks at
 local UPCOMING = 16  -- hosts that are looked at to find out when to ask again
+local LONGEST = 253  -- characters of a name of a host
+local LABELS = 9  -- at the end of a name that can be a domain: unpack has a limit, and pages name the hosts
 
 local by_domain, generations, slots
 local hungry = {}  -- generation -> whether it has asked for more
 
 -- Reads AFFINITY. Without it, or when it does not name this generation and another one, all hosts are equal.
 local function load_table()
-  local text = call('GET', AFFINITY)
-  local readable, kept = pcall(cmsgpack.unpack, text or '')
+  local text = redis.pcall('GET', AFFINITY)  -- damage, of which a node writes the table anew
+  local readable, kept = pcall(cmsgpack.unpack, type(text) == 'string' and text or '')
   if not readable or type(kept) ~= 'table' or type(kept[2]) ~= 'table' or type(kept[3]) ~= 'string' then return end
   local members, n = {}, 0
-  for _, member in ipairs(kept[2]) do members[member], n = true, n + 1 end
+  for _, member in ipairs(kept[2]) do members[tostring(member)], n = true, n + 1 end
   if n < 2 or not members[generation] then return end
   by_domain, generations, slots, affinity.members = kept[1] == 'domain', kept[2], kept[3], members
   affinity.count = n
@@ -606,19 +608,23 @@ local function names_of(hosts)
   local ends, places = {}, {}
   for i, name in ipairs(names) do
     name = string.gsub(name, ':%d+$', '')
+    name = string.gsub(name, '%.$', '')
     names[i] = name
     places[i] = #ends
-    if not string.find(name, '%.%d+$') and not string.find(name, '[%]/@]') then
-      local at = 1
+    if #name <= LONGEST and not string.find(name, '%.%d+$') and not string.find(name, '[%]/@]') then
+      local starts, at = {1}, 1
       while at do
-        ends[#ends + 1] = string.sub(name, at)
         at = string.find(name, '.', at, true)
         at = at and at + 1
+        starts[#starts + 1] = at
+      end
+      for label = math.max(1, #starts - LABELS + 1), #starts do
+        ends[#ends + 1] = string.sub(name, starts[label])
       end
     end
   end
   places[#names + 1] = #ends
-  local rules = #ends > 0 and call('HMGET', DOMAINS, unpack(ends)) or {}
+  local rules = #ends > 0 and redis.pcall('HMGET', DOMAINS, unpack(ends)) or {}
   for i in ipairs(names) do
     local first, last = places[i] + 1, places[i + 1]
     local suffix = 1  -- labels of the public suffix
