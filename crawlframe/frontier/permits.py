@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import Signal
+from crawlframe.frontier.records import NO_SIGNAL, Signal
+
+NOBODY = 0  # in place of a generation
 
 
 class Permit(NamedTuple):
@@ -44,6 +46,20 @@ class Permits:
         asked = (generation, task, host, token, lasts, patience, int(own), address)
         given, wait = self._run(host, *asked)
         return Permit(given == 1, wait, given < 0)
+
+    def ask_apart(
+        self, host: str, token: bytes, lasts: int, patience: int, delay: int, concurrency: int
+    ) -> Permit:
+        """For a fetch that belongs to no task and no node, with a delay in milliseconds of its
+        own. What robots.txt and operators ask for of the host counts, too."""
+        given, wait = self._run(
+            host, NOBODY, "", host, token, lasts, patience, 0, "", delay, concurrency
+        )
+        return Permit(given == 1, wait)
+
+    def end_apart(self, host: str, token: bytes) -> None:
+        """That fetch is over."""
+        self._run(host, NOBODY, "", host, token, 0, NO_SIGNAL.kind, NO_SIGNAL.ms, "")
 
     def end(self, generation: int, task: int, host: str, token: bytes, signal: Signal) -> None:
         """The fetch is over, and says this about its host."""

@@ -14,6 +14,7 @@ from crawlframe.aliases.learn import Sample
 from crawlframe.aliases.rule import MAX_URL, origin_of
 from crawlframe.errors import ArgumentError, BadRequest, PageDamaged, StoreError
 from crawlframe.pages.stored import LEFT_OUT
+from crawlframe.program import command
 from crawlframe.record import read_head
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -50,11 +51,20 @@ def pages(where: Where) -> QuerySet[KeptPage]:
     if where == Where():
         raise ArgumentError("say from which pages to learn: a task, --spider NAME or --host HOST")
     if not rows.exists():
-        raise ArgumentError(
-            'there are no kept pages of this; they are kept with keep = "all", see '
-            "docs/howto/kept-pages.md"
-        )
+        raise ArgumentError(_why_none(where))
     return rows
+
+
+def _why_none(where: Where) -> str:
+    if where.task is not None and not Task.objects.filter(pk=where.task).exists():
+        return f"there is no task {where.task}; list them: {command('tasks')}"
+    parts = {"task": where.task, "spider": where.spider, "host": where.host}
+    asked = ", ".join(f"{name} {value}" for name, value in parts.items() if value)
+    if where.host:
+        others = KeptPage.objects.filter(host__startswith=f"{where.host}:").order_by("host")
+        if names := [*others.values_list("host", flat=True).distinct()[:5]]:
+            return f"no pages are kept of {asked}; say the port: {', '.join(names)}"
+    return f'no pages are kept of {asked}; keep = "all" keeps them, see docs/howto/kept-pages.md'
 
 
 def samples(where: Where) -> Iterator[Sample]:

@@ -10,13 +10,17 @@ from django.conf import settings
 
 from crawlframe.aliases.learn import Found, learn
 from crawlframe.aliases.rule import origin_of
-from crawlframe.aliases.verify import PAIRS, verify
+from crawlframe.aliases.verify import PAIRS, Verdict, verify
+from crawlframe.frontier.permits import Permits
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of
 from crawlservice.aliases import rules
 from crawlservice.aliases.evidence import Where, samples
 from crawlservice.aliases.fetching import DELAY, PoliteFetch, ordered_for
 from crawlservice.models import AliasRule
+
+AT_ONCE = 16  # hosts whose rules are verified at a time
+LOOK = 5.0  # seconds after which what operators have ordered is read again
 
 
 @dataclass
@@ -49,20 +53,40 @@ def propose(where: Where) -> Learned:
 
 def check(
     learned: Learned,
+    permits: Permits,
     identity: Identity | None = None,
     *,
     pairs: int = PAIRS,
     delay: float = DELAY,
 ) -> Iterator[AliasRule]:
-    """Verifies what waits, one rule after the other, with up to ``pairs`` pairs of URLs each.
-    Yields each rule as it is then, unless it was forgotten."""
+    """Verifies what waits, the rules of one host one after the other and up to ``AT_ONCE`` hosts at
+    a time, with up to ``pairs`` pairs of URLs each. Yields each rule as it is then, unless it was
+    forgotten. Raises RedisError."""
+    hosts = [host_of(found.rule.origin + "/") for _, found in learned.waiting]
     with asyncio.Runner() as runner:
-        fetch = PoliteFetch(settings.CRAWLFRAME, identity, delay)
+        fetch = PoliteFetch(settings.CRAWLFRAME, permits, identity, delay)
+        turns = {host: asyncio.Lock() for host in hosts}
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def verified(host: str, found: Found) -> Verdict:
+            async with turns[host], slots:
+                return await verify(found, fetch.fetch, pairs)
+
         try:
-            for row, found in learned.waiting:
-                fetch.ordered = ordered_for([host_of(found.rule.origin + "/")])
-                now = rules.decide(row, runner.run(verify(found, fetch.fetch, pairs)))
-                if now is not None:
-                    yield now
+            fetch.ordered = ordered_for(hosts)
+            loop = runner.get_loop()
+            running = {
+                loop.create_task(verified(host, found)): row
+                for host, (row, found) in zip(hosts, learned.waiting, strict=True)
+            }
+            while running:
+                done, _ = runner.run(
+                    asyncio.wait(running, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+                )
+                for task in done:
+                    now = rules.decide(running.pop(task), task.result())
+                    if now is not None:
+                        yield now
+                fetch.ordered = ordered_for(hosts)
         finally:
             runner.run(fetch.close())

@@ -3,6 +3,7 @@ tasks, shown and revoked."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from io import StringIO
 from typing import Any
@@ -29,7 +30,7 @@ from crawlservice.pages import bodies
 from crawlservice.tasks import removal
 from crawlservice.tasks.submit import submit
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = pytest.mark.usefixtures("service")
 PLACE = "/admin/crawlservice/aliasrule/"
 TELL = "http://shop.example"
 
@@ -174,6 +175,37 @@ def test_what_is_not_verified_is_not_used(site: tuple[Site, str], kept: Task) ->
     assert AliasRule.objects.get().state == "proposed"
 
 
+def test_the_host_of_a_kept_page_has_a_port(site: tuple[Site, str], kept: Task) -> None:
+    name, port = site[1].removeprefix("http://").split(":")
+    with pytest.raises(CommandError, match=f"host {name}; say the port: {name}:{port}"):
+        run("learn", str(kept.pk), "--host", name)
+    assert "1 rules to be verified" in run("learn", "--host", f"{name}:{port}", "--pairs", "0")
+
+
+def test_a_fetch_keeps_the_pace_of_all_others(
+    site: tuple[Site, str], kept: Task, service: Frontier
+) -> None:
+    """As while a task crawls the host, or another command learns its rules."""
+    host = site[1].removeprefix("http://")
+    assert service.permits.ask_apart(host, b"another", 1000, 9000, 1500, 8).given
+    began = time.monotonic()
+    assert "is verified" in run("learn", str(kept.pk), "--delay", "0")
+    assert time.monotonic() - began > 1.3
+
+
+def test_hosts_are_verified_at_the_same_time(site: tuple[Site, str], kept: Task) -> None:
+    other = Site(16)
+    with served(other) as origin:
+        task = Task.objects.create(spider="shop", seeds=b"")
+        targets = [f"/item/{n}" for n in range(12)]
+        keep(task, other, origin, [*targets, *(f"{one}?sid={'0' * 19}7c" for one in targets)])
+        orders.pause(site[1].removeprefix("http://"), {})
+        told = run("learn", "--spider", "shop", "--delay", "0")
+        assert f"{origin}: ignore sid is verified" in told
+        assert f"{site[1]}: ignore sid is proposed: " in told
+        assert site[0].fetched.total() == 0
+
+
 def test_a_site_that_has_changed_refutes_its_rule(site: tuple[Site, str], kept: Task) -> None:
     site[0].apart = True
     assert "is refuted" in run("learn", str(kept.pk), "--delay", "0")
@@ -207,12 +239,13 @@ def test_a_revoked_rule_is_not_learned_again(kept: Task) -> None:
 def test_the_command_says_what_is_wrong() -> None:
     for arguments, problem in (
         (["learn"], "say from which pages"),
-        (["learn", "77"], "no kept pages"),
+        (["learn", "77"], "there is no task 77; list them"),
+        (["learn", "--spider", "nobody"], "no pages are kept of spider nobody"),
         (["learn", "1", "--pairs", "-1"], "--pairs is -1"),
         (["show", "77"], "there is no rule 77"),
         (["show", str(1 << 70)], "there is no rule"),
         (["revoke", str(1 << 70)], "there is no rule"),
-        (["learn", str(1 << 70)], "no kept pages"),
+        (["learn", str(1 << 70)], "there is no task"),
     ):
         with pytest.raises(CommandError, match=problem):
             run(*arguments)

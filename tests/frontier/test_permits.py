@@ -256,3 +256,42 @@ def test_nothing_is_left_of_an_address_whose_permit_is_over(bench: Bench) -> Non
     end(bench, host=OTHER)
     assert not bench.redis.exists(bench.key("PERMITS", f"@{ADDRESS}"))
     assert not bench.redis.hexists(bench.key("ADDRESS", ADDRESS), "v")
+
+
+# -- fetches that belong to no task ----------------------------------------------------------------
+
+
+def ask_apart(bench: Bench, token: str, delay: int = 0, concurrency: int = 2) -> Permit:
+    permit: Permit = bench.frontier.permits.ask_apart(
+        HOST, token.encode(), LASTS, LONGEST_WAIT, delay, concurrency
+    )
+    return permit
+
+
+def test_fetches_of_commands_keep_their_delay_between_them(bench: Bench) -> None:
+    assert ask_apart(bench, "one", 5000) == Permit(True, 0)
+    other = ask_apart(bench, "two", 5000)
+    assert other.given
+    assert 4000 < other.wait <= 5000
+
+
+def test_fetches_of_commands_and_claims_share_a_host(bench: Bench) -> None:
+    bench.open(*bench.requests(3), concurrency=1)
+    assert ask_apart(bench, "one", 5000) == Permit(True, 0)
+    bench.frontier.permits.end_apart(HOST, b"one")
+    assert bench.claim_all() == [], "the host rests for the delay of the command"
+
+
+def test_a_command_waits_for_a_slot(bench: Bench) -> None:
+    bench.open(*bench.requests(3), concurrency=2)
+    (*_, held) = bench.claim_all()
+    assert not ask_apart(bench, "one").given
+    bench.claim(fetched=[held])
+    assert ask_apart(bench, "one").given
+    bench.frontier.permits.end_apart(HOST, b"one")
+    assert not bench.redis.keys("*permits*")
+
+
+def test_a_command_asks_no_host_that_is_paused(bench: Bench) -> None:
+    bench.frontier.hosts.order(HOST, HostOrder(paused=True))
+    assert not ask_apart(bench, "one").given

@@ -1,11 +1,12 @@
 -- permit: lets a generation make one fetch of a host outside of the queue, within the limits of the host
 -- and of the task; or ends it.
 -- KEYS[1] tag of the partition
--- ARGV[1] generation; ARGV[2] task; ARGV[3] host; ARGV[4] token of the fetch
+-- ARGV[1] generation; ARGV[2] task, or empty: the fetch of a command; ARGV[3] host; ARGV[4] token of the fetch
 -- ARGV[5] ms for which the permit is kept from the beginning of the fetch; 0: the fetch is over
 -- ARGV[6] longest wait (ms): later permits are not given. When the fetch is over: kind of its signal
 -- ARGV[7] 1: a request of the generation holds a slot of this host, which the fetch uses. When it is over: ms of the signal
 -- ARGV[8] address of the host, if the task limits what goes to one and it is known; or empty
+-- ARGV[9] and ARGV[10] delay (ms) and concurrency of a fetch without a task
 -- Returns: {1 if the permit is given, ms until the fetch may begin}; {0, ms after which to ask again, or at least that
 --          long}, and a free slot is then kept for this token for a while; {-1, 0}: the task is over. Asked again with
 --          the same token, it returns the same permit.
@@ -65,7 +66,7 @@ end
 local here = read_permits(host)
 if here.known then return {1, math.max(0, here.known - now)} end
 
-local task = task_of(id)
+local task = id == '' and {delay = tonumber(ARGV[9]), concurrency = tonumber(ARGV[10]), robots = true} or task_of(id)
 if not task or task.state == 'cancelling' then
   drop(address_of(host))
   return {-1, 0}
@@ -95,7 +96,7 @@ local till = math.max(held_until(host), task.robots and tonumber(state[7]) or 0)
 local delay, concurrency = tonumber(state[8]) or task.delay, tonumber(state[9]) or task.concurrency
 if task.robots then
   delay = math.max(delay, tonumber(state[6]) or 0)
-  if (tonumber(state[12]) or 0) <= now then concurrency = 1 end  -- this one brings the robots.txt
+  if id ~= '' and (tonumber(state[12]) or 0) <= now then concurrency = 1 end  -- this one brings the robots.txt
 end
 if state[5] then concurrency = 1 end
 if task.auto and not state[8] then

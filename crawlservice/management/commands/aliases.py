@@ -17,6 +17,7 @@ from crawlservice.aliases.fetching import DELAY
 from crawlservice.aliases.learning import check, propose
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
+from crawlservice.connections.frontier import frontier
 from crawlservice.identity.papers import identity_here
 from crawlservice.models import AliasRule
 
@@ -87,7 +88,7 @@ class Command(ServiceCommand):
         if lacks:
             self.stderr.write(f"note: {lacks}")
         waiting = 0
-        for row in check(learned, identity, pairs=pairs, delay=delay):
+        for row in check(learned, frontier().permits, identity, pairs=pairs, delay=delay):
             waiting += row.state == AliasRule.State.PROPOSED
             problem = f": {row.problem}" if row.problem else ""
             self.stdout.write(plain(f"{row.pk} {_told(row)} is {row.state}{problem}"))
