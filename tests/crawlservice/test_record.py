@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from io import StringIO
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from crawlservice.cli import record_pages
+from crawlservice.management.commands import record as command
+from crawlservice.management.commands.record import PLUGIN
 from tests.recorded.site import SETTINGS, TOKEN, Site, running
 
 SPIDERS = """
@@ -98,6 +103,17 @@ def record(
     return run
 
 
+def test_pytest_is_told_of_the_plugin_where_nothing_else_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    point = EntryPoint("crawlframe", PLUGIN, "pytest11")
+    monkeypatch.setattr(command, "entry_points", lambda group: [point])
+    assert command._plugin() == ""
+    monkeypatch.setattr(command, "entry_points", lambda group: [])
+    assert command._plugin() == f"-p {PLUGIN} "
+    assert importlib.util.find_spec(PLUGIN) is not None
+
+
 def test_a_recording_is_written_and_recorded_again(
     record: Record, site: Site, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +123,7 @@ def test_a_recording_is_written_and_recorded_again(
     assert f"{site.url}/private: not recorded: {site.url}/robots.txt forbids" in said
     assert f"{site.url}/book/emma: items: 1, requests: 0" in said
     assert "stripped: argument token, cookie session, header Authorization" in said
-    assert f"Test them: python -m pytest {folder}" in said
+    assert re.search(rf"Test them: python -m pytest (-p {PLUGIN} )?{folder}", said)
     assert TOKEN not in said
     assert site.asked["/private"] == 0
     head = json.loads((folder / "recording.json").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from crawlservice.proxies.here import pool_here
 from crawlservice.tasks.arguments import parse_pairs
 
 MOST = 1000  # pages
+PLUGIN = "crawlframe.recorded.pytest_plugin"
 
 
 class Command(ServiceCommand):
@@ -66,8 +68,15 @@ class Command(ServiceCommand):
         made = recorder.record(options["pages"])
         folder = made.recording.directory
         self.stdout.write("Look at the files before you commit them: pages may hold personal data.")
-        self.stdout.write(f"Test them: python -m pytest {folder}")
+        self.stdout.write(f"Test them: python -m pytest {_plugin()}{folder}")
         self.stdout.write(f"Record again: {command(f'record {named.kind.name}')}")
+
+
+def _plugin() -> str:
+    """The option without which pytest does not know recorded pages: in a checkout that is not
+    installed, nothing else names the plug-in."""
+    known = any(one.value == PLUGIN for one in entry_points(group="pytest11"))
+    return "" if known else f"-p {PLUGIN} "
 
 
 def _pages(text: str) -> int:
