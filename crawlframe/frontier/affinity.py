@@ -160,13 +160,11 @@ class Affinity:
         return found
 
     def read(self) -> Table | None:
-        """The table; None when there is none that can be read, or not the same in all
-        partitions."""
+        """The table, as the first partition has it; None when there is none that can be read."""
         try:
-            rows = {self._store.redis.get(keys("AFFINITY")) or b"" for keys in self._store.keys}
+            return _table(self._store.redis.get(self._store.keys[0]("AFFINITY")) or b"")
         except ResponseError:  # of another type
             return None
-        return _table(rows.pop()) if len(rows) == 1 else None
 
     def write(self, table: Table) -> None:
         """Replaces the table."""

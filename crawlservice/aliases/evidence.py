@@ -20,13 +20,12 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.state import MAX_ORIGIN
 from crawlservice.models import KeptPage, Task
-from crawlservice.pages.bodies import read
+from crawlservice.pages.bodies import batches, read
 
 log = logging.getLogger(__name__)
 
 MOST = 50_000  # pages that are read, the latest ones
 AT_A_TIME = 50  # bodies
-MOST_BYTES = 64 << 20  # of bodies at a time, unless one has more
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def samples(where: Where) -> Iterator[Sample]:
     """Raises as ``pages``."""
     columns = ("pk", "url", "record", "status", "headers", "body")
     rows = [*pages(where).order_by("-pk").values_list("pk", "body__size")[:MOST]]
-    for numbers in _batches(rows):
+    for numbers in batches(rows, AT_A_TIME):
         some = [*KeptPage.objects.filter(pk__in=numbers).values(*columns)]
         bodies = _bodies({row["body"] for row in some})
         for row in some:
@@ -79,20 +78,6 @@ def samples(where: Where) -> Iterator[Sample]:
             sample = None if body is None else _sample(row, body)
             if sample is not None:
                 yield sample
-
-
-def _batches(rows: list[tuple[int, int]]) -> Iterator[list[int]]:
-    """``rows``: numbers of pages, each with the bytes of its body."""
-    numbers: list[int] = []
-    total = 0
-    for number, size in rows:
-        if numbers and (len(numbers) == AT_A_TIME or total + size > MOST_BYTES):
-            yield numbers
-            numbers, total = [], 0
-        numbers.append(number)
-        total += size
-    if numbers:
-        yield numbers
 
 
 def _sample(row: dict[str, Any], body: bytes) -> Sample | None:

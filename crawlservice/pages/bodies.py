@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
+from typing import TypeVar
 
 from crawlframe.errors import PageDamaged
 from crawlframe.pages.packing import digest_of, unpack
 from crawlframe.warc import Place
 from crawlservice.models import PageBody, PageDictionary
 from crawlservice.pages.archived import opened
+
+T = TypeVar("T")
+MOST_BYTES = 64 << 20  # of bodies at a time, unless one has more
+
+
+def batches(rows: Iterable[tuple[T, int]], most: int) -> Iterator[list[T]]:
+    """Yields up to ``most`` things at a time, so few that their bodies can be in memory together.
+    ``rows``: each thing with the bytes of its body."""
+    batch: list[T] = []
+    total = 0
+    for thing, size in rows:
+        if batch and (len(batch) == most or total + size > MOST_BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append(thing)
+        total += size
+    if batch:
+        yield batch
 
 
 def read(numbers: Collection[int]) -> dict[int, bytes]:

@@ -19,7 +19,7 @@ from crawlframe.public_suffixes import registered_domain
 from crawlframe.record import read_head
 from crawlframe.request import END_URL, ROOT_URL, unpack_admissions
 from crawlservice.models import KeptPage, Page, Task
-from crawlservice.pages.bodies import read
+from crawlservice.pages.bodies import batches, read
 from crawlservice.tasks.export import ExportError, unwritable
 from crawlservice.tasks.task_rows import of_task
 
@@ -77,10 +77,18 @@ def _rows(task: Task, html: bool) -> Iterator[tuple[Page, str | None]]:
     after, size = 0, BODIES if html else ROWS
     while some := [*of_task(Page.objects.only(*fields), task.pk, after=after)[:size]]:
         after = some[-1].pk
-        texts = _texts(some) if html else {}
-        for row in some:
-            if not row.url.startswith((ROOT_URL, END_URL)):
-                yield row, texts.get(row.rid)
+        for rows in batches(_sized(some), size) if html else [some]:
+            texts = _texts(rows) if html else {}
+            for row in rows:
+                if not row.url.startswith((ROOT_URL, END_URL)):
+                    yield row, texts.get(row.rid)
+
+
+def _sized(rows: list[Page]) -> list[tuple[Page, int]]:
+    """The pages, each with the bytes that are kept of it."""
+    kept = KeptPage.objects.filter(rid__in=[row.rid for row in rows])
+    sizes = dict(kept.values_list("rid", "body__size"))
+    return [(row, sizes.get(row.rid, 0)) for row in rows]
 
 
 def _texts(rows: list[Page]) -> dict[Any, str]:

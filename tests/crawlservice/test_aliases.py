@@ -111,7 +111,7 @@ def test_bodies_are_read_in_small_batches(
 ) -> None:
     """So that a site of large pages fills no memory."""
     largest = max(PageBody.objects.values_list("size", flat=True))
-    monkeypatch.setattr(evidence, "MOST_BYTES", 3 * largest)
+    monkeypatch.setattr(bodies, "MOST_BYTES", 3 * largest)
     sizes: list[int] = []
 
     def noted(numbers: set[int]) -> dict[int, bytes]:

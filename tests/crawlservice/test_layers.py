@@ -4,7 +4,7 @@ meanwhile; retries; the counts per layer; and the files by layer and domain."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -22,6 +22,7 @@ from crawlframe.request import Admission, make_rid, pack_admissions, rank_of
 from crawlservice.cli.report import report
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Era, Page, Task, TaskLayer
+from crawlservice.pages import bodies, layer_files
 from crawlservice.pages.layer_files import export, part_of
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks import layers
@@ -318,6 +319,25 @@ def test_files_with_the_text_of_kept_pages(orm: str, tmp_path: Path) -> None:
         assert export(get_task(kept.task_id), directory, 1, html=True).pages == 1
         (row,) = (directory / "layer-0-part-0.pages.jsonl").read_text().splitlines()
         assert json.loads(row).get("html") == text
+
+
+def test_large_texts_are_not_in_memory_together(
+    orm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = keep(b"<p>" + b"a" * 1000, "text/html")
+    (row,) = Page.objects.filter(task=page.task_id)
+    rows = [(row, size) for size in (40, 30, 31, 200, 1, 1, 1)]
+    monkeypatch.setattr(bodies, "MOST_BYTES", 100)
+    assert [len(some) for some in bodies.batches(rows, 3)] == [2, 1, 1, 3]
+    seen: list[int] = []
+
+    def noted(rows: list[tuple[Page, int]], most: int) -> Iterator[list[Page]]:
+        seen.extend(size for _, size in rows)
+        return bodies.batches(rows, most)
+
+    monkeypatch.setattr(layer_files, "batches", noted)
+    assert export(get_task(page.task_id), tmp_path, 1, html=True).pages == 1
+    assert seen == [1003]
 
 
 def test_files_by_layer_and_domain(crawl: Crawl, tmp_path: Path) -> None:

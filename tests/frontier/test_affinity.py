@@ -244,16 +244,6 @@ def test_a_damaged_load_is_deleted(bench: Bench, fleet: Fleet, row: object) -> N
     assert bench.redis.hkeys(bench.key("LOADS")) == [b"2"]
 
 
-def test_a_table_that_a_partition_has_lost_is_written_again(
-    make_bench: Callable[..., Bench],
-) -> None:
-    bench = make_bench(partitions=3, store=PartitionedStore)
-    fleet = Fleet(bench)
-    assert fleet.affinity.read() is not None
-    bench.redis.delete(bench.key("AFFINITY", partition=2))
-    assert fleet.affinity.read() is None
-
-
 def test_what_nodes_report_is_read_back(bench: Bench, fleet: Fleet) -> None:
     fleet.affinity.report(1, NodeLoad(12.5, {7: 3.5}))
     fleet.affinity.report(9, NodeLoad(1.0, {}))
