@@ -18,6 +18,8 @@ from spiders.site import bare, language_of, words
 
 MOST_REPORTED = 100  # lines of seeds that are wrong; further ones are only counted
 NEEDED = {"article": "trafilatura", "fast": "resiliparse"}  # packages, by the argument ``text``
+NO_SEED = "neither a URL nor a domain such as shop.example, has spaces, or is not UTF-8"
+EVERYWHERE = "give the absolute path of a file that every node has"
 BAD_SEEDS, OTHER = "bad seeds", "not HTML: "  # names of stats
 # A domain or an IPv4 address, with or without a port and a path. "1,a.example" is none, as lists
 # of ranks have it, although browsers would accept the comma.
@@ -64,11 +66,12 @@ class BroadSpider(ProjectSpider):
         for number, line in lines_of(seeds):
             try:
                 request = Request(seed_url(line))
-            except BadRequest as error:
+            except BadRequest:
                 bad += 1
                 self.stats.inc(BAD_SEEDS)
                 if bad <= MOST_REPORTED:
-                    self.log.warning("seeds: %s, line %d: %s", seeds, number, error)
+                    # Without the line: who submits may name a file that is none of his business.
+                    self.log.warning("seeds: %s, line %d is %s", seeds, number, NO_SEED)
                 continue
             good += 1
             yield request
@@ -119,6 +122,9 @@ def lines_of(path: str) -> Iterator[tuple[int, str]]:
     """The lines of a file that say something, with their numbers: comments (``#`` at the start of
     a line or after a space) and empty lines are left out. Only one line is in memory at a time.
     Raises ArgumentError if the file cannot be read."""
+    if "\0" in path or not Path(path).is_file():  # a pipe or device would have no end
+        shown = path if path.isprintable() else repr(path)
+        raise ArgumentError(f"seeds: {shown} cannot be read (there is no such file); {EVERYWHERE}")
     try:
         # What is not UTF-8 must not become another URL; ``seed_url`` refuses it.
         with Path(path).open(encoding="utf-8-sig", errors="surrogateescape") as file:
@@ -127,8 +133,7 @@ def lines_of(path: str) -> Iterator[tuple[int, str]]:
                     yield number, text
     except OSError as error:
         raise ArgumentError(
-            f"seeds: {path} cannot be read ({error.strerror}); give the absolute path of a file "
-            "that every node has"
+            f"seeds: {path} cannot be read ({error.strerror}); {EVERYWHERE}"
         ) from None
 
 

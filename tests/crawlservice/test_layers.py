@@ -1,11 +1,9 @@
 """Layers of a task: the steward's step from one to the next, by itself or by hand; what is lost
-meanwhile; retries; the counts per layer; and the files by layer and domain."""
+meanwhile; retries; and the counts per layer."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -22,16 +20,12 @@ from crawlframe.request import Admission, make_rid, pack_admissions, rank_of
 from crawlservice.cli.report import report
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Era, Page, Task, TaskLayer
-from crawlservice.pages import bodies, layer_files
-from crawlservice.pages.layer_files import export, part_of
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks import layers
-from crawlservice.tasks.export import ExportError
 from crawlservice.tasks.progress import read
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import cancel, get_task, limits_of, pause, resume, submit
 from tests.crawlservice.programs import person, program
-from tests.crawlservice.test_kept_pages_admin import keep
 
 pytestmark = pytest.mark.usefixtures("service")
 NODE = 1
@@ -309,75 +303,3 @@ def test_a_program_and_the_command_line_see_the_layers(published: Frontier) -> N
     with console.capture() as capture:
         console.print(report(crawl.row))
     assert "to go on" not in capture.get()
-
-
-def test_files_with_the_text_of_kept_pages(orm: str, tmp_path: Path) -> None:
-    page = keep("<p>Grüße</p>".encode("latin-1"), "text/html; charset=latin-1")
-    keep_binary = keep(b"\x00\x01\x02", "application/octet-stream")
-    for kept, text in ((page, "<p>Grüße</p>"), (keep_binary, None)):
-        directory = tmp_path / str(kept.task_id)
-        assert export(get_task(kept.task_id), directory, 1, html=True).pages == 1
-        (row,) = (directory / "layer-0-part-0.pages.jsonl").read_text().splitlines()
-        assert json.loads(row).get("html") == text
-
-
-def test_large_texts_are_not_in_memory_together(
-    orm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = keep(b"<p>" + b"a" * 1000, "text/html")
-    (row,) = Page.objects.filter(task=page.task_id)
-    rows = [(row, size) for size in (40, 30, 31, 200, 1, 1, 1)]
-    monkeypatch.setattr(bodies, "MOST_BYTES", 100)
-    assert [len(some) for some in bodies.batches(rows, 3)] == [2, 1, 1, 3]
-    seen: list[int] = []
-
-    def noted(rows: list[tuple[Page, int]], most: int) -> Iterator[list[Page]]:
-        seen.extend(size for _, size in rows)
-        return bodies.batches(rows, most)
-
-    monkeypatch.setattr(layer_files, "batches", noted)
-    assert export(get_task(page.task_id), tmp_path, 1, html=True).pages == 1
-    assert seen == [1003]
-
-
-def test_files_by_layer_and_domain(crawl: Crawl, tmp_path: Path) -> None:
-    crawl.run(LINKS)
-    crawl.run(LINKS)
-    crawl.steward.tick()
-    crawl.run(LINKS, failed=(D,))
-    written = export(crawl.row, tmp_path / "out", 3)
-    rows: dict[str, list[Any]] = {}
-    for path in (tmp_path / "out").iterdir():
-        rows[path.name] = [json.loads(line) for line in path.read_text().splitlines()]
-    pages = {one["url"]: one for name in rows if "pages" in name for one in rows[name]}
-    links = sorted((x["from"], x["to"]) for name in rows if "links" in name for x in rows[name])
-    assert {url: one["layer"] for url, one in pages.items()} == {A: 0, B: 0, C: 1, D: 1}
-    assert pages[D]["state"] == "error"
-    assert links == [(A, C), (B, C), (B, D), (C, "http://c.example/2")]
-    assert written == (4, 4, len(rows))
-    for name, some in rows.items():
-        _, layer, _, part = name.split(".")[0].split("-")
-        for one in some:
-            assert part_of(one.get("url") or one["from"], 3) == int(part)
-            assert one.get("layer", int(layer)) == int(layer)
-    before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    export(crawl.row, tmp_path / "out", 3)
-    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
-
-
-def test_few_files_are_open_at_a_time(
-    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("crawlservice.pages.layer_files.OPEN", 1)
-    crawl.run(LINKS)
-    crawl.run(LINKS)
-    assert export(crawl.row, tmp_path, 1).pages == 2
-    assert len((tmp_path / "layer-0-part-0.links.jsonl").read_text().splitlines()) == 3
-
-
-def test_files_that_cannot_be_written(crawl: Crawl, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="from 1 to"):
-        export(crawl.row, tmp_path, 0)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ExportError, match="cannot be written"):
-        export(crawl.row, tmp_path / "file", 1)

@@ -36,6 +36,8 @@ class Command(ServiceCommand):
         record("export layers", task=task, command=True, parts=options["parts"])
         written = export(task, options["dir"], options["parts"], html=options["html"])
         more = f"; it is {task.state}, more may come" if task.state in Task.ACTIVE else ""
+        if written.removed:
+            more += f"; other files of an earlier run that were removed there: {written.removed:,}"
         self.stdout.write(
             f"{written.pages:,} pages and {written.links:,} links of task {task.pk} written to "
             f"{written.files:,} files in {options['dir']}{more}"
