@@ -287,7 +287,9 @@ def test_results_are_held_while_it_refuses_them(
     told: str,
 ) -> None:
     crawl.advance(60)
+    crawl.web.latency = 2.0  # or a busy machine is done with the crawl before the database is sick
     with harm(control):
+        crawl.web.latency = 0.1
         crawl.hold()
         assert told in control.log()
     crawl.resume()
