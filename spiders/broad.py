@@ -122,7 +122,7 @@ def lines_of(path: str) -> Iterator[tuple[int, str]]:
     """The lines of a file that say something, with their numbers: comments (``#`` at the start of
     a line or after a space) and empty lines are left out. Only one line is in memory at a time.
     Raises ArgumentError if the file cannot be read."""
-    if "\0" in path or not Path(path).is_file():  # a pipe or device would have no end
+    if not Path(path).is_file():  # a pipe or device would have no end
         shown = path if path.isprintable() else repr(path)
         raise ArgumentError(f"seeds: {shown} cannot be read (there is no such file); {EVERYWHERE}")
     try:

@@ -18,9 +18,7 @@ DOUBT = 0.1  # share of groups against a rule up to which these are fetched agai
 GENERIC = 8  # pages that show one content, from which on it proves nothing
 WIDE = 5  # first segments, or sets of names, in which a rule holds that then holds in all others
 MOST_RULES = 40  # of an origin
-MOST_NAMES = (
-    60  # parameters of an origin that are tried, the most frequent ones; also pairs of paths
-)
+MOST_NAMES = 60  # parameters of an origin, or pairs of paths, that are tried: the most frequent
 MOST_PLACES = 500  # of a rule, those with the most pages
 SORTS = 20  # values that a parameter may have which only sorts
 EXAMPLES = 20  # pairs of URLs that are kept of a rule

@@ -73,7 +73,7 @@ def check(
                 return await verify(found, fetch.fetch, pairs)
 
         try:
-            fetch.ordered = ordered_for(hosts)
+            fetch.ordered = ordered_for(turns)
             loop = runner.get_loop()
             running = {
                 loop.create_task(verified(host, found)): row
@@ -87,6 +87,6 @@ def check(
                     now = rules.decide(running.pop(task), task.result())
                     if now is not None:
                         yield now
-                fetch.ordered = ordered_for(hosts)
+                fetch.ordered = ordered_for(turns)
         finally:
             runner.run(fetch.close())
