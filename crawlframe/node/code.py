@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crawlframe.code.checkout import Checkout
+from crawlframe.code.installation import Installation
 from crawlframe.code.source import INSTALLED
 from crawlframe.code.version import Snapshot, digest, files
 
@@ -33,6 +34,7 @@ class Code:
         self.spiders = spiders.absolute()
         self._checkout: tuple[Path, Checkout | None] | None = None
         self.packages = _installed()
+        self._installation = Installation(Path(__file__).absolute().parents[2], "crawlframe")
         self.engine, modules = self._loaded()
         beside = [path for pattern in REQUIREMENTS for path in start.parent.glob(pattern)]
         self._single_modules = sorted({*modules, *([start] if start.is_file() else [])})
@@ -41,6 +43,11 @@ class Code:
         self._requirements = beside
         self._last: tuple[object, str] = (None, "")
         self._digest = self.engine_digest()  # of the framework that is running
+
+    @property
+    def installed(self) -> bool:
+        """Whether the framework was installed as a package, not run from a checkout."""
+        return self._installation.known
 
     @property
     def trees(self) -> list[Path]:
@@ -66,9 +73,15 @@ class Code:
         return [path for path in paths if path.resolve().is_relative_to(root)]
 
     @property
-    def busy(self) -> bool:
-        """Whether git is changing files now."""
-        return self.checkout is not None and self.checkout.busy
+    def busy(self) -> str:
+        """What is changing files now, git or an installer, with the fix if it is not running; "" if
+        nothing is."""
+        if self.checkout is not None and self.checkout.busy:
+            return f"git; if none runs, remove {self.checkout.lock}"
+        missing = self._installation.missing() if self.installed else ""
+        return (
+            missing and f"the installation of Crawlframe, which lacks {missing}; install it again"
+        )
 
     def engine_digest(self) -> str:
         """The digest of the framework on disk. Contents are read again when sizes or times

@@ -195,6 +195,7 @@ class InitialState(msgspec.Struct, frozen=True):
     pull_problem: str
     answered: int  # id of the rollout that the last pull followed
     rollout: int  # id of the last rollout that was acted on
+    follow_every: float = 0.0  # seconds between pulls of the tip of the branch; 0: only rollouts
 
 
 class HelloReply(Message, tag="welcome"):

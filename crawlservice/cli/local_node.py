@@ -117,8 +117,9 @@ def last_lines(path: Path, count: int = LAST_LINES) -> list[str]:
 
 
 def manage_command() -> list[str]:
-    """The command that started this process: the same program finds the same spiders."""
+    """The command that started this process: the same program finds the same spiders. The script of
+    the entry point is not named, because an upgrade deletes it for some seconds."""
     typed = Path(sys.argv[0])
-    if typed.name != ENTRY_POINT:
-        typed = project.script() or typed
-    return [sys.executable, str(typed.resolve())]
+    if typed.name == ENTRY_POINT:
+        return [sys.executable, "-P", "-m", "crawlservice"]
+    return [sys.executable, str((project.script() or typed).resolve())]

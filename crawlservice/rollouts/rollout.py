@@ -100,6 +100,16 @@ class RolloutRun:
                 f"node {self.canary} {does}; take one that follows {self.branch} as canary, or "
                 f"start it with --reload --follow {self.branch}"
             )
+        pull = [
+            other.node
+            for other in nodes
+            if other.code.follow_every and branch_of(other.code.follows) == self.branch
+        ]
+        if pull:
+            raise ArgumentError(
+                f"{', '.join(sorted(pull))}: nodes that pull {self.branch} by themselves do not "
+                "wait for a canary; start them with --follow-every 0"
+            )
         return node
 
     def _run_canary(self, node: NodeInfo) -> None:

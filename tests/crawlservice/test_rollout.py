@@ -273,6 +273,18 @@ def test_bad_input_announces_nothing(
     assert published.rollouts.current() is None
 
 
+def test_a_canary_among_nodes_that_pull_by_themselves(published: Frontier) -> None:
+    """They would not wait for it. Nodes of other branches do not matter."""
+    fleet = Fleet(published)
+    for name, branch, every in (
+        ("alpha", "main", 0.0), ("beta", "main", 10.0), ("gamma", "test", 10.0),
+    ):  # fmt: skip
+        fleet.add(name, OLD12, follows=f"origin/{branch}", follow_every=every)
+    with pytest.raises(ArgumentError, match=r"^beta: nodes that pull main by themselves"):
+        roll(Watcher(fleet), canary="alpha", branch="main").run()
+    assert published.rollouts.current() is None
+
+
 # -- a canary --
 
 

@@ -21,21 +21,24 @@ from crawlframe.node.channel import Channel
 from crawlframe.node.messages import Message
 from crawlframe.node.supervisor import reexec
 
-CODE = CodeState(version="1", changed_at=5.0, follows="origin/main", pulled="ab", rollout=7)
+CODE = CodeState(
+    version="1", changed_at=5.0, follows="origin/main", follow_every=10.0, pulled="ab", rollout=7
+)
 CODE_FIELDS = {
     "version": "1", "state": "loading", "candidate": "", "problem": "", "changed_at": 5.0,
-    "seconds": 0.0, "reloads": 0, "follows": "origin/main", "pulled": "ab", "pull_problem": "",
-    "rollout": 7,
+    "seconds": 0.0, "reloads": 0, "follows": "origin/main", "follow_every": 10.0, "pulled": "ab",
+    "pull_problem": "", "rollout": 7,
 }  # fmt: skip
 LOADED = messages.LoadedCode("digest", "revision", "/spiders", ["/a"], ["shops.b"])
 LOADED_FIELDS = {
     "digest": "digest", "revision": "revision", "tree": "/spiders", "files": ["/a"],
     "broken": ["shops.b"],
 }  # fmt: skip
-INITIAL = messages.InitialState([3], ["shops.b"], 1.5, "origin/main", "ab", "dirty", 6, 7)
+INITIAL = messages.InitialState([3], ["shops.b"], 1.5, "origin/main", "ab", "dirty", 6, 7, 10.0)
 INITIAL_FIELDS = {
     "beside": [3], "broken": ["shops.b"], "changed_at": 1.5, "follows": "origin/main",
     "pulled": "ab", "pull_problem": "dirty", "answered": 6, "rollout": 7,
+    "follow_every": 10.0,
 }  # fmt: skip
 ROLLOUT = Rollout("abc", "main", ("one",), True, "before", 9)
 ROLLOUT_FIELDS = {

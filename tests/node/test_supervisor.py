@@ -48,6 +48,7 @@ from crawlframe.node.supervisor.git import Follower
 from crawlframe.node.supervisor.mailbox import FileChanged, PullEnded
 from crawlframe.node.supervisor.master_processes import (
     RESTART_PAUSES,
+    RETRY_PAUSES,
     MasterProcess,
     MasterProcesses,
 )
@@ -64,8 +65,9 @@ class Disk(Code):
     trees: Iterable[Path] = ()  # type: ignore[assignment]
     singles = packages = ()  # type: ignore[assignment]
     marks: frozenset[Path] = frozenset()
-    busy = False
+    busy = ""
     checkout = None
+    installed = False
 
     def __init__(self) -> None:
         self.framework, self.tree, self.revision = "f1", "t1", "r1"
@@ -428,10 +430,10 @@ def test_while_a_pull_is_owed_the_supervisor_stays(node: Node, reborn: list[Inhe
 
 def test_while_git_is_at_work_the_supervisor_stays(node: Node, reborn: list[Inheritance]) -> None:
     node.serves(node.follow())
-    node.disk.busy = True
+    node.disk.busy = "git"
     node.dies(node.first, HANDED_OVER)
     assert reborn == []
-    node.disk.busy = False
+    node.disk.busy = ""
     node.turn()
     assert len(reborn) == 1
 
@@ -491,6 +493,31 @@ def test_one_that_dies_before_it_serves_is_refused(node: Node) -> None:
     node.disk.framework = "f3"
     node.change("/framework.py")
     assert node.turn(QUIET) == 1
+
+
+def test_an_installed_one_is_tried_again_as_long_as_the_disk_differs(node: Node) -> None:
+    """Its packages may have been installed since, which changes no file of the framework."""
+    node.disk.installed = True
+    follower = node.follow()
+    for pause in (*RETRY_PAUSES, RETRY_PAUSES[-1]):
+        node.dies(follower, 1)
+        assert node.turn(pause - 1.0) == 0
+        assert node.turn(1.0) == 0  # due now; starts when the code is quiet
+        assert node.turn(QUIET) == 1
+        follower = node.last
+    node.dies(follower, 1)
+    node.disk.framework = node.first.engine  # the old one was installed again
+    assert node.turn(RETRY_PAUSES[-1]) == 0
+    assert node.turn(QUIET) == 0
+
+
+def test_pauses_between_tries_begin_anew_with_a_master_that_serves(node: Node) -> None:
+    node.disk.installed = True
+    node.dies(node.follow(), 1)
+    node.turn(RETRY_PAUSES[0])
+    node.turn(QUIET)
+    node.serves(node.last)
+    assert node.supervisor._retries.deaths == 0
 
 
 def test_one_that_refused_what_it_loaded_says_why(node: Node) -> None:

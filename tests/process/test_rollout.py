@@ -106,6 +106,8 @@ def start_node(odd_env: dict[str, str], tmp_path: Path) -> Iterator[Start]:
             "--reload",
             "--follow",
             "main",
+            "--follow-every",
+            "0",
             "--node",
             name,
             "--workers",

@@ -46,6 +46,7 @@ class ReloadReport:
         """Continues from the state of the master that this one replaces."""
         self.update(
             follows=initial.follows,
+            follow_every=initial.follow_every,
             pulled=initial.pulled,
             pull_problem=initial.pull_problem,
             rollout=initial.answered,

@@ -10,8 +10,8 @@ from crawlframe.node.code import Code
 
 log = logging.getLogger(__name__)
 
-BUSY_POLL = 0.05  # seconds between two checks whether git has released its lock
-BUSY_WARN = 10.0  # seconds after which a lock is reported
+BUSY_POLL = 0.05  # seconds between two checks whether git or an installer has finished
+BUSY_WARN = 10.0  # seconds after which the wait is reported
 PACKAGES_QUIET = 2.0  # seconds without a change after which an installation counts as complete
 
 
@@ -68,17 +68,18 @@ class Changes:
         return None if self.at is None else max(0.0, self._quiet_at - now)
 
     def are_due(self, now: float) -> bool:
-        """Whether the code has changed and been quiet since, and git is not changing it."""
+        """Whether the code has changed and been quiet since, and neither git nor an installer is
+        changing it."""
         if self.at is None or now < self._quiet_at:
             return False
-        if not self._code.busy:
+        busy = self._code.busy
+        if not busy:
             self._busy_since = None
             return True
         if self._busy_since is None:
             self._busy_since = now
         elif now - self._busy_since > BUSY_WARN:
             self._busy_since = now
-            lock = self._code.checkout and self._code.checkout.lock
-            log.warning("a reload waits for git; if none runs, remove %s", lock)
+            log.warning("a reload waits for %s", busy)
         self.wait(now)
         return False

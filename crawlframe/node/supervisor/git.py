@@ -312,7 +312,7 @@ class PullThread(threading.Thread):
         super().__init__(name="pulling", daemon=True)
         self.follows = follower.name
         self._follower = follower
-        self._every = every
+        self.every = every
         self._mailbox = mailbox
         self._asked: SimpleQueue[tuple[str, bool, int]] = SimpleQueue()
 
@@ -325,7 +325,7 @@ class PullThread(threading.Thread):
             revision: str | None = None
             back, rollout = False, 0
             try:
-                revision, back, rollout = self._asked.get(timeout=self._every or None)
+                revision, back, rollout = self._asked.get(timeout=self.every or None)
             except Empty:
                 pass
             pulled = self._follower.pull(revision, back=back)

@@ -28,6 +28,7 @@ from crawlframe.node.supervisor.pulls import Pulls
 
 MAX_WORDS = 16384  # bytes of its standard error that are reported with a master's failure
 RESTART_PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next start, by deaths in a row
+RETRY_PAUSES = (5.0, 15.0, 60.0, 300.0)  # the same for a framework that was refused
 STEADY = 30.0  # seconds of life after which a death does not count as repeated
 
 
@@ -204,6 +205,7 @@ class MasterProcesses:
             pull_problem=pulls.last.problem,
             answered=pulls.last.rollout,
             rollout=pulls.rollout,
+            follow_every=pulls.every,
         )
 
     def dead(self) -> Iterator[tuple[MasterProcess, int]]:
@@ -221,17 +223,19 @@ class MasterProcesses:
 
 
 class Restarts:
-    """When to start a master again. ``deaths`` in a row. ``now`` is time.monotonic()."""
+    """When to start a master again: after ``pauses`` in seconds, by ``deaths`` in a row; the last
+    one is repeated. ``now`` is time.monotonic()."""
 
-    def __init__(self) -> None:
+    def __init__(self, pauses: tuple[float, ...] = RESTART_PAUSES) -> None:
         self.deaths = 0
+        self._pauses = pauses
         self._at: float | None = None
 
     def plan(self, lived: float, now: float) -> None:
         """Plans a restart after the death of a master that lived this many seconds."""
         if lived > STEADY:
             self.deaths = 0
-        self._at = now + RESTART_PAUSES[min(self.deaths, len(RESTART_PAUSES) - 1)]
+        self._at = now + self._pauses[min(self.deaths, len(self._pauses) - 1)]
         self.deaths += 1
 
     def left(self, now: float) -> float | None:

@@ -13,6 +13,7 @@ class Pulls:
 
     def __init__(self, pulling: PullThread | None) -> None:
         self._pulling = pulling
+        self.every = pulling.every if pulling else 0.0  # seconds between pulls of the tip; 0: none
         self.follows = pulling.follows if pulling else ""  # "origin/main"
         self.last = CheckoutPulled("", "", 0)
         self.rollout = 0  # id of the last rollout that was acted on

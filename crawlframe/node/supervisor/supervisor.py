@@ -24,7 +24,12 @@ from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.debounce import Changes
 from crawlframe.node.supervisor.git import Follower, PullThread
 from crawlframe.node.supervisor.mailbox import FileChanged, Mailbox, PullEnded
-from crawlframe.node.supervisor.master_processes import MasterProcess, MasterProcesses, Restarts
+from crawlframe.node.supervisor.master_processes import (
+    RETRY_PAUSES,
+    MasterProcess,
+    MasterProcesses,
+    Restarts,
+)
 from crawlframe.node.supervisor.missing_tables import MissingTables
 from crawlframe.node.supervisor.pulls import Pulls
 from crawlframe.node.supervisor.watcher import TreeReloader, WatcherThread
@@ -70,6 +75,7 @@ class Supervisor:
         self._outdated = False  # the framework of this process is older than that of its master
         self._stopping = False
         self._restarts = Restarts()
+        self._retries = Restarts(RETRY_PAUSES)  # of a framework that was refused
         self._missing_tables = MissingTables()
         self.exit_code: int | None = None  # of this process, once it is to end
 
@@ -106,6 +112,10 @@ class Supervisor:
         self._reap()
         if self._restarts.take(self._clock()) and not (self._masters.present or self._stopping):
             self._start()
+        if self._retries.take(now := self._clock()):
+            present = self._masters.present
+            if present is not None and not self._same_engine(present):
+                self._changes.note(now, again=True)
         self._apply_changes()
         self._reexec()
 
@@ -200,8 +210,12 @@ class Supervisor:
         """Handles the end of a successor that never served."""
         if (present := self._masters.present) is not None:
             present.send(messages.RefuseVersion(master.version, master.failure(code)))
-        if code == TablesMissing.exit_code and self._missing_tables.lack():
-            self._changes.note(self._clock(), again=True)
+        now = self._clock()
+        if code == TablesMissing.exit_code:
+            if self._missing_tables.lack():
+                self._changes.note(now, again=True)
+        elif self._code.installed:  # packages that it imports may be installed later
+            self._retries.plan(0.0, now)
 
     # -- changes ----------------------------------------------------------------------------------
 
@@ -322,6 +336,7 @@ class Supervisor:
     def _serve(self, master: MasterProcess) -> None:
         before = self._masters.present
         master.serving = True
+        self._retries = Restarts(RETRY_PAUSES)
         if before is not None and before is not master:
             before.leaving = True
             before.send(messages.HandOver())
@@ -331,7 +346,7 @@ class Supervisor:
     def _left(self) -> float:
         """Seconds until something may be due, if no message arrives before."""
         now = self._clock()
-        lefts = (self._changes.left(now), self._restarts.left(now))
+        lefts = (self._changes.left(now), self._restarts.left(now), self._retries.left(now))
         waits = [5.0, *(left for left in lefts if left is not None)]
         if self._signals.pending or self.exit_code is not None:
             waits.append(0.0)

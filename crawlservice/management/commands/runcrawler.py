@@ -27,15 +27,18 @@ from crawlframe.node.supervisor.master_processes import MasterProcesses
 
 # Also for masters: a version in which it cannot be imported must be refused.
 from crawlframe.node.supervisor.supervisor import Supervisor
-from crawlframe.program import command
+from crawlframe.program import ENTRY_POINT, command
 from crawlservice import project
 from crawlservice.cli.command import Command as BaseCommand
+from crawlservice.cli.local_node import manage_command
 from crawlservice.cli.resolver_check import check_resolver
 from crawlservice.connections import other_databases
 from crawlservice.connections.checks import check_redis, network_filesystem
 from crawlservice.connections.database import check_models
 from crawlservice.connections.frontier import redis_url
 from crawlservice.identity import bot_keys
+
+FOLLOW_EVERY = 10.0  # seconds between two pulls of the newest revision
 
 
 def code_of(settings: Settings) -> Code:
@@ -58,15 +61,16 @@ class Command(BaseCommand):
         parser.add_argument(
             "--follow",
             metavar="BRANCH",
-            help="with --reload: bring this checkout to the revisions of that branch which "
-            f"`{command('rollout')}` announces",
+            help="with --reload: bring this checkout to the newest revision of that branch, and "
+            f"to those that `{command('rollout')}` announces",
         )
         parser.add_argument(
             "--follow-every",
             type=float,
-            default=0.0,
+            default=FOLLOW_EVERY,
             metavar="SECONDS",
-            help="with --follow: also to its newest revision, checked this often (default: never)",
+            help=f"with --follow: time between two pulls (default: {FOLLOW_EVERY:.0f}); 0: only "
+            f"what `{command('rollout')}` announces, for canaries",
         )
         # Between a supervisor and its masters.
         parser.add_argument("--supervised", type=int, help=argparse.SUPPRESS)
@@ -125,6 +129,8 @@ class Command(BaseCommand):
         """The command that this process was started with. The path of the program is absolute,
         because the working directory may have changed by then."""
         script = sys.argv[0]
+        if Path(script).name == ENTRY_POINT:
+            return [*manage_command(), *sys.argv[1:]]
         return [
             str(Path(script).absolute()) if word == script else word
             for word in get_child_arguments()

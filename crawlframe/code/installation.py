@@ -1,0 +1,36 @@
+"""Installation: whether an installer has written all files of a package."""
+
+from __future__ import annotations
+
+from importlib.metadata import PathDistribution
+from pathlib import Path
+
+
+class Installation:
+    """A distribution in ``folder``, a directory of installed packages, by its name. ``known``: it
+    was complete when this object was made; one that was not, or that is not installed there (a
+    checkout), is never waited for."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder, self._name = folder, name
+        self.known = not self.missing()
+
+    def missing(self) -> str:
+        """The first file that RECORD lists and that is absent or has another size; the directory
+        of the metadata if there is not exactly one; "" if the installation is complete."""
+        pattern = f"{self._name}-*.dist-info"
+        found = [*self._folder.glob(pattern)]
+        if len(found) != 1 or not (found[0] / "RECORD").is_file():
+            return str(found[0] / "RECORD" if len(found) == 1 else self._folder / pattern)
+        for file in PathDistribution(found[0]).files or ():
+            path = self._folder / file
+            # Bytecode may be deleted and written again; scripts are rewritten for the interpreter.
+            if path.suffix == ".pyc" or ".." in file.parts:
+                continue
+            try:
+                size = path.stat().st_size
+            except OSError:
+                return str(path)
+            if file.size not in (None, size):
+                return str(path)
+        return ""
