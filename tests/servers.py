@@ -210,10 +210,10 @@ class PostgresServer:
 
 @contextmanager
 def served(env: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """The web as deploy/ starts it: its address, and the process."""
+    """The web as its unit starts it: its address, and the process."""
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", "-c", "crawlservice/web/server.py"],
+        [sys.executable, "-m", "gunicorn", "-c", "python:crawlservice.web.server"],
         cwd=Path(__file__).resolve().parent.parent,
         env={**env, "CRAWLFRAME_BIND": f"127.0.0.1:{port}"},
         preexec_fn=die_with_parent(signal.SIGKILL),

@@ -1,22 +1,31 @@
-"""The files in deploy/ agree with the code and the docs, as far as a file can show."""
+"""The files of `startproject --deploy` agree with the code and the docs, as far as a file can
+show."""
 
 from __future__ import annotations
 
+import atexit
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import django
 import pytest
 import yaml
 
+from crawlframe import __version__
 from crawlframe.conf import Settings
+from crawlservice.cli.new_project import write_project
 from tests.crawlservice.test_settings import documented
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-DEPLOY = CHECKOUT / "deploy"
+PROJECT = Path(tempfile.mkdtemp(prefix="cf-deploy-"))
+atexit.register(shutil.rmtree, PROJECT, ignore_errors=True)
+write_project(PROJECT / "shop", "shop", deploy=True)
+DEPLOY = PROJECT / "shop" / "deploy"
 GRACE = Settings().grace
 # Of the images of PostgreSQL and Redis, not of Crawlframe.
 OF_OTHERS = {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_INITDB_ARGS", "REDISCLI_AUTH"}
@@ -76,16 +85,12 @@ def test_the_example_fills_in_what_the_compose_file_asks_for() -> None:
     assert set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE)) == asked
 
 
-@pytest.mark.forks
 def test_secrets_are_nowhere_but_in_the_file_of_secrets() -> None:
     text = (DEPLOY / "compose.yaml").read_text()
     for name in ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "CRAWLFRAME_SECRET_KEY"):
         assert f"${{{name}:?" in text  # without it nothing starts
         assert f"${{{name}:-" not in text
-    ignored = subprocess.run(
-        ["git", "check-ignore", "deploy/.env"], cwd=CHECKOUT, capture_output=True
-    )
-    assert ignored.returncode == 0
+    assert "/deploy/.env" in (DEPLOY.parent / ".gitignore").read_text().splitlines()
 
 
 # Compose
@@ -175,6 +180,30 @@ def test_probes_ask_in_a_way_that_is_answered() -> None:
     assert "httpGet" not in web["livenessProbe"]
 
 
+# The versions and the workflow
+
+
+def test_the_lock_has_the_versions_that_are_installed() -> None:
+    lines = (DEPLOY.parent / "requirements.lock").read_text().splitlines()[1:]
+    pins = dict(line.split("==") for line in lines)
+    assert pins["crawlframe"] == __version__
+    assert pins["Django"] == django.__version__
+    assert "pip" not in pins
+
+
+def test_the_workflow_installs_the_lock_and_runs_the_tests() -> None:
+    workflow = yaml.safe_load((DEPLOY.parent / ".github/workflows/test.yml").read_text())
+    steps = [step.get("run", "") for step in workflow["jobs"]["test"]["steps"]]
+    assert any("-r requirements.lock" in step for step in steps)
+    assert "python -m pytest" in steps
+
+
+def test_without_the_option_there_is_nothing_of_servers(tmp_path: Path) -> None:
+    write_project(tmp_path / "shop", "shop")
+    names = {path.name for path in (tmp_path / "shop").iterdir()}
+    assert names.isdisjoint({"deploy", ".github", "requirements.lock"})
+
+
 # All of them
 
 
@@ -198,12 +227,12 @@ def test_what_is_started_exists() -> None:
     known = {path.stem for path in (CHECKOUT / "crawlservice/management/commands").glob("*.py")}
     assert {words[words.index("manage.py") + 1] for words in ours} <= known | {"migrate"}
     dockerfile = (DEPLOY / "Dockerfile").read_text()
-    assert 'CMD ["gunicorn", "-c", "crawlservice/web/server.py"]' in dockerfile
+    assert 'CMD ["gunicorn", "-c", "python:crawlservice.web.server"]' in dockerfile
     allowed = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     copied = re.findall(r"^COPY (?!--from)(\S+)", dockerfile, re.MULTILINE)
-    assert len(copied) == 5
+    assert len(copied) == 4
     for name in copied:
-        assert (CHECKOUT / name).exists()
+        assert (DEPLOY.parent / name).exists()
         assert f"!{name}" in allowed
     assert re.search(r"^USER 10001$", dockerfile, re.MULTILINE)
 

@@ -23,9 +23,15 @@ class Command(BaseCommand):
             "folder", nargs="?", type=Path, help="new or empty; by default one of that name, here"
         )
 
+        parser.add_argument(
+            "--deploy", action="store_true",
+            help="also write systemd units, a Dockerfile, files for Compose and Kubernetes, a lock "
+            "of the versions installed here, and a workflow for GitHub that runs the tests",
+        )  # fmt: skip
+
     def handle(self, *args: Any, **options: Any) -> None:
         folder: Path = options["folder"] or Path(options["name"])
-        write_project(folder, options["name"])
+        write_project(folder, options["name"], deploy=options["deploy"])
         self.stdout.write(f"made {folder}")
         if note := commit_project(folder):
             self.stderr.write(f"note: {note}")
