@@ -15,6 +15,7 @@ import sys
 import tempfile
 import webbrowser
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from crawlframe.errors import SpiderError
@@ -51,7 +52,12 @@ def inspect(response: Response | None = None) -> None:
 
     It works during ``manage.py crawl`` and ``manage.py parse`` in a terminal. Elsewhere nobody
     could answer: it raises SpiderError at once."""
-    frame = sys._getframe(1)
+    stop(sys._getframe(1), "inspect", response)
+
+
+def stop(frame: FrameType, called: str, response: Response | None) -> None:
+    """Opens the prompt with the variables of ``frame``. ``called``: name of the function that its
+    code called. Raises SpiderError where nobody could answer."""
     names = {**frame.f_globals, **frame.f_locals, "view": view}
     spider = frame.f_locals.get("self")
     if isinstance(spider, Spider):
@@ -59,7 +65,7 @@ def inspect(response: Response | None = None) -> None:
     if response is not None:
         names |= {"response": response, "request": response.request}
     place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}, {frame.f_code.co_name}"
-    banner = f"inspect in {place}" + (f": {response!r}" if response is not None else "")
+    banner = f"{called} in {place}" + (f": {response!r}" if response is not None else "")
     banner += "\nThe variables of the callback are here; view(response). Ctrl-D goes on."
     if path := os.environ.get(SOCKET):
         with socket.socket(socket.AF_UNIX) as line:
@@ -71,8 +77,8 @@ def inspect(response: Response | None = None) -> None:
         open_prompt(names, banner)
     else:
         raise SpiderError(
-            f"inspect opens a prompt, and nobody could answer it here; run `{command('crawl')}` or "
-            f"`{command('parse')}` in a terminal, and remove the call for other nodes"
+            f"{called} opens a prompt, and nobody could answer it here; run `{command('crawl')}` "
+            f"or `{command('parse')}` in a terminal, and remove the call for other nodes"
         )
 
 

@@ -100,7 +100,8 @@ class Downloader:
         raises, and with a trail Redirected instead of following a redirect, or Challenged."""
         if account is None:
             with self.memory.account() as own:
-                return await self.fetch(
+                return await Downloader.fetch(  # not a subclass's, which has called this one
+                    self,
                     *(request, settings, spider, jar, allowed, own, check, trail, send_time, rid),
                     proxy=proxy,
                 )

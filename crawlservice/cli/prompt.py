@@ -20,7 +20,7 @@ from crawlframe.prompt import completion, lend
 from crawlframe.shell import SOCKET
 from crawlservice.cli.terminal import plain
 
-MODULE = "crawlframe.shell"  # as it is named in the source of spiders
+STOPS = ("crawlframe.shell", "breakpoint(")  # in the source of spiders that open a prompt
 DAY = 86_400  # seconds: nobody is in a hurry at a prompt
 
 
@@ -112,10 +112,11 @@ def _send(line: socket.socket, message: dict[str, object]) -> None:
 
 def wants_prompts(registry: Registry, package: str) -> bool:
     """Whether the source of the spiders, or of modules that they import, names `inspect`'s
-    module."""
+    module or calls breakpoint()."""
     directory = find_package(package)
     files = [*registry.files, *(directory.rglob("*.py") if directory else ())]
-    return any(MODULE in _text(path) for path in files if path.suffix == ".py")
+    texts = (_text(path) for path in files if path.suffix == ".py")
+    return any(word in text for text in texts for word in STOPS)
 
 
 def _text(path: Path) -> str:

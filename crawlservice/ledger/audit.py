@@ -148,11 +148,13 @@ def _strange_items(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
 
 
 def _ends(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
-    """A task ends once, and once more after each retry; each end has one event."""
+    """A task ends once, and once more after each retry; each end has one event, when the rows of
+    cancelled requests are written."""
     told = Count("event", filter=Q(event__kind__in=KINDS.values()))
     rows = Task.objects.filter(pk__in=tasks).annotate(told=told).order_by()
-    for task, state, retries, times in rows.values_list("pk", "state", "retries", "told"):
-        if times != retries + (state in ENDS):
+    columns = ("pk", "state", "unwritten", "retries", "told")
+    for task, state, unwritten, retries, times in rows.values_list(*columns):
+        if times != retries + (state in ENDS and unwritten is None):
             again = f", it was retried {retries} times" if retries else ""
             yield task, f"it is {state}{again}, and its end was recorded {times} times"
 

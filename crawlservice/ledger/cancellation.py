@@ -15,6 +15,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models.functions import Now
 
 from crawlframe.errors import BadRequest
 from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
@@ -22,6 +23,7 @@ from crawlframe.proxies.place import host_in
 from crawlframe.record import read_head
 from crawlframe.request import Admission, unpack_admissions
 from crawlservice.ledger import starts
+from crawlservice.ledger.ending import end_event
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, StartPart, Task
 from crawlservice.tasks.submit import limits_of
@@ -151,10 +153,10 @@ def _outcome(task: int, admission: Admission) -> Outcome:
 
 @transaction.atomic
 def _end(task: Task, lists: int | None = None) -> None:
-    """Marks all rows as written and takes over their numbers. ``lists``: only if that many rows and
-    parts of a start lead to others; then no further row can come, because each request that they
-    lead to has one."""
-    if _locked(task) is None:
+    """Marks all rows as written, takes over their numbers and reports the end. ``lists``: only if
+    that many rows and parts of a start lead to others; then no further row can come, because each
+    request that they lead to has one."""
+    if (ended := _locked(task)) is None:
         return
     leading = _leading_rows().filter(task=task), StartPart.objects.filter(task=task)
     if lists is not None and lists != sum(rows.count() for rows in leading):
@@ -173,6 +175,7 @@ def _end(task: Task, lists: int | None = None) -> None:
         )
     )
     Task.objects.filter(pk=task.pk).update(**numbers, unwritten=None)
+    end_event(ended, ended.outcome, ended.reason).save()
     log.info(
         "task %d: the rows of its %d cancelled requests are written", task.pk, numbers["cancelled"]
     )
@@ -189,6 +192,7 @@ def _locked(walked: Task) -> Task | None:
     )
     return (
         waiting.select_for_update(no_key=True)
-        .only("settings", "priority", "ends", "na", "unwritten")
+        .only("settings", "priority", "ends", "na", "unwritten", "watch", "outcome", "reason")
+        .annotate(clock=Now())
         .first()
     )

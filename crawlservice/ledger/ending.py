@@ -122,11 +122,18 @@ def _ended(
     without_errors = [counts.cancelled, counts.excluded]
     change = [after.value, outcome, reason, now, na, nf, ne, *without_errors, items, unwritten]
     change.append(json.dumps(refused) if refused else None)
-    kind = KINDS[Task.Outcome(outcome)]
-    event = Event(task=task, kind=kind, outcome=outcome, reason=reason)
-    if task.watch_id is not None:  # its rounds are of interest to nobody
+    told = [found] if found else []
+    if unwritten is None:  # else with the last of these rows (cancellation.py)
+        told.insert(0, end_event(task, outcome, reason))
+    return [*change, task.pk], told
+
+
+def end_event(task: Any, outcome: str, reason: str) -> Event:
+    """The event, unsaved, that a task with the database's ``clock`` has ended."""
+    event = Event(task=task, kind=KINDS[Task.Outcome(outcome)], outcome=outcome, reason=reason)
+    if task.watch_id is not None:  # nobody follows its rounds
         event.delivered_at = task.clock
-    return [*change, task.pk], [event, *([found] if found else [])]
+    return event
 
 
 def judge_again(tasks: Iterable[Task]) -> None:

@@ -105,6 +105,7 @@ def test_it_ends_at_once_and_its_rows_follow(frontier: Frontier, slow: None) -> 
     assert frontier.open_tasks() == []
     assert Page.objects.count() == 3
     assert audit(task) == []  # rows that are known to be missing are no problem
+    assert not Event.objects.exists()  # receivers of its end can read all of its rows
     assert [*settle(task)]
     check(Task.objects.get(), frontier)
     assert {*Page.objects.filter(state="error").values_list("reason", flat=True)} == {"cancelled"}
@@ -343,7 +344,7 @@ def test_rows_of_a_task_that_is_being_removed_do_not_come_back(
 
 def test_a_row_says_what_was_to_be_fetched(one_partition: Frontier) -> None:
     task = Task.objects.create(
-        spider="shop", settings={}, seeds=b"", state="cancelled", unwritten=2
+        spider="shop", settings={}, seeds=b"", state="cancelled", outcome="cancelled", unwritten=2
     )
     request = Request("http://shop.example/a", "listing", depth=3)
     rid = make_rid(task.pk, request.fingerprint())
@@ -377,6 +378,7 @@ def test_a_row_whose_values_need_the_classes_of_a_spider(one_partition: Frontier
         settings={"delay": 0, "concurrency": 1, "page_limit": 0},
         seeds=pack_admissions([Admission(rid, 0, "shop.example", 0, record)]),
         state="cancelled",
+        outcome="cancelled",
         unwritten=1,
     )
     Settler().tick(ENOUGH)

@@ -152,6 +152,17 @@ def test_middlewares_and_pipelines_can_be_left_out(site: Site, parse: Parse) -> 
     assert site.seen[-1].header("Token") is None
 
 
+def test_robots_txt_is_asked_first(site: Site, parse: Parse) -> None:
+    site.answer("/robots.txt", b"User-agent: *\nDisallow: /no\n")
+    site.answer("/shop", b"<b>12</b>", headers=HTML)
+    before = len(site.seen)
+    out, _ = parse(f"{site.url}/shop", "--robots")
+    assert [item["price"] for item in items(out)] == [12]
+    assert [seen.target for seen in site.seen[before:]] == ["/robots.txt", "/shop"]
+    with pytest.raises(CommandError, match="forbids"):
+        parse(f"{site.url}/no", "--robots")
+
+
 def test_a_callback_with_its_arguments(site: Site, parse: Parse) -> None:
     site.answer("/shop", b"<b>12</b>", headers=HTML)
     out, err = parse(

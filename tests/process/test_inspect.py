@@ -69,6 +69,10 @@ def test_a_crawl_in_a_terminal_stops_and_goes_on(
         assert "it is [1, 200] stopping" in terminal.wait_for("stopping\r\n")
         terminal.wait_for(">>> ")
         terminal.type("\x04")
+        assert re.search(r"breakpoint in stopping\.py:\d+, parse", terminal.wait_for(">>> "))
+        terminal.type("response.status, prices\n")
+        assert "(200, [1, 200])" in terminal.wait_for(">>> ")
+        terminal.type("\x04")
         terminal.wait_for("finished")
         assert terminal.process.wait(LONGEST_WAIT) == 0
     finally:

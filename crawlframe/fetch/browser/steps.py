@@ -51,7 +51,10 @@ class Steps:
 
     async def run(self) -> None:
         """Raises ActionFailed, BodyTooLarge, and playwright's Error when the page is gone."""
-        for number, action in enumerate(self._given, 1):
+        steps = [*enumerate(self._given, 1)]
+        # A later action may cause the answers that a capture waits for.
+        steps.sort(key=lambda step: isinstance(step[1], actions.CaptureJson))
+        for number, action in steps:
             try:
                 await self._do(action)
             except Error as error:

@@ -12,11 +12,13 @@ import select
 import signal
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import itemadapter  # noqa: F401
 import parsel  # noqa: F401  # once here, and not again in each worker of each version
@@ -92,6 +94,8 @@ class Template:
 
         def main(channel: FromChildLine) -> None:
             ours.close()
+            if "PYTHONBREAKPOINT" not in os.environ:
+                sys.breakpointhook = _at_breakpoint
             process = _TemplateProcess(settings, services, marks, channel, theirs, master, browser)
             offspring.keep(lambda loaded: process.run(skip, cold, tolerant, loaded))
 
@@ -160,6 +164,14 @@ def _written(trees: list[Path], since: int) -> bool:
             if since <= path.stat().st_ctime_ns <= now:
                 return True
     return False
+
+
+def _at_breakpoint(*args: Any, **options: Any) -> None:
+    """The ``breakpoint()`` of workers, which have no terminal for a debugger: a prompt in that of
+    ``crawl``. Arguments for a debugger mean nothing here. Raises SpiderError in a node."""
+    from crawlframe.shell import stop  # a prompt is rare, and its modules are large
+
+    stop(sys._getframe(1), "breakpoint", None)
 
 
 class _TemplateProcess:

@@ -108,6 +108,13 @@ def test_pictures_and_pdf(browser: Browser, site: Site) -> None:
     assert not element.pdf
 
 
+def test_json_that_a_later_action_brings(browser: Browser, site: Site) -> None:
+    site.answer("/api/1", b'{"n": 1}', headers={"Content-Type": "application/json"})
+    html(site, "/", "<button onclick=\"fetch('/api/1')\">more</button>")
+    response = run(browser, site, CaptureJson("/api/", count=1), Click("button"))
+    assert [one.data for one in response.captured] == [{"n": 1}]
+
+
 def test_json_that_the_page_asks_for(browser: Browser, site: Site) -> None:
     for number in (1, 2):
         data, kind = b'{"n": %d}' % number, {"Content-Type": "application/json"}

@@ -20,4 +20,5 @@ class StoppingSpider(Spider):
     def parse(self, response: Response) -> Any:
         prices = [1]
         inspect(response)
+        breakpoint()
         yield {"prices": prices}
