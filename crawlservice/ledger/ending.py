@@ -19,7 +19,7 @@ from crawlframe.request import end_rid
 from crawlframe.task_life import Summary
 from crawlservice.ledger import reparsed
 from crawlservice.models import Event, Page, Task
-from crawlservice.quality.judging import SECONDS_AT_END, at_end, begin_again, read_again
+from crawlservice.quality.judging import SECONDS_AT_END, at_end, begin_again, read_again, seconds_of
 from crawlservice.quality.norms import Totals
 from crawlservice.tasks.outcomes import KINDS, Decision, Ending, decide, with_last
 from crawlservice.tasks.secret_arguments import revealed
@@ -110,8 +110,7 @@ def _ended(
     after, decided = _decided(task, ending.without(last) if last else ending)
     if last:
         decided = with_last(decided, last)
-    seconds = (task.clock - task.created_at).total_seconds()
-    totals = Totals(items, ending.pages - bool(last), seconds)
+    totals = Totals(items, ending.pages - bool(last), seconds_of(task, task.clock))
     outcome, reason, found = decided.outcome.value, decided.reason, None
     if task.watch_id is None:
         outcome, reason, found = at_end(task, outcome, reason, totals, until)

@@ -136,7 +136,10 @@ class Task(models.Model):
         _("deadline"), null=True, blank=True, help_text=_("when its time_limit is over")
     )
     paused_at = models.DateTimeField(
-        _("paused at"), null=True, blank=True, help_text=_("only of tasks with a deadline")
+        _("paused at"), null=True, blank=True, help_text=_("its time does not pass since then")
+    )
+    idle = models.FloatField(  # seconds: paused, or ended before a retry; no part of its duration
+        default=0, db_default=0, editable=False
     )
     # Equal for runs of one spider with equal arguments, so that an index finds them.
     arguments_hash = models.BigIntegerField(_("hash of the arguments"), null=True, editable=False)

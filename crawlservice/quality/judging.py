@@ -136,10 +136,12 @@ def while_it_runs(
 
 
 def seconds_of(task: Task, until: datetime | None) -> float | None:
-    """How long it has worked; None if nobody knows, as of one that was retried."""
-    if until is None or task.retries:
+    """Seconds for which it has worked, without those paused or ended before a retry; None if they
+    are unknown, as of a task that an older release retried."""
+    if until is None or (task.retries and not task.idle):
         return None
-    return (until - task.created_at).total_seconds()
+    paused = (until - task.paused_at).total_seconds() if task.paused_at else 0
+    return (until - task.created_at).total_seconds() - task.idle - max(0, paused)
 
 
 def after_end(task: Task, until: float, most: int) -> None:

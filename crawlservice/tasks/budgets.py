@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from django.db import connection, transaction
+from django.db.models import F
 from django.db.models.functions import Now
 
 from crawlframe.budgets import BYTE_LIMIT, TIME_LIMIT
@@ -112,8 +113,7 @@ def begin(task: Task) -> None:
 
 def stop_clock(task_id: int) -> None:
     """Its time does not pass from now on, if it is running."""
-    running = Task.objects.filter(pk=task_id, state=Task.State.RUNNING, deadline__isnull=False)
-    running.update(paused_at=Now())
+    Task.objects.filter(pk=task_id, state=Task.State.RUNNING).update(paused_at=Now())
 
 
 @transaction.atomic
@@ -121,9 +121,11 @@ def start_clock(task_id: int) -> None:
     """Its time passes again; what it was paused for does not count."""
     paused = Task.objects.select_for_update().filter(pk=task_id, paused_at__isnull=False)
     for deadline, since, now in paused.values_list("deadline", "paused_at", Now()):
-        if deadline is not None:
-            paused.update(deadline=deadline + (now - since))
-        paused.update(paused_at=None)
+        paused.update(
+            deadline=deadline and deadline + (now - since),
+            idle=F("idle") + (now - since).total_seconds(),
+            paused_at=None,
+        )
 
 
 def close_overdue() -> None:

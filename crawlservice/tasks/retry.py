@@ -13,6 +13,7 @@ from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlframe.program import command
 from crawlframe.request import Admission, end_rid, pack_admissions, unpack_admissions
+from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Finding, Item, Page, Profile, Task
 from crawlservice.tasks import budgets, layers, spider_switch, stats
@@ -39,7 +40,8 @@ def retry(task_id: int, rids: Collection[UUID] | None = None, only: Q | None = N
         ended = Task.objects.filter(pk=task_id, state__in=ENDED, unwritten=None)
         again = {"state": Task.State.RUNNING, "finished_at": None, "outcome": "", "reason": ""}
         again["closing"] = ""
-        if not ended.update(**again, retries=F("retries") + 1):
+        waited = (clock.now() - task.finished_at).total_seconds() if task.finished_at else 0
+        if not ended.update(**again, retries=F("retries") + 1, idle=F("idle") + max(0, waited)):
             raise _not_ended(get_task(task_id))
         budgets.begin(task)
         errors = Page.objects.filter(task=task_id, state=Page.State.ERROR)

@@ -173,7 +173,9 @@ def test_the_time_of_a_task_passes_unless_it_is_paused(bounded: Task) -> None:
     assert 2 * HOUR - timedelta(seconds=5) < left() < 2 * HOUR + timedelta(seconds=5)
     resume(bounded.pk)
     assert left() < 2 * HOUR + timedelta(seconds=5)
-    assert Task.objects.get(pk=bounded.pk).paused_at is None
+    task = Task.objects.get(pk=bounded.pk)
+    assert task.paused_at is None
+    assert 7200 <= task.idle < 7210
 
 
 def test_a_task_whose_time_is_over_is_closed(bounded: Task, service: Frontier) -> None:

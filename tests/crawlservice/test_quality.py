@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
@@ -29,6 +30,7 @@ from crawlservice.quality.watch import Watch
 from crawlservice.quality.wording import words_of
 from crawlservice.rollouts.canary import CanaryTrial
 from crawlservice.rollouts.refusal import take_back
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, login, texts
 
@@ -92,13 +94,35 @@ def found_in(task: Task) -> list[tuple[str, str, str]]:
     return [(f.source, f.monitor, f.field) for f in findings.of_task(task.pk)]
 
 
-def test_how_long_a_task_that_was_retried_has_worked_is_unknown() -> None:
+def test_waits_are_no_part_of_how_long_a_task_has_worked() -> None:
     task = Task(created_at=timezone.now())
     later = task.created_at + timedelta(seconds=90)
     assert judging.seconds_of(task, later) == 90
     assert judging.seconds_of(task, None) is None
+    task.paused_at = later - timedelta(seconds=20)
+    assert judging.seconds_of(task, later) == 70
     task.retries = 1
-    assert judging.seconds_of(task, later) is None
+    assert judging.seconds_of(task, later) is None  # an older release did not record the wait
+    task.idle, task.paused_at = 30, None
+    assert judging.seconds_of(task, later) == 60
+
+
+def test_a_run_that_was_mended_is_not_judged_by_the_wait_for_it(
+    start: Any, published: Frontier
+) -> None:
+    task = start(items(60), Expect(within=60))
+    ended = end(task)
+    assert ended.outcome == "finished"
+    hour = timedelta(hours=1)
+    Task.objects.filter(pk=task.pk).update(
+        created_at=F("created_at") - hour, finished_at=F("finished_at") - hour
+    )
+    Page.objects.filter(pk=Page.objects.filter(task=task)[0].pk).update(state="error")
+    published.store.redis.flushdb()  # its requests have ended only in the database
+    assert retry(task.pk) == 1
+    assert 3600 <= Task.objects.get(pk=task.pk).idle < 3660
+    assert end(Task.objects.get(pk=task.pk)).outcome == "finished"
+    assert Profile.objects.get().seconds < 60
 
 
 def test_a_good_run_is_told_of_by_nobody(start: Any) -> None:
