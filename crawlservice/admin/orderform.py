@@ -29,7 +29,7 @@ class PauseForm(forms.Form):
     until = forms.DateTimeField(
         label=_("End"),
         required=False,
-        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
+        widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "2026-01-31 18:00"}),
         help_text=_("in UTC; empty: it does not end by itself"),
     )
     note = forms.CharField(

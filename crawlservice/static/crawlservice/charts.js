@@ -7,8 +7,9 @@
     getComputedStyle(document.documentElement).getPropertyValue(`--cf-${tone}`).trim();
 
   const clock = (ms, span) => {
-    const day = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
-    const time = { hour: "2-digit", minute: "2-digit", ...(span < 600e3 && { second: "2-digit" }) };
+    const minute = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+    const day = { month: "short", day: "numeric", ...minute };
+    const time = { ...minute, ...(span < 600e3 && { second: "2-digit" }) };
     const language = document.documentElement.lang || undefined;
     return new Date(ms).toLocaleString(language, span > 86400e3 ? day : time);
   };
@@ -81,7 +82,7 @@
           tooltip: {
             callbacks: {
               title: (items) => new Date(items[0].parsed.x).toLocaleString(
-                document.documentElement.lang || undefined),
+                document.documentElement.lang || undefined, { hourCycle: "h23" }),
             },
           },
         },

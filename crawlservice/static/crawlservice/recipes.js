@@ -44,34 +44,38 @@
 
   // -- selectors --------------------------------------------------------------------------------
 
+  const classesOf = (element) => [...element.classList]
+    .filter((name) => !name.startsWith("cf-") && /^[\w-]+$/.test(name)).map((name) => `.${CSS.escape(name)}`);
+
+  const idOf = (element) => /^[A-Za-z][\w-]*$/.test(element.id) && !/\d{3}/.test(element.id) ? `#${element.id}` : "";
+
   const own = (element) => {
-    const tag = element.localName;
-    const names = [...element.classList].filter((name) => !name.startsWith("cf-") && /^[\w-]+$/.test(name));
-    if (names.length) return `${tag}.${names.slice(0, 2).map(CSS.escape).join(".")}`;
-    return /^[A-Za-z][\w-]*$/.test(element.id) && !/\d{3}/.test(element.id) ? `#${element.id}` : tag;
+    const names = classesOf(element);
+    return names.length ? element.localName + names.slice(0, 2).join("") : idOf(element) || element.localName;
   };
 
-  const first = (root, selector) => {
-    try {
-      return root.querySelector(selector);
-    } catch {
-      return null;
-    }
+  const isOnly = (root, selector, element) => {
+    const found = root.querySelectorAll(selector);
+    return found.length === 1 && found[0] === element;
   };
 
-  // The shortest of the usual ways to say which element is meant, below ``root``.
+  // The shortest selector that finds this element alone below ``root``: its name, or that of one
+  // element around it and its own; if others are alike, with its number; else the whole path.
   const selectorOf = (element, root) => {
-    let path = own(element);
-    let above = element;
-    for (let level = 0; level < 4; level += 1) {
-      if (first(root, path) === element) return path;
-      above = above.parentElement;
-      if (!above || above === root) break;
-      path = `${own(above)} ${path}`;
+    const around = [];
+    for (let one = element.parentElement; one && one !== root; one = one.parentElement) around.push(one);
+    const tag = element.localName;
+    const names = [tag, idOf(element), ...classesOf(element).map((name) => tag + name), own(element)];
+    const outer = around.flatMap((one) => [one.localName, idOf(one), ...classesOf(one)]).filter(Boolean);
+    const same = [...element.parentElement.children].filter((one) => one.localName === tag);
+    const number = `:nth-of-type(${same.indexOf(element) + 1})`;
+    for (const end of ["", number]) {
+      const ends = names.filter(Boolean).map((name) => name + end);
+      const tries = [...ends, ...outer.flatMap((name) => ends.map((last) => `${name} ${last}`))];
+      const found = tries.sort((a, b) => a.length - b.length).find((path) => isOnly(root, path, element));
+      if (found) return found;
     }
-    if (first(root, path) === element) return path;
-    const same = [...element.parentElement.children].filter((one) => one.localName === element.localName);
-    return `${path}:nth-of-type(${same.indexOf(element) + 1})`;
+    return [...around.reverse().map(own), own(element) + number].join(" > ");
   };
 
   // The outermost element around this one that has others of its kind next to it.
