@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, time
 from typing import Any
 
@@ -21,8 +20,8 @@ from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RECENT
 from crawlservice.display import moment, pretty, task_link
 from crawlservice.models import Action
+from crawlservice.templatetags.crawls import WHO, pairs
 
-WHO = ("command", "by_itself")  # keys of ``detail`` that say who acted when no user did
 VERBS = {
     "accept quality": _("accept quality"),
     "acknowledge": _("acknowledge"),
@@ -213,10 +212,9 @@ class ActionAdmin(ReadOnly):
 
     @admin.display(description=_("detail"))
     def short(self, action: Action) -> str:
-        detail = {key: value for key, value in action.detail.items() if key not in WHO}
-        text = json.dumps(detail, ensure_ascii=False) if detail else "-"
+        text = pairs(action.detail) or "-"
         return text if len(text) <= 120 else f"{text[:119]}…"
 
     @admin.display(description=_("detail"))
     def shown_detail(self, action: Action) -> SafeString:
-        return pretty(action.detail)
+        return pretty({key: value for key, value in action.detail.items() if key not in WHO})

@@ -109,6 +109,10 @@ class PageAdmin(OwnPage):
                 self.message_user(request, f"{task}: {error}", messages.ERROR)
 
 
+# Of ends, whose outcome says more.
+END_KINDS = {Event.Kind.FINISHED, Event.Kind.FAILED, Event.Kind.CANCELLED}
+
+
 @admin.register(Event)
 class EventAdmin(ReadOnly):
     list_display = (
@@ -133,7 +137,8 @@ class EventAdmin(ReadOnly):
 
     @admin.display(description=_("kind"))
     def shown_kind(self, event: Event) -> SafeString:
-        return state_badge(event.outcome or event.kind)
+        is_end = event.kind in END_KINDS
+        return state_badge((is_end and event.outcome) or event.kind)
 
     @admin.display(description=_("delivered"))
     def delivered(self, event: Event) -> SafeString | str:

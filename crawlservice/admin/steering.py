@@ -24,6 +24,7 @@ DONE: dict[str, str | Promise] = {
     "pause": gettext_lazy("Tasks paused: {n}"),
     "resume": gettext_lazy("Tasks resumed: {n}"),
     "cancel": gettext_lazy("Tasks cancelled: {n}"),
+    "retry": gettext_lazy("Tasks that run again: {n}"),
 }
 
 

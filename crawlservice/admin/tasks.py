@@ -124,7 +124,7 @@ class TaskAdmin(OwnPage):
     search_fields = ("=id", "spider")
     search_help_text = _("Number or spider")
     list_before_template = "admin/crawlservice/saved_views.html"
-    actions = ("pause", "resume", "cancel")
+    actions = ("pause", "resume", "cancel", "retry")
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -248,6 +248,10 @@ class TaskAdmin(OwnPage):
     @admin.action(description=_("Cancel selected tasks"), permissions=["steer"])
     def cancel(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
         self._steer(request, tasks, "cancel")
+
+    @admin.action(description=_("Retry failed requests of selected tasks"), permissions=["steer"])
+    def retry(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
+        self._steer(request, tasks, "retry")
 
     def _steer(self, request: HttpRequest, tasks: QuerySet[Task], verb: str) -> None:
         changed, until = 0, time.monotonic() + SWEEP

@@ -38,6 +38,11 @@ class GroupNow(NamedTuple):
         return self.example.created_at
 
     @property
+    def message(self) -> str:
+        """The first line of the latest example's detail; without one, the reason."""
+        return self.example.detail.partition("\n")[0].strip() or self.row.reason
+
+    @property
     def shown_count(self) -> str:
         return f"{self.errors:,}{'+' if self.more else ''}"
 

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import template
 from django.db.models import Model
 from django.utils.text import capfirst
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
 from crawlservice.display import condition_badge, label_chips, link_to, moment, state_badge
 from crawlservice.display import duration as in_words
 from crawlservice.tasks.forecast import Forecast
 
 register = template.Library()
+
+WHO = ("command", "by_itself")  # keys of an action's detail that say who acted when no user did
+LIMITS = {
+    "delay": _("{n} s between two requests to a host"),
+    "min_delay": _("at least {n} s between two requests to a host"),
+    "concurrency": _("at most {n} requests to a host at once"),
+    "ip_delay": _("{n} s between two requests to an address"),
+    "ip_concurrency": _("at most {n} requests to an address at once"),
+    "page_limit": _("at most {n} pages"),
+    "host_page_limit": _("at most {n} pages of a host"),
+    "byte_limit": _("at most {n} bytes"),
+    "time_limit": _("at most {n} s"),
+    "depth_limit": _("at most {n} links deep"),
+    "workers": _("by {n} worker"),
+}
 
 
 @register.filter
@@ -32,6 +50,37 @@ def heading(title: Any) -> str:
 def compact_json(value: Any) -> str:
     """On one line."""
     return json.dumps(value, ensure_ascii=False)
+
+
+@register.filter
+def pairs(values: Mapping[str, Any]) -> str:
+    """``{"fields": ["url"], "requests": 3}`` -> ``fields url · requests 3``, without the keys that
+    say who acted."""
+    shown = {key: value for key, value in values.items() if key not in WHO}
+    return " · ".join(f"{key.replace('_', ' ')} {_plain(value)}" for key, value in shown.items())
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@register.filter
+def limits_in_words(limits: Mapping[str, Any]) -> list[str]:
+    """The limits of a task, a phrase each."""
+    return [*_limits_in_words(limits)]
+
+
+def _limits_in_words(limits: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in limits.items():
+        if name == "delay" and value == "auto":
+            yield gettext("as fast as each host can take")
+        elif name in LIMITS:
+            if value or name == "delay":
+                yield gettext(LIMITS[name]).format(n=value)
+        else:
+            yield pairs({name: value})
 
 
 @register.filter
