@@ -76,8 +76,10 @@ def _limits_in_words(limits: Mapping[str, Any]) -> Iterator[str]:
     for name, value in limits.items():
         if name == "delay" and value == "auto":
             yield gettext("as fast as each host can take")
+        elif name == "delay" and not value:
+            yield gettext("no delay")
         elif name in LIMITS:
-            if value or name == "delay":
+            if value:
                 yield gettext(LIMITS[name]).format(n=value)
         else:
             yield pairs({name: value})
