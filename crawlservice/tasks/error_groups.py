@@ -39,8 +39,11 @@ class GroupNow(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The first line of the latest example's detail; without one, the reason."""
-        return self.example.detail.partition("\n")[0].strip() or self.row.reason
+        """The first line of the latest example's detail that is not of a traceback's frames, which
+        are indented; without one, the reason."""
+        lines = (line.rstrip() for line in self.example.detail.splitlines())
+        said = (line for line in lines if line[:1].strip() and not line.endswith(":"))
+        return next(said, self.row.reason)
 
     @property
     def shown_count(self) -> str:

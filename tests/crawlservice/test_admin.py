@@ -18,7 +18,7 @@ from redis import Redis
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.nodes import NodeHealth
 from crawlservice.admin import tasks as admin_tasks
-from crawlservice.models import Era, Generation, Item, Page, Task
+from crawlservice.models import Era, Event, Generation, Item, Page, Task
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.web import cells, login, texts
@@ -101,6 +101,27 @@ def test_actions_steer_tasks_and_say_what_they_could_not(
     assert "Tasks cancelled: 1" in page
     assert f"ask {ended_task.pk} is finished and cannot be cancelled" in page
     assert Task.objects.get(pk=task).state == "cancelling"
+
+
+def test_failed_requests_of_selected_tasks_are_retried(
+    admin: Client, ended_task: Task, published: Frontier
+) -> None:
+    page = Page.objects.filter(task=ended_task).first()
+    assert page is not None
+    Page.objects.filter(pk=page.pk).update(state="error", reason="dns")
+    published.store.redis.flushdb()  # it has ended only in the database
+    assert "Tasks that run again: 1" in steer(admin, "retry", ended_task.pk)
+    assert Task.objects.get(pk=ended_task.pk).state == "running"
+
+
+def test_events_show_their_kind(admin: Client, ended_task: Task) -> None:
+    """The outcome of the task is shown only where the event is its end."""
+    Event.objects.create(task=ended_task, kind="quality_failed", outcome="failed")
+    Event.objects.create(task=ended_task, kind="finished", outcome="finished_with_errors")
+    page = admin.get("/admin/crawlservice/event/").content.decode()
+    kinds = texts(page, ".field-shown_kind")
+    assert {"quality failed", "finished with errors"} <= {*kinds}
+    assert "failed" not in kinds
 
 
 def test_tasks_that_are_cancelled_together_share_the_seconds(

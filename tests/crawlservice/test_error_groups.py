@@ -172,9 +172,10 @@ def test_the_page_links_to_pages_and_to_the_retry(fail: Fail) -> None:
     fail(("callback", broken()), ("http_404", "gone"))
     client = log_in_as("operator")
     page = client.get("/admin/errors/").content.decode()
-    assert [row[1] for row in rows(page)] == [
-        "http_404",
-        "callback · JSONDecodeErrorspiders/shop.py, parse",
+    assert [row[0] for row in rows(page)] == [
+        "gonehttp_404",
+        "json.decoder.JSONDecodeError: Expecting value"
+        "callback · JSONDecodeError · spiders/shop.py, parse",
     ]
     group = ErrorGroup.objects.get(reason="callback")
     one = client.get(f"/admin/errors/{group.pk}/").content.decode()
