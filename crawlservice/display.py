@@ -14,9 +14,11 @@ from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
+from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models import Event, Page, Task
+from crawlservice.tasks.reasons import PHRASES
 
 STATES = {
     Task.State.RUNNING: (_("running"), "primary"),
@@ -70,6 +72,16 @@ def badge(text: str | Promise, tone: str) -> SafeString:
 
 def state_badge(state: str) -> SafeString:
     return badge(*state_label(state))
+
+
+def reason_words(reason: str) -> SafeString | str:
+    """The reason of a request: its name in English, as in the docs and the API; else its phrase in
+    the reader's language. The other one is the title."""
+    if (phrase := PHRASES.get(reason)) is None:
+        return reason
+    english = (get_language() or "en").startswith("en")
+    shown, title = (reason, phrase) if english else (phrase, reason)
+    return format_html('<span title="{}">{}</span>', title, shown)
 
 
 def condition_badge(condition: str) -> SafeString:

@@ -32,7 +32,7 @@ from crawlservice.admin.recent import (
 )
 from crawlservice.admin.search import SearchedList, latest
 from crawlservice.admin.steering import retry_some
-from crawlservice.display import moment, pretty, state_badge, task_link
+from crawlservice.display import moment, pretty, reason_words, state_badge, task_link
 from crawlservice.models import Era, Event, Page, Task
 
 SHORT = 150  # characters of a URL in the list
@@ -42,7 +42,7 @@ SHORT = 150  # characters of a URL in the list
 class PageAdmin(OwnPage):
     row_page: ClassVar[RowPage] = requestpage
     list_display = (
-        "id", "task_number", "shown_state", "reason", "status", "short_url", "fetch_ms",
+        "id", "task_number", "shown_state", "shown_reason", "status", "short_url", "fetch_ms",
         "deliveries", "shown_items", "shown_labels", "version", "created",
     )  # fmt: skip
     list_filter = (
@@ -75,6 +75,10 @@ class PageAdmin(OwnPage):
     @admin.display(description=_("state"))
     def shown_state(self, page: Page) -> SafeString:
         return state_badge(page.state)
+
+    @admin.display(description=_("reason"))
+    def shown_reason(self, page: Page) -> SafeString | str:
+        return reason_words(page.reason)
 
     @admin.display(description=_("URL"))
     def short_url(self, page: Page) -> str:

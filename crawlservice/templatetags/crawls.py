@@ -12,7 +12,14 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
-from crawlservice.display import condition_badge, label_chips, link_to, moment, state_badge
+from crawlservice.display import (
+    condition_badge,
+    label_chips,
+    link_to,
+    moment,
+    reason_words,
+    state_badge,
+)
 from crawlservice.display import duration as in_words
 from crawlservice.tasks.forecast import Forecast
 
@@ -95,6 +102,7 @@ register.filter("linked", link_to)
 register.filter("moment", moment)
 
 register.filter("state", state_badge)
+register.filter("reason", reason_words)
 register.filter("condition", condition_badge)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from django.utils import translation
 
+from crawlservice.display import reason_words
+from crawlservice.tasks.reasons import PHRASES
 from crawlservice.templatetags.crawls import limits_in_words, pairs
+from tests.conftest import CHECKOUT
 
 
 @pytest.mark.parametrize(
@@ -35,3 +40,19 @@ def test_limits(limits: dict[str, Any], words: list[str]) -> None:
 )
 def test_details_of_actions(detail: dict[str, Any], words: str) -> None:
     assert pairs(detail) == words
+
+
+def test_every_documented_reason_has_a_phrase() -> None:
+    text = (CHECKOUT / "docs/spiders.md").read_text()
+    part = text.partition("## How a request ends")[2].partition("\n\n")[2].partition("\n\n")[0]
+    documented = {*re.findall(r"`([a-z_]+)`", part)} - {"done", "error"}
+    assert len(documented) > 25
+    assert documented <= PHRASES.keys()
+
+
+def test_reasons_in_the_language_of_the_reader() -> None:
+    assert reason_words("dns") == '<span title="the host has no address">dns</span>'
+    assert reason_words("http_404") == "http_404"
+    with translation.override("zh-hans"):
+        assert reason_words("dns").startswith('<span title="dns">')
+        assert str(PHRASES["dns"]) in reason_words("dns")
