@@ -1,0 +1,40 @@
+"""The header Link (RFC 8288): its links, with their parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+_TARGET = re.compile(r"[\s,]*<([^>]*)>")
+_PARAMETER = re.compile(
+    r'\s*;\s*([^\s=;,]*)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"?|([^;,]*)))?\s*', re.DOTALL
+)
+
+
+class Link(NamedTuple):
+    """``target``: as written; ``parameters``: the first of each name, in small letters."""
+
+    target: str
+    parameters: dict[str, str]
+
+    def has(self, relation: str) -> bool:
+        return relation in self.parameters.get("rel", "").lower().split()
+
+
+def links_of(headers: Iterable[str]) -> Iterator[Link]:
+    """The links of these headers, by the algorithm of RFC 8288, appendix B.2. Raises ValueError
+    with the rest of a header that cannot be read."""
+    for header in headers:
+        place = 0
+        while target := _TARGET.match(header, place):
+            place = target.end()
+            parameters: dict[str, str] = {}
+            while found := _PARAMETER.match(header, place):
+                place = found.end()
+                name, quoted, plain = found.groups()
+                value = (plain or "").strip() if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+                parameters.setdefault(name.lower(), value)
+            yield Link(target[1].strip(), parameters)
+        if header[place:].strip(" \t,"):
+            raise ValueError(header[place:])
