@@ -19,6 +19,7 @@ from django.db.models import F
 
 from crawlframe.items import clean_text
 from crawlframe.json_body import loads
+from crawlframe.key_order import order_of
 from crawlframe.model_items import label_of
 from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.pages.copy import ITEM
@@ -246,6 +247,7 @@ def _items(one: Parsed) -> Iterable[Item]:
             data=loads(data),
             version=version,
             model=model,
+            key_order=order_of(loads(data)),
         )
 
 
