@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 _TARGET = re.compile(r"[\s,]*<([^>]*)>")
 _PARAMETER = re.compile(
@@ -12,19 +11,9 @@ _PARAMETER = re.compile(
 )
 
 
-class Link(NamedTuple):
-    """``target``: as written; ``parameters``: the first of each name, in small letters."""
-
-    target: str
-    parameters: dict[str, str]
-
-    def has(self, relation: str) -> bool:
-        return relation in self.parameters.get("rel", "").lower().split()
-
-
-def links_of(headers: Iterable[str]) -> Iterator[Link]:
-    """The links of these headers, by the algorithm of RFC 8288, appendix B.2. Raises ValueError
-    with the rest of a header that cannot be read."""
+def targets_of(headers: Iterable[str], relation: str) -> Iterator[tuple[str, str]]:
+    """The targets of links with this relation, as written, each with its anchor, by the algorithm
+    of RFC 8288, appendix B.2. Raises ValueError with the rest of a header that cannot be read."""
     for header in headers:
         place = 0
         while target := _TARGET.match(header, place):
@@ -35,6 +24,7 @@ def links_of(headers: Iterable[str]) -> Iterator[Link]:
                 name, quoted, plain = found.groups()
                 value = (plain or "").strip() if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
                 parameters.setdefault(name.lower(), value)
-            yield Link(target[1].strip(), parameters)
+            if relation in parameters.get("rel", "").lower().split():
+                yield target[1].strip(), parameters.get("anchor", "")
         if header[place:].strip(" \t,"):
             raise ValueError(header[place:])

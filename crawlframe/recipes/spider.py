@@ -92,8 +92,8 @@ class RecipeSpider(Spider):
             return
         yield from yielded
         if recipe.next is not None:
-            carried = (page, len(parts), digest)
-            yield from self.next_page(recipe.next, response, follow, items, *carried)
+            found = digest if parts else b""
+            yield from self.next_page(recipe.next, response, follow, items, page, found)
         for rule in recipe.rules if follow else ():
             carried = {
                 name: False
@@ -136,17 +136,10 @@ class RecipeSpider(Spider):
             self.log.warning("%s", error)
 
     def next_page(
-        self,
-        rule: Next,
-        response: Response,
-        follow: bool,
-        items: bool,
-        page: int,
-        found: int,
-        digest: bytes = b"",
+        self, rule: Next, response: Response, follow: bool, items: bool, page: int, found: bytes
     ) -> Iterator[Request]:
-        """The request for the next page of a list, if there is one. ``found``: how many parts of
-        this page are items."""
+        """The request for the next page of a list, if there is one. ``found``: a digest of the
+        items of this page, b"" if no part of it is one."""
         values = self.argument_values() | {"page": rule.first + page}
         carried: dict[str, Any] = {"page": page + 1}
         if rule.css or rule.xpath or rule.jmespath or rule.regex:
@@ -155,11 +148,11 @@ class RecipeSpider(Spider):
                 return
             if rule.url:
                 link = next(filled(rule.url, values | {"value": link}))
-        elif items and found == 0:  # a number beyond the last page
+        elif items and not found:  # a number beyond the last page
             return
         else:
             link = next(filled(rule.url, values))
-            carried["before"] = digest
+            carried["before"] = found
         if page >= (rule.limit or MAX_PAGES):
             self.stats.inc("walks_cut")
             return

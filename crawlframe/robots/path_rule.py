@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from string import ascii_letters, digits, punctuation
 from urllib.parse import quote
 
@@ -24,7 +25,7 @@ class PathRule:
     def fits(self, url: str) -> bool:
         """Whether the target of a normalised URL begins like it. The first place of each text is
         always good enough, so the time is linear; the last text of a whole one ends it."""
-        path = _plain(target_of(url))
+        path = _target(url)
         if not path.startswith(self._first):
             return False
         if not self._others:
@@ -37,6 +38,11 @@ class PathRule:
                 return False
             at += len(part)
         return len(path) - at >= len(last) and path.endswith(last)
+
+
+@lru_cache(maxsize=64)  # a file has many rules
+def _target(url: str) -> str:
+    return _plain(target_of(url))
 
 
 def _plain(path: str) -> str:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from multidict import CIMultiDictProxy, istr
 
-from crawlframe.link_header import links_of
+from crawlframe.link_header import targets_of
 from crawlframe.robots.signals import NO_SIGNALS, Signals, merge, read_preferences, read_signals
 from crawlframe.robots.tdmrep import Reservation
 
@@ -143,9 +143,8 @@ class _Found:
             self.signals("Content-Signal", read_signals(value))
         self.signals("Content-Usage", read_preferences(", ".join(headers.getall(_USAGE, ()))))
         with suppress(ValueError):  # what was read of them counts
-            for link in links_of(headers.getall(_LINK, ())):
-                if link.has("license"):
-                    self.say("Link license", link.target)
+            for target, _ in targets_of(headers.getall(_LINK, ()), "license"):
+                self.say("Link license", target)
         self._reserve("tdm-reservation", headers.getall(_RESERVATION, ()))
         for value in headers.getall(_POLICY, ()):
             self.say("tdm-policy", value)

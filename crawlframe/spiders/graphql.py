@@ -36,8 +36,12 @@ class GraphQLSpider(JSONSpider):
     partial: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        if cls.connection and (cls.next_page is None or isinstance(cls.next_page, Connection)):
-            cls.next_page = Connection(cls.connection, f"variables.{cls.cursor}", where="json")
+        if (path := cls.connection) and cls.__dict__.keys() & {"connection", "cursor"}:
+            if "items_path" not in cls.__dict__:
+                cls.items_path = f"not_null(({path}).nodes, ({path}).edges[].node)"
+            if "next_page" not in cls.__dict__:
+                parameter = f"variables.{cls.cursor}"
+                cls.next_page = Connection(f"({path}).pageInfo", parameter, where="json")
         super().__init_subclass__(**options)
         if cls.name and not (cls.query and isinstance(cls.query, str)):
             raise SpiderError(f"spider {cls.name!r}: query must be the text of a GraphQL query")
@@ -55,11 +59,6 @@ class GraphQLSpider(JSONSpider):
     def graphql_variables(self) -> Mapping[str, Any]:
         """Return the variables of the query, for the first page."""
         return self.variables
-
-    def _items_of(self, response: Response, data: Any, page: int) -> list[Any]:
-        if isinstance(self.next_page, Connection) and self.items_path == "@":
-            return self.next_page.items(response, data)
-        return super()._items_of(response, data, page)
 
     def _layers(self) -> tuple[Any, ...]:
         return (GraphQLErrors(partial=self.partial), *super()._layers())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from crawlframe.errors import SpiderError
-from crawlframe.link_header import links_of
+from crawlframe.link_header import targets_of
 from crawlframe.links import join
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -47,10 +47,9 @@ class LinkHeader:
 
     def after(self, response: Response, data: Any, items: list[Any]) -> Request | None:
         try:
-            for link in links_of(response.headers.getall("Link", [])):
-                anchor = link.parameters.get("anchor", "")
-                if link.has("next") and join(response.url, anchor) == response.url:
-                    return _at(response, link.target)
+            for target, anchor in targets_of(response.headers.getall("Link", []), "next"):
+                if join(response.url, anchor) == response.url:
+                    return _at(response, target)
         except ValueError as error:
             if "next" in str(error).lower():
                 raise SpiderError(
@@ -83,50 +82,20 @@ class Cursor:
 
 
 class Connection(Cursor):
-    """The connection of a GraphQL API at the JMESPath ``path``: an object with ``nodes`` or
-    ``edges``, and ``pageInfo`` (https://relay.dev/graphql/connections.htm)."""
+    """The ``pageInfo`` of a GraphQL connection at the JMESPath ``path``
+    (https://relay.dev/graphql/connections.htm)."""
 
     certain = True
 
-    def items(self, response: Response, data: Any) -> list[Any]:
-        """Return its nodes. Raises SpiderError if there are none."""
-        found = self._found(response, data)
-        nodes, edges = found.get("nodes"), found.get("edges")
-        if isinstance(nodes, list):
-            return nodes
-        if isinstance(edges, list):
-            return [edge["node"] for edge in edges if isinstance(edge, dict) and edge.get("node")]
-        if (nodes, edges) == (None, None) and found.keys() & {"nodes", "edges"}:
-            return []
-        raise SpiderError(
-            f"{response.url}: {self._path} has no list of nodes or edges, but {shown(found)}"
-        )
-
     def after(self, response: Response, data: Any, items: list[Any]) -> Request | None:
-        info = self._found(response, data).get("pageInfo")
+        info = self._path.find(data)
         more = info.get("hasNextPage") if isinstance(info, dict) else None
-        if not isinstance(more, bool):
+        if not isinstance(more, bool) or (more and info.get("endCursor") in (None, "", False)):
             raise SpiderError(
-                f"{response.url}: {self._path} must have pageInfo {{ hasNextPage endCursor }}; its "
-                f"pageInfo is {info!r:.200}"
+                f"{response.url}: {self._path} is {info!r:.200}; it must have hasNextPage, and an "
+                "endCursor if that is true: name both in the query"
             )
-        if not more:
-            return None
-        if (cursor := info.get("endCursor")) in (None, "", False):
-            raise SpiderError(
-                f"{response.url}: {self._path} has a next page, but its pageInfo has no endCursor; "
-                "name it in the query"
-            )
-        return self._with(response, cursor)
-
-    def _found(self, response: Response, data: Any) -> dict[str, Any]:
-        found = self._path.find(data)
-        if isinstance(found, dict):
-            return found
-        raise SpiderError(
-            f"{response.url}: {self._path} is {found!r:.200}, and no connection; the page has "
-            f"{shown(data)}"
-        )
+        return self._with(response, info["endCursor"]) if more else None
 
 
 class PageNumber:
