@@ -38,10 +38,11 @@ def dumps(value: Any) -> bytes:
 
     try:
         return orjson.dumps(value)
-    except TypeError:  # an integer beyond 64 bits, or a type that is refused
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except TypeError:  # an integer beyond 64 bits, a lone surrogate, or a type that is refused
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode(errors="backslashreplace")
 
 
 def digest_of(value: Any) -> bytes:
-    """A digest of 16 bytes of the JSON of a value."""
+    """A digest of a value made of JSON: 16 bytes."""
     return blake2b(repr(value).encode("utf-8", "replace"), digest_size=16).digest()

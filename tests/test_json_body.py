@@ -26,8 +26,8 @@ TEXTS = [
     '"\\ud800"', '"\\udc00\\ud800"',
     '"\\ud83d\\ude00"', '"\ud800"', '"\\u0000"', '"a\x00b"', '"a\nb"', '"a\tb"', '"\x7f"',
     '"\u2028"', '"\\x41"', '"\\/"', "'a'", "[1,]", '{"a": 1,}', "{a: 1}", "// c\n1", "/* c */ 1",
-    "#c\n1", "1 2", "1;", "[1]\n[2]", "null\x00", " \t\r\n1 ", "\x0c1", "1\u00a0", "01", "1.", ".5", "+1", "0x10",
-    "1_0", "", "  ", "{", '{"a"', '"abc', ")]}',\n[1]", "callback([1])", "[" * 500 + "]" * 500,
+    "#c\n1", "1 2", "1;", "[1]\n[2]", "null\x00", " \t\r\n1 ", "\x0c1", "1\u00a0", "01",
+    "1.", ".5", "+1", "0x10", "1_0", "", "  ", "{", '{"a"', '"abc', ")]}',\n[1]", "callback([1])", "[" * 500 + "]" * 500,
 ]  # fmt: skip
 
 
@@ -106,4 +106,6 @@ def test_integers_stay_exact_in_requests_and_items() -> None:
     response = make_response(json={"items": [{"id": big}]})
     assert response.jmespath("items[].id").getall() == [big]
     assert math.isinf(loads("1E400"))
+    assert loads(dumps(["\ud800ä", big])) == ["\ud800ä", big]
+    assert dumps({"a": "ä\ud800"}) == '{"a":"ä\\ud800"}'.encode()
     assert encode_item({"a": [math.inf, math.nan, big]}) == b'{"a":[null,null,%d]}' % big
