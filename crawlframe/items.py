@@ -9,12 +9,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from crawlframe.errors import SpiderError
+from crawlframe.json_body import dumps
 from crawlframe.model_items import is_model, values_of
 
 if TYPE_CHECKING:
     from itemadapter import ItemAdapter
 
 MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transaction
+MAX_NESTED = 250  # levels; deeper JSON ends Python's recursion where it is read
+MAX_BITS = 14_284  # of an integer: more digits are not read by Python
 
 
 def is_item(thing: Any) -> bool:
@@ -66,9 +69,9 @@ def encode_item(item: Any) -> bytes:
     try:
         text = orjson.dumps(item, default=_plain)
     except (TypeError, ValueError):
-        text = orjson.dumps(_clean(item, "item"))
-    if b"\\u0000" in text:
-        text = orjson.dumps(_clean(item, "item"))
+        text = b""
+    if not text or b"\\u0000" in text:
+        text = dumps(_clean(item, "item"))
     if len(text) > MAX_ITEM:
         raise SpiderError(f"an item has {len(text)} bytes as JSON; the limit is {MAX_ITEM}")
     return text
@@ -89,24 +92,31 @@ def _plain(value: Any) -> Any:
     raise TypeError
 
 
-def _clean(value: Any, path: str) -> Any:
+def _clean(value: Any, path: str, depth: int = 0) -> Any:
     """The slow path: walks the item, fixes what it can, and names what it cannot."""
     import orjson
 
+    if depth > MAX_NESTED:
+        raise SpiderError(f"{path[:100]}… is nested more than {MAX_NESTED} levels deep")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, int):
-        return value if -(2**63) <= value < 2**64 else str(value)
+        if value.bit_length() > MAX_BITS:
+            raise SpiderError(f"{path} is an integer of more than 4,300 digits; make it text")
+        return int(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if not isinstance(value, dict) and is_item(value):
+        value = as_dict(value)
     if isinstance(value, dict):
         return {
-            clean_text(str(key)): _clean(part, f"{path}[{key!r}]") for key, part in value.items()
+            clean_text(str(key)): _clean(part, f"{path}[{key!r}]", depth + 1)
+            for key, part in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):
-        return [_clean(part, f"{path}[{i}]") for i, part in enumerate(value)]
+        return [_clean(part, f"{path}[{i}]", depth + 1) for i, part in enumerate(value)]
     try:
         return orjson.loads(orjson.dumps(value, default=_plain))
     except (TypeError, ValueError):

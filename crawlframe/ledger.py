@@ -113,7 +113,8 @@ class RobotsTurn(NamedTuple):
 
 class LogLine(NamedTuple):
     """What the spider of a task logged or printed. ``at``: seconds since the epoch. ``rid`` and
-    ``url`` are those of the request, empty while a worker opens the task."""
+    ``url`` are those of the request, empty while a worker opens the task. ``worker``: the node and
+    the process that wrote it."""
 
     task: int
     at: float
@@ -122,6 +123,7 @@ class LogLine(NamedTuple):
     rid: bytes
     url: str
     text: str
+    worker: str = ""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from crawlframe.callback import callback_name as callback_name
 from crawlframe.downloaders import BROWSER, check_downloader, installed
 from crawlframe.errors import BadRequest
 from crawlframe.head import check_head, check_method, cookies_of
+from crawlframe.json_body import dumps
 from crawlframe.links import canonical, host_of, normalise
 from crawlframe.options import NO_OPTIONS, Options, check_options, read_options
 from crawlframe.payload import first_unfit
@@ -166,11 +167,9 @@ class Request:
         if self.body is not None or (json is not None and form is not None):
             raise BadRequest(f"request {self.url}: give only one of body, json and form")
         if json is not None:
-            import orjson
-
             try:
-                self.body = orjson.dumps(json)
-            except TypeError as error:
+                self.body = dumps(json)
+            except (TypeError, ValueError) as error:
                 raise BadRequest(f"request {self.url}: json cannot be encoded: {error}") from None
             self.headers.setdefault("Content-Type", "application/json")
         elif form is not None:

@@ -374,6 +374,18 @@ def test_a_missing_dependency_is_to_be_installed(load: Callable[..., Registry]) 
     assert firsts["some_spiders.gone"].endswith("No module named 'some_spiders.gone_part'")
 
 
+def test_a_model_whose_app_is_not_named_is_told_as_such(load: Callable[..., Registry]) -> None:
+    said = (
+        "Model class estate.models.House doesn't declare an explicit app_label and isn't in an "
+        "application in INSTALLED_APPS."
+    )
+    registry = load(houses=f"raise RuntimeError({said!r})\n")
+    first = registry.broken["some_spiders.houses"].partition("\n")[0]
+    assert first.endswith(
+        "the app of estate.models.House is not in CRAWLFRAME_APPS of this node; name it and restart"
+    )
+
+
 # -- files that belong to the code -----------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from pathlib import Path
 from crawlframe.code import source
 from crawlframe.code.source import TookTooLong
 
+# What Django says of a model whose app is not installed.
+_NO_APP = re.compile(r"Model class (\S+) doesn't declare an explicit app_label")
 ENGINE = Path(__file__).parent.parent
 OUR_FRAMES = (
     "<frozen importlib",
@@ -52,6 +55,8 @@ def _one_line(error: BaseException) -> str:
         return line
     if isinstance(error, ModuleNotFoundError) and _is_to_install(error.name):
         line += ": install it on this node"
+    if found := _NO_APP.search(line):
+        line = f"the app of {found[1]} is not in CRAWLFRAME_APPS of this node; name it and restart"
     return f"{type(error).__name__}: {line}".removesuffix(": ")
 
 

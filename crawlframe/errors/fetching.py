@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from crawlframe.errors.crawling import CrawlframeError
 
@@ -153,6 +153,13 @@ class PrivateAddress(FetchError):
 
     reason = "private_address"
     retryable = False
+
+    @classmethod
+    def of(cls, address: object, where: str = "") -> Self:
+        return cls(
+            f"{f'{where}: ' if where else ''}{address} is not a public address; to crawl it, allow "
+            "its network in CRAWLFRAME_ALLOW_PRIVATE, and restart the node"
+        )
 
 
 class NoBrowser(FetchError):

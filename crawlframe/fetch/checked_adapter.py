@@ -131,11 +131,7 @@ def _exact_target(prepared: str) -> str | None:
 
 
 def _private(address: str) -> PrivateAddress:
-    where = f"{on_duty.transfer.where}: " if on_duty.transfer is not None else ""
-    return PrivateAddress(
-        f"{where}{address} is not a public address; to crawl it, allow its network in "
-        "CRAWLFRAME_ALLOW_PRIVATE"
-    )
+    return PrivateAddress.of(address, "" if on_duty.transfer is None else on_duty.transfer.where)
 
 
 def _pools(

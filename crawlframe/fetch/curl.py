@@ -214,10 +214,7 @@ class CurlDownloader:
         if blamed is not None:
             raise blamed from None
         if code == pycurl.E_COULDNT_CONNECT and refused:
-            raise PrivateAddress(
-                f"{journey.where}: {refused} is not a public address; to crawl it, allow its "
-                "network in CRAWLFRAME_ALLOW_PRIVATE"
-            ) from None
+            raise PrivateAddress.of(refused, journey.where) from None
         kind = _kind(code, detail)
         if kind is None:  # an error of the multi handle itself, or a bug: do not use it again
             self._multi = None

@@ -138,7 +138,7 @@ class PluggedTransfer:
             raise DnsError(f"{self.where}: {error}") from None
         allowed = [address for address in known.addresses if self._guard.allows(address)]
         if not allowed:
-            raise self._private(known.addresses[0])
+            raise PrivateAddress.of(known.addresses[0], self.where)
         return allowed
 
     async def proxy_addresses(self) -> Sequence[str]:
@@ -157,7 +157,7 @@ class PluggedTransfer:
                 f"{self.where}: proxy {proxy.url} is at {known.addresses[0]}, which is not a "
                 "public address"
             )
-        raise self._private(known.addresses[0])
+        raise PrivateAddress.of(known.addresses[0], self.where)
 
     def _seconds(self) -> float:
         return max(0.001, min(self.connect, self._journey.left()))
@@ -174,7 +174,7 @@ class PluggedTransfer:
         address: str = "",
     ) -> Reply:
         if address and self._journey.proxy is None and not self._guard.allows(address):
-            raise self._private(address)
+            raise PrivateAddress.of(address, self.where)
         if not self._is_sent:  # it cannot have arrived later
             self.sent()
         fields: CIMultiDict[str] = CIMultiDict(headers)
@@ -194,12 +194,6 @@ class PluggedTransfer:
             await journey.account.reserve(len(chunk))
             body.write(chunk)
         return Reply(status, fields, body.getvalue(), address)
-
-    def _private(self, address: str) -> PrivateAddress:
-        return PrivateAddress(
-            f"{self.where}: {address} is not a public address; to crawl it, allow its network in "
-            "CRAWLFRAME_ALLOW_PRIVATE"
-        )
 
 
 def plugged(name: str, concurrency: int, allow_private: Any, names: Names) -> Plugged:

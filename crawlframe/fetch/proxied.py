@@ -40,10 +40,7 @@ async def check_target(url: str, where: str, names: Names, guard: AddressGuard) 
         return
     for address in known.addresses:
         if not guard.allows(address):
-            raise PrivateAddress(
-                f"{where}: {address} is not a public address; to crawl it, allow its network in "
-                "CRAWLFRAME_ALLOW_PRIVATE"
-            )
+            raise PrivateAddress.of(address, where)
 
 
 async def pin_of(proxy: Proxy, pins: Pins, seconds: float) -> Pin:

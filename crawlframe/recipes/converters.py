@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from crawlframe.errors import did_you_mean
+from crawlframe.json_body import loads
 from crawlframe.links import join
 
 DATES = (
@@ -19,7 +20,6 @@ DATES = (
 )  # fmt: skip
 YES = frozenset({"true", "yes", "1", "on", "y"})
 MAX_TEXT = 32 << 20  # characters of all values after a step; a page has no more bytes by default
-LARGEST = 2**63 - 1  # what can be stored
 NO = frozenset({"false", "no", "0", "off", "n", ""})
 
 _SPACE = "['\u00a0\u202f\u2009 ]"  # between thousands
@@ -131,10 +131,7 @@ def to_int(value: Any) -> int:
     if found is None:
         raise ValueError(f"no number in {value!r}")
     text = found[0].replace("−", "-")
-    number = int(text[:1] + re.sub(r"\D", "", text[1:]))
-    if abs(number) > LARGEST:
-        raise ValueError(f"{text[:40]} is too large")
-    return number
+    return int(text[:1] + re.sub(r"\D", "", text[1:]))
 
 
 def to_float(value: Any) -> float:
@@ -231,9 +228,7 @@ def _replace(value: Any, parameter: str, url: str) -> str:
 
 
 def _parsed(value: Any, parameter: str, url: str) -> Any:
-    import orjson
-
-    return orjson.loads(value) if isinstance(value, str) else value
+    return loads(value) if isinstance(value, str) else value
 
 
 def _text_list(values: list[Any], parameter: str, url: str) -> str:

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from crawlframe.errors import BadRequest
+from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.links import normalise
 from crawlframe.recipes import converters
 from crawlframe.recipes.lines import Path
 from crawlframe.recipes.recipe import Argument, Field, Next, Part, Recipe, Rule
 from crawlframe.recipes.spider import RecipeSpider
 from crawlframe.recipes.urls import MAX_RANGE, PLACE, RANGE
+from crawlframe.spiders.jmes_path import JMESPath
 
 TOO_DEEP = "is too deep; write it in a shorter way"
 
@@ -183,14 +184,12 @@ def _of_xpath(expression: str) -> str:
 
 
 def _of_jmespath(expression: str) -> str:
-    import jmespath
-
     try:
-        jmespath.compile(expression)
+        JMESPath(expression)
     except RecursionError:
         return TOO_DEEP
-    except ValueError as error:
-        return f"{expression!r} is not a JMESPath expression: {str(error).splitlines()[0]}"
+    except SpiderError as error:
+        return str(error)
     return ""
 
 

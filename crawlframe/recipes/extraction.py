@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crawlframe.json_body import loads
 from crawlframe.links import host_of
 from crawlframe.recipes import converters
 from crawlframe.recipes.converters import Step, plain
@@ -99,7 +100,7 @@ def select(part: Any, scope: Scope) -> str | None:
                 return href
         return None
     value = next(iter(_found(field, scope, html=False)), None)
-    return None if value in (None, "") else str(value)
+    return None if value in (None, "") or value is False else str(value)
 
 
 def text_of(node: Selector) -> str:
@@ -226,9 +227,7 @@ def _listed(value: Any) -> list[Any]:
 
 def _data(value: Any) -> Any:
     """The data of JSON that stands in a page, such as in a script."""
-    import orjson
-
     try:
-        return orjson.loads(value) if isinstance(value, str) else value
-    except orjson.JSONDecodeError:
+        return loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
         return None

@@ -59,7 +59,7 @@ class Rule(Part, frozen=True):
 
 class Next(Part, frozen=True):
     """Where the next page of a list is: a link that is selected, or ``url`` with {value} for what
-    is selected, or with {page} for its number. ``limit``: pages of one list; 0 = no limit."""
+    is selected, or with {page} for its number. ``limit``: pages of one list; 0 = 10,000."""
 
     css: str = ""
     xpath: str = ""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from crawlframe.errors import BadRequest
+from crawlframe.json_body import digest_of
 from crawlframe.links import hostname_of, normalise
 from crawlframe.recipes.extraction import page_scope, read, scopes, select
 from crawlframe.recipes.links import links_of
@@ -29,6 +30,7 @@ TYPES: dict[str, Any] = {
     "url": Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri"})],
     "list": list[str],
 }
+MAX_PAGES = 10_000  # of a list
 MAX_LOGGED = 20  # problems of each field that are logged in a worker
 
 
@@ -71,16 +73,26 @@ class RecipeSpider(Spider):
                 yield Request(url, self.parse, cb_kwargs=carried)
 
     def parse(
-        self, response: Response, follow: bool = True, items: bool = True, page: int = 1
+        self,
+        response: Response,
+        follow: bool = True,
+        items: bool = True,
+        page: int = 1,
+        before: bytes = b"",
     ) -> Iterator[Any]:
         """A page of start URLs, rules or a list. ``follow``: rules apply to it; ``items``: it has
-        items; ``page``: its number in its list, from 1."""
-        recipe, found = self.recipe, 0
-        if items:
-            for scope in scopes(response, recipe.each):
-                found += 1
-                yield from self._item(scope)
+        items; ``page``: its number in its list, from 1; ``before``: a digest of the items of the
+        page before, if pages are numbered."""
+        recipe = self.recipe
+        parts = [*scopes(response, recipe.each)] if items else []
+        yielded = [one for part in parts for one in self._item(part)]
+        digest = digest_of([one.url if isinstance(one, Request) else one for one in yielded])
+        if yielded and digest == before:  # a number beyond the last page
+            self.stats.inc("repeated_pages")
+            return
+        yield from yielded
         if recipe.next is not None:
+            found = digest if parts else b""
             yield from self.next_page(recipe.next, response, follow, items, page, found)
         for rule in recipe.rules if follow else ():
             carried = {
@@ -124,24 +136,26 @@ class RecipeSpider(Spider):
             self.log.warning("%s", error)
 
     def next_page(
-        self, rule: Next, response: Response, follow: bool, items: bool, page: int, found: int
+        self, rule: Next, response: Response, follow: bool, items: bool, page: int, found: bytes
     ) -> Iterator[Request]:
-        """The request for the next page of a list, if there is one. ``found``: how many parts of
-        this page are items."""
-        if rule.limit and page >= rule.limit:
-            return
+        """The request for the next page of a list, if there is one. ``found``: a digest of the
+        items of this page, b"" if no part of it is one."""
         values = self.argument_values() | {"page": rule.first + page}
+        carried: dict[str, Any] = {"page": page + 1}
         if rule.css or rule.xpath or rule.jmespath or rule.regex:
             link = select(rule, page_scope(response))
             if link is None:
                 return
             if rule.url:
                 link = next(filled(rule.url, values | {"value": link}))
-        elif items and found == 0:  # a number beyond the last page
+        elif items and not found:  # a number beyond the last page
             return
         else:
             link = next(filled(rule.url, values))
-        carried: dict[str, Any] = {"page": page + 1}
+            carried["before"] = found
+        if page >= (rule.limit or MAX_PAGES):
+            self.stats.inc("walks_cut")
+            return
         carried |= {} if follow else {"follow": False}
         carried |= {} if items else {"items": False}
         try:

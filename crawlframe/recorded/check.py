@@ -70,7 +70,7 @@ def _problem(
     if not (directory / HEAD).exists():
         return (
             f'spider {spider} has check = "recorded", and {directory} has no recorded pages; '
-            f"record some (record {spider}), or set CRAWLFRAME_RECORDED"
+            f"record some (record {spider}), or set CRAWLFRAME_RECORDED and restart"
         )
     recording = Recording.read(directory)
     if recording.head.spider != spider:

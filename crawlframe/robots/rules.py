@@ -12,7 +12,8 @@ from protego import Protego
 from crawlframe.charsets.labels import codec_of
 from crawlframe.errors import BadRequest
 from crawlframe.links import normalise
-from crawlframe.robots.signals import NO_SIGNALS, Signals, read_signals
+from crawlframe.robots.path_rule import PathRule
+from crawlframe.robots.signals import NO_SIGNALS, Signals, merge, read_preferences, read_signals
 
 MAX_BYTES = 500 << 10  # of a robots.txt that are read; RFC 9309, 2.5, asks for at least as many
 LARGE = 32 << 10  # characters, above which a hostile file could take milliseconds for one URL
@@ -28,8 +29,10 @@ _AGENT_LINE = re.compile(r"(\s*user[- ]?agent\b\s*:?\s*)(\S.*)", re.I)
 _AGENT = re.compile(r"([a-z_-]*)[a-z0-9_-]*")  # the group: what is a name by RFC 9309
 # The directives that Protego reads, with its misspellings.
 _KNOWN_LINE = re.compile(r"\s*(?:user|allow|di[as]|site|crawl|request|visit|host)", re.I)
-_SIGNAL_LINE = re.compile(r"\s*content-signal\s*:([^#]*)", re.I)
-_HAS_SIGNALS = re.compile(r"^\s*content-signal", re.I | re.M)
+_USAGE_LINE = re.compile(r"\s*content-(signal|usage)\s*:\s*(/[^\s#]*(?!\S))?([^#]*)", re.I)
+_HAS_USAGE = re.compile(r"^\s*content-(?:signal|usage)", re.I | re.M)
+_LICENSE = re.compile(r"^\s*license\s*:\s*([^\s#]+)", re.I | re.M)  # of RSL
+MAX_USAGES = 1_000  # lines about usage that are read
 _SITEMAP_LINE = re.compile(r"\s*site", re.I)  # belongs to no group
 _NOT_OURS = "0"  # no crawler has this name
 _TAG = re.compile(r"\s*<(?:!|\?|/?[A-Za-z])")
@@ -47,8 +50,7 @@ class Text(NamedTuple):
 
 
 class Rules:
-    """The rules of one robots.txt for one crawler. ``signals``: what its Content-Signal lines say
-    to that crawler."""
+    """The rules of one robots.txt for one crawler. ``licenses``: URLs of its License lines."""
 
     def __init__(self, origin: str = "", text: str = "", token: str = "*") -> None:
         """``text``: as ``read_text`` returns it, "" for none. ``token``: of the crawler."""
@@ -56,7 +58,8 @@ class Rules:
         self._origin = origin
         self._token = token
         self._protego = Protego.parse(_ours(text, token)) if text else None
-        self.signals = _signals(text, token) if _HAS_SIGNALS.search(text) else NO_SIGNALS
+        self._usages = _usages(text, token) if _HAS_USAGE.search(text) else []
+        self.licenses = tuple(_urls(_LICENSE.findall(text))) if text else ()
 
     def allows(self, url: str) -> bool:
         """Returns whether the URL may be fetched. Raises BadRequest for one of another origin, of
@@ -67,6 +70,18 @@ class Rules:
         if origin_of(url) != self._origin:
             raise BadRequest(f"{url} is not of {self._origin}, whose robots.txt this is")
         return self._protego.can_fetch(url, self._token)
+
+    def signals(self, url: str) -> Signals:
+        """Returns what the Content-Signal and the Content-Usage lines with the longest path that
+        fits the URL say to the crawler (draft-ietf-aipref-attach-05, 4.1)."""
+        found: dict[str, bool] = {}
+        for name in ("signal", "usage"):
+            fit = [one for one in self._usages if one.name == name and one.path.fits(url)]
+            longest = max((one.path.length for one in fit), default=0)
+            for one in fit:
+                if one.path.length == longest:
+                    merge(found, one.signals)
+        return found or NO_SIGNALS
 
     @property
     def crawl_delay(self) -> float:
@@ -167,11 +182,17 @@ def _names(value: str, token: str) -> bool:
     return name is not None and token in (name[0], name[1])
 
 
-def _signals(text: str, token: str) -> Signals:
-    """What Content-Signal lines say to the crawler: those of its own groups, else those of the
-    groups for all. Such a line ends the list of the crawlers of its group, as a rule does."""
-    own: dict[str, bool] = {}
-    general: dict[str, bool] = {}
+class _Usage(NamedTuple):
+    name: str
+    path: PathRule
+    signals: Signals
+
+
+def _usages(text: str, token: str) -> list[_Usage]:
+    """What lines about usage say to the crawler: those of its own groups, else those of the groups
+    for all. Such a line ends the list of the crawlers of its group, as a rule does."""
+    own: list[_Usage] = []
+    general: list[_Usage] = []
     is_own = is_general = has_own = listing = False
     for line in text.split("\n"):
         if agent := _AGENT_LINE.match(line):
@@ -181,14 +202,17 @@ def _signals(text: str, token: str) -> Signals:
             is_own = is_own or _names(agent[2], token)
             is_general = is_general or agent[2].startswith("*")
             has_own = has_own or is_own
-        elif found := _SIGNAL_LINE.match(line):
+        elif found := _USAGE_LINE.match(line):
             listing = False
+            name = found[1].lower()
+            read = read_signals if name == "signal" else read_preferences
+            usage = _Usage(name, PathRule(found[2] or ""), read(found[3].strip(" \t")))
             for group, meant in ((own, is_own), (general, is_general)):
-                for use, allowed in read_signals(found[1]).items() if meant else ():
-                    group[use] = group.get(use, True) and allowed
+                if meant:
+                    group.append(usage)
         elif _KNOWN_LINE.match(line) and not _SITEMAP_LINE.match(line):
             listing = False
-    return own if has_own else general
+    return (own if has_own else general)[:MAX_USAGES]
 
 
 def _urls(links: Iterable[str]) -> dict[str, None]:

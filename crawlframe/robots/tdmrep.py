@@ -3,22 +3,18 @@ Reservation Protocol, W3C CG, 2024, "TDM file on the origin server")."""
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import orjson
 
-from crawlframe.links import target_of
 from crawlframe.robots.judge import DAY, HOUR
+from crawlframe.robots.path_rule import PathRule
 from crawlframe.robots.reading import Fetched
 from crawlframe.robots.rules import MAX_BYTES
 from crawlframe.robots.state import RobotsState, Status
 
 PATH = "/.well-known/tdmrep.json"
 MAX_RULES = 1_000  # of a file that are read
-
-_ESCAPED_UNRESERVED = re.compile(r"%(?:2[DE]|3\d|[46][1-9A-F]|[57]\d|[57]A|5F|7E)", re.I)
 
 
 class Reservation(NamedTuple):
@@ -32,24 +28,19 @@ class TdmRules:
     """The rules of one file. What is no rule is ignored."""
 
     def __init__(self, text: str = "") -> None:
-        self._rules: list[tuple[list[str], bool, Reservation]] = []
+        self._rules: list[tuple[PathRule, Reservation]] = []
         for rule in _list_of(text)[:MAX_RULES]:
             if not isinstance(rule, dict):
                 continue
             location, reserved = rule.get("location"), rule.get("tdm-reservation")
             policy = rule.get("tdm-policy", "")
             if isinstance(location, str) and location and reserved in (0, 1, "0", "1"):
-                whole = location.endswith("$")
-                parts = _plain(location.removesuffix("$")).split("*")
                 said = Reservation(int(reserved) == 1, policy if isinstance(policy, str) else "")
-                self._rules.append((parts, whole, said))
+                self._rules.append((PathRule(location), said))
 
     def find(self, url: str) -> Reservation | None:
         """Returns what the first rule says that matches a normalised URL; None if none does."""
-        if not self._rules:
-            return None
-        path = _plain(target_of(url))
-        return next((said for parts, whole, said in self._rules if _fits(path, parts, whole)), None)
+        return next((said for rule, said in self._rules if rule.fits(url)), None)
 
 
 def judge_file(got: Fetched, now: float) -> RobotsState:
@@ -74,29 +65,6 @@ def _list_of(text: str) -> list[Any]:
     except orjson.JSONDecodeError:
         return []
     return rules if isinstance(rules, list) else []
-
-
-def _plain(path: str) -> str:
-    """A path without escapes that mean nothing."""
-    return _ESCAPED_UNRESERVED.sub(lambda escape: unquote(escape[0]), path)
-
-
-def _fits(path: str, parts: list[str], whole: bool) -> bool:
-    """Whether a path begins like a pattern, given as the texts between its asterisks. The first
-    place is always good enough, so the time is linear; the last text of a whole one ends it."""
-    first, *others = parts
-    if not path.startswith(first):
-        return False
-    if not others:
-        return not whole or path == first
-    last = others.pop() if whole else ""
-    at = len(first)
-    for part in others:
-        at = path.find(part, at)
-        if at < 0:
-            return False
-        at += len(part)
-    return len(path) - at >= len(last) and path.endswith(last)
 
 
 NO_TDM_RULES = TdmRules()

@@ -1,14 +1,17 @@
-"""Usage: what a page says about its use: X-Robots-Tag, meta robots, Content-Signal and TDMRep.
+"""Usage: what a page says about its use: X-Robots-Tag, meta robots, Content-Signal, Content-Usage,
+TDMRep, and licenses of RSL, which are only recorded.
 
 Nothing is parsed for a page that says nothing: headers are looked up by name, and a head is
 searched for the names of its ``<meta>`` elements first. Where two statements differ, "no" counts;
 only those of TDMRep have an order. Sources: Google's specification of the robots meta tag and of
-X-Robots-Tag, contentsignals.org, and the TDM Reservation Protocol (W3C CG, 2024)."""
+X-Robots-Tag, contentsignals.org, draft-ietf-aipref-attach-05, and the TDM Reservation Protocol
+(W3C CG, 2024)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -17,7 +20,8 @@ from typing import Any, NamedTuple
 
 from multidict import CIMultiDictProxy, istr
 
-from crawlframe.robots.signals import NO_SIGNALS, Signals, read_signals
+from crawlframe.link_header import targets_of
+from crawlframe.robots.signals import NO_SIGNALS, Signals, merge, read_preferences, read_signals
 from crawlframe.robots.tdmrep import Reservation
 
 MAX_HEAD = 32 << 10  # bytes at the start of a page in which <meta> elements are looked for
@@ -32,6 +36,7 @@ ABOUT = ("search", "ai-input", "ai-train", TDM, INDEX, FOLLOW)
 
 _TYPE, _ROBOTS, _SIGNAL = istr("Content-Type"), istr("X-Robots-Tag"), istr("Content-Signal")
 _RESERVATION, _POLICY = istr("tdm-reservation"), istr("tdm-policy")
+_USAGE, _LINK = istr("Content-Usage"), istr("Link")
 
 _DIRECTIVES: dict[str, dict[str, bool]] = {
     "noindex": {INDEX: False},
@@ -78,12 +83,13 @@ def read_usage(
     signals: Signals = NO_SIGNALS,
     reservation: Reservation | None = None,
     now: datetime | None = None,
+    licenses: Sequence[str] = (),
 ) -> Usage | None:
     """Returns what a page says to a crawler; None if it says nothing.
 
     ``token``: the crawler's product token. ``signals``: those that robots.txt has for it.
     ``reservation``: that of the tdmrep.json. ``now``: for pages that are unavailable after some
-    day."""
+    day. ``licenses``: those that robots.txt names."""
     metas: Sequence[tuple[str, str]] = ()
     kind = headers.get(_TYPE)
     if kind is None or "html" in kind or "HTML" in kind:
@@ -98,6 +104,9 @@ def read_usage(
         or _SIGNAL in headers
         or _RESERVATION in headers
         or _POLICY in headers
+        or _USAGE in headers
+        or _LINK in headers
+        or licenses
     ):
         return None
     found = _Found(token, now or datetime.now(UTC))
@@ -105,6 +114,8 @@ def read_usage(
         found.signals("robots.txt", signals)
     if reservation:
         found.reservation(reservation)
+    for url in licenses:
+        found.say("robots.txt License", url)
     found.headers(headers)
     found.metas(metas)
     return found.usage()
@@ -122,7 +133,7 @@ class _Found:
 
     def usage(self) -> Usage | None:
         if self._reserved is not None:
-            self._allow(_RESERVED if self._reserved else {TDM: True})
+            merge(self._allows, _RESERVED if self._reserved else {TDM: True})
         return Usage(self._allows, tuple(self._said)) if self._said else None
 
     def headers(self, headers: CIMultiDictProxy[str]) -> None:
@@ -130,49 +141,49 @@ class _Found:
             self._directives("X-Robots-Tag", _addressed(value, self._token))
         for value in headers.getall(_SIGNAL, ()):
             self.signals("Content-Signal", read_signals(value))
+        self.signals("Content-Usage", read_preferences(", ".join(headers.getall(_USAGE, ()))))
+        with suppress(ValueError):  # what was read of them counts
+            for target, _ in targets_of(headers.getall(_LINK, ()), "license"):
+                self.say("Link license", target)
         self._reserve("tdm-reservation", headers.getall(_RESERVATION, ()))
         for value in headers.getall(_POLICY, ()):
-            self._say("tdm-policy", value)
+            self.say("tdm-policy", value)
 
     def metas(self, metas: Sequence[tuple[str, str]]) -> None:
         for name, content in metas:
             if name in ("robots", self._token):
                 self._directives(f"meta {name}", _split(content))
             elif name == "tdm-policy":
-                self._say(f"meta {name}", content)
+                self.say(f"meta {name}", content)
         values = [content for name, content in metas if name == "tdm-reservation"]
         self._reserve("meta tdm-reservation", values)
 
     def signals(self, source: str, signals: Signals) -> None:
         if signals:
-            self._allow(signals)
+            merge(self._allows, signals)
             words = (f"{use}={'yes' if yes else 'no'}" for use, yes in signals.items())
-            self._say(source, ", ".join(words))
+            self.say(source, ", ".join(words))
 
     def reservation(self, reservation: Reservation) -> None:
         self._reserve("tdmrep.json", ["1" if reservation.reserved else "0"])
-        self._say("tdmrep.json policy", reservation.policy)
+        self.say("tdmrep.json policy", reservation.policy)
 
     def _directives(self, source: str, directives: list[str]) -> None:
         for directive in directives:
-            self._allow(_DIRECTIVES.get(directive, {}))
+            merge(self._allows, _DIRECTIVES.get(directive, {}))
             name, _, value = directive.partition(":")
             if name.strip() == _UNTIL and _is_over(value.strip(), self._now):
-                self._allow({INDEX: False})
-        self._say(source, ", ".join(directives))
+                merge(self._allows, {INDEX: False})
+        self.say(source, ", ".join(directives))
 
     def _reserve(self, source: str, values: Sequence[str]) -> None:
         """Replaces what less specific sources have said (TDMRep, Processing priority)."""
         valid = [value for value in map(str.strip, values) if value in ("0", "1")]
         if valid:
             self._reserved = "1" in valid
-            self._say(source, max(valid))
+            self.say(source, max(valid))
 
-    def _allow(self, some: Mapping[str, bool]) -> None:
-        for use, allowed in some.items():
-            self._allows[use] = self._allows.get(use, True) and allowed
-
-    def _say(self, source: str, text: str) -> None:
+    def say(self, source: str, text: str) -> None:
         text = " ".join(text.replace("\0", " ").split())
         if text and len(self._said) < MAX_SAID:
             plain = text[:MAX_STATEMENT].encode("utf-8", "replace").decode()  # a header is no text

@@ -10,7 +10,7 @@ from crawlframe.middleware import CallNext
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spiders.json_api import JSONSpider
-from crawlframe.spiders.next_page import Cursor
+from crawlframe.spiders.next_page import Connection
 
 # Codes of errors after which another attempt may help.
 PASSING = frozenset(
@@ -24,7 +24,7 @@ class GraphQLSpider(JSONSpider):
     """Sends ``query`` with the variables of ``graphql_variables`` to each of ``start_urls``, and
     calls ``parse_item`` for each node. ``connection`` is the JMESPath of the connection (an object
     with ``nodes`` or ``edges``, and ``pageInfo``), such as ``data.orders``; its next page is asked
-    for with the variable ``cursor``. Without a connection, set ``items_path``.
+    for with the variable ``cursor``. Without a connection, or for other items, set ``items_path``.
 
     A response with ``errors`` is an error of the request, also with the status 200; unless
     ``partial`` is True and there is ``data`` besides."""
@@ -36,12 +36,12 @@ class GraphQLSpider(JSONSpider):
     partial: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        if path := cls.connection:
-            cls.items_path = f"{path}.nodes || {path}.edges[].node"
-            cls.next_page = Cursor(
-                f"{path}.pageInfo.endCursor", f"variables.{cls.cursor}", where="json"
-            )
-            cls.stop_when = f"!{path}.pageInfo.hasNextPage"
+        if (path := cls.connection) and cls.__dict__.keys() & {"connection", "cursor"}:
+            if "items_path" not in cls.__dict__:
+                cls.items_path = f"not_null(({path}).nodes, ({path}).edges[].node)"
+            if "next_page" not in cls.__dict__:
+                parameter = f"variables.{cls.cursor}"
+                cls.next_page = Connection(f"({path}).pageInfo", parameter, where="json")
         super().__init_subclass__(**options)
         if cls.name and not (cls.query and isinstance(cls.query, str)):
             raise SpiderError(f"spider {cls.name!r}: query must be the text of a GraphQL query")

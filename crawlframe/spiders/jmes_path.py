@@ -6,6 +6,7 @@ from typing import Any
 
 from crawlframe.errors import SpiderError
 from crawlframe.response import Response
+from crawlframe.spiders.request_parameter import whole_number
 
 
 class JMESPath:
@@ -20,6 +21,11 @@ class JMESPath:
         except (JMESPathError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise SpiderError(f"{expression!r} is not a JMESPath: {reason}") from None
+        if _negates_a_parent(self._compiled.parsed):
+            raise SpiderError(
+                f"{expression!r}: ! binds more than a point, so this selects from true or false; "
+                "put parentheses around what is negated: !(a.b)"
+            )
         self._expression = expression
 
     def find(self, data: Any) -> Any:
@@ -34,10 +40,31 @@ class JMESPath:
     def number(self, response: Response, data: Any) -> int:
         """The number that it selects. Raises SpiderError if it selects none."""
         value = self.find(data)
-        try:
-            return int(value)
-        except (TypeError, ValueError):
-            raise SpiderError(f"{response.url}: {self} is {value!r}, and no number") from None
+        if (number := whole_number(value)) is None:
+            raise SpiderError(f"{response.url}: {self} is {value!r:.200}, and no number")
+        return number
+
+    def is_null(self, data: Any) -> bool:
+        """Whether null stands where it looks first, and not nothing."""
+        *parents, last = _names(self._compiled.parsed) or [""]
+        for name in parents:
+            data = data.get(name) if isinstance(data, dict) else None
+        return (isinstance(data, dict) and data.get(last, "") is None) or last == ""
 
     def __str__(self) -> str:
         return repr(self._expression)
+
+
+def _names(node: Any) -> list[str]:
+    """The names of fields with which an expression begins."""
+    if node["type"] == "field":
+        return [node["value"]]
+    parts = node["children"] if node["type"] == "subexpression" else node["children"][:1]
+    return [name for part in parts for name in _names(part)]
+
+
+def _negates_a_parent(node: Any) -> bool:
+    parts = node["children"]
+    if node["type"] in ("subexpression", "flatten") and parts[0]["type"] == "not_expression":
+        return True
+    return any(map(_negates_a_parent, parts))

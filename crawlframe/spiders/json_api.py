@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from hashlib import blake2b
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
 from crawlframe.errors import SpiderError, TokenRefused
+from crawlframe.json_body import digest_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
 from crawlframe.spiders.access_token import AccessToken
 from crawlframe.spiders.jmes_path import JMESPath
-from crawlframe.spiders.next_page import NextPage
+from crawlframe.spiders.next_page import NextPage, shown
 from crawlframe.spiders.results import stream
+
+REPEATED = "the page has the items of the one before"
 
 
 class JSONSpider(Spider):
@@ -25,9 +27,10 @@ class JSONSpider(Spider):
     ``next_page`` says where the next page is: NextURL, LinkHeader, Cursor, PageNumber, Offset, or
     an object of your own with their method ``after``; without it there is one page. The walk ends
     where it says so; where ``stop_when``, a JMESPath, is true of a page; after ``max_pages``, an
-    argument of the task; at a page that is the same as the one before; and at one with a status
-    that is handled but not 2xx. A request that the task has made is not made again, so no walk goes
-    in a circle.
+    argument of the task (counted as ``walks_cut`` in its stats); at a page with the items of the
+    one before (``repeated_pages``); and at one with a status that is handled but not 2xx. What is
+    there but cannot be read is an error. A request that the task has made is only made again where
+    the page itself says that it is the next one, so no walk goes in a circle.
 
     An API that gives out tokens: ``token_request`` returns the request that gets one. It is made
     when the first token is needed, and again when a response has the status 401; the token is
@@ -38,7 +41,7 @@ class JSONSpider(Spider):
     items_path: ClassVar[str] = "@"
     next_page: ClassVar[NextPage | None] = None
     stop_when: ClassVar[str] = ""
-    max_pages: Annotated[int, Meta(ge=0)] = 0  # 0 = no limit
+    max_pages: Annotated[int, Meta(ge=0)] = 10_000  # 0 = no limit
 
     _items: ClassVar[JMESPath]
     _stop: ClassVar[JMESPath | None]
@@ -94,36 +97,61 @@ class JSONSpider(Spider):
 
     def parse(self, response: Response, page: int = 1, before: bytes = b"") -> Any:
         """Calls ``parse_item`` for each item of a page, and asks for the next one. ``page`` is its
-        number, from 1; ``before`` a digest of the page before."""
+        number, from 1; ``before`` a digest of the items of the page before."""
         return stream(self._page(response, page, before), self.parse_item)
 
     def _page(self, response: Response, page: int, before: bytes) -> Iterator[Any]:
-        digest = blake2b(response.body, digest_size=16).digest()
-        if not response.ok or digest == before:
+        if not response.ok:
             return
         data = response.json()
         items = self._items_of(response, data, page)
+        digest = digest_of(items)
+        request = self._next(response, data, items)
+        # A cursor may stay the same while pages go on; the next page is then asked for alike.
+        again = request is not None and request.fingerprint() == response.request.fingerprint()
+        if items and digest == before and (again or not getattr(self.next_page, "in_page", False)):
+            if request is not None and getattr(self.next_page, "certain", False):
+                raise SpiderError(f"{response.url}: {REPEATED}, and says that there are more")
+            self._end("repeated_pages", REPEATED)
+            return
         for item in items:
             yield self.parse_item(response, item)
-        if self.next_page is None or page == self.max_pages:
+        if request is None or (again and not items):
             return
-        if self._stop is not None and self._stop.find(data):
+        if page == self.max_pages:
+            self._end("walks_cut", f"max_pages allows {page}, and there are more")
             return
+        more = {"page": page + 1, "before": digest}
+        yield request.replace(cb_kwargs=request.cb_kwargs | more, dont_filter=again)
+
+    def _next(self, response: Response, data: Any, items: list[Any]) -> Request | None:
+        stop = None if self._stop is None else self._stop.find(data)
+        if isinstance(stop, str) and stop.lower() in ("false", "no", "0"):
+            raise SpiderError(
+                f"{response.url}: stop_when {self._stop} is the text {stop!r}; compare it, as in "
+                "done == 'true'"
+            )
+        if stop or self.next_page is None:
+            return None
         request = self.next_page.after(response, data, items)
-        if request is not None:
-            more = {"page": page + 1, "before": digest}
-            yield request.replace(cb_kwargs=request.cb_kwargs | more, dont_filter=False)
+        if request is not None and not isinstance(request, Request):
+            raise SpiderError(f"next_page.after returned {request!r:.80}, and no Request")
+        return request
+
+    def _end(self, count: str, why: str) -> None:
+        self.stats.inc(count)
+        self.log.warning("%s; the walk ends", why)
 
     def _items_of(self, response: Response, data: Any, page: int) -> list[Any]:
         items = self._items.find(data)
         if isinstance(items, list):
             return items
-        if items is None and page > 1:  # some say so that there are no more
+        if items is None and page > 1 and self._items.is_null(data):  # there are no more
             return []
         if isinstance(items, dict) and self.items_path != "@":
             return [items]
-        has = f"the keys {', '.join(sorted(data)[:20])}" if isinstance(data, dict) else repr(data)
+        hint = f'; if it is the last one, add " || `[]`" to {self._items}' if page > 1 else ""
         raise SpiderError(
             f"{response.url}: items_path {self._items} finds no list in the page, which has "
-            f"{has[:500]}"
+            f"{shown(data)}{hint}"
         )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from requests.utils import parse_header_links
-
 from crawlframe.errors import SpiderError
+from crawlframe.link_header import targets_of
 from crawlframe.links import join
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -16,7 +15,9 @@ from crawlframe.spiders.request_parameter import RequestParameter, Where
 
 
 class NextPage(Protocol):
-    """What finds the next page."""
+    """What finds the next page. It may have attributes that are true: ``certain``, if the API says
+    in so many words whether there is one, and ``in_page``, if a page that differs in nothing else
+    differs in this."""
 
     def after(self, response: Response, data: Any, items: list[Any]) -> Request | None:
         """Return the request for the page after ``response``, None if it is the last one. ``data``
@@ -27,30 +28,41 @@ class NextPage(Protocol):
 class NextURL:
     """The page has the URL of the next one, absolute or relative, at a JMESPath."""
 
+    in_page = True
+
     def __init__(self, path: str) -> None:
         self._path = JMESPath(path)
 
     def after(self, response: Response, data: Any, items: list[Any]) -> Request | None:
         link = self._path.find(data)
-        if link is not None and not isinstance(link, str):
+        if link is None or link is False or link == "":
+            return None
+        if not isinstance(link, str):
             raise SpiderError(f"{response.url}: {self._path} is {link!r}, and no URL")
-        return _at(response, link) if link else None
+        return _at(response, link)
 
 
 class LinkHeader:
     """The response has a header ``Link`` with ``rel="next"`` (RFC 8288)."""
 
     def after(self, response: Response, data: Any, items: list[Any]) -> Request | None:
-        for header in response.headers.getall("Link", []):
-            for link in parse_header_links(header):
-                if "next" in link.get("rel", "").lower().split():
-                    return _at(response, link["url"])
+        try:
+            for target, anchor in targets_of(response.headers.getall("Link", []), "next"):
+                if join(response.url, anchor) == response.url:
+                    return _at(response, target)
+        except ValueError as error:
+            if "next" in str(error).lower():
+                raise SpiderError(
+                    f"{response.url}: the header Link cannot be read from {str(error)[:200]!r} on"
+                ) from None
         return None
 
 
 class Cursor:
     """The page has a cursor at the JMESPath ``path``, which is sent as ``parameter`` for the next
     one. ``where`` is "query", "form" or "json"."""
+
+    in_page = True
 
     def __init__(self, path: str, parameter: str = "cursor", where: Where = "query") -> None:
         self._path = JMESPath(path)
@@ -60,7 +72,30 @@ class Cursor:
         cursor = self._path.find(data)
         if cursor is None or cursor == "" or cursor is False:
             return None
+        return self._with(response, cursor)
+
+    def _with(self, response: Response, cursor: Any) -> Request:
+        nested = isinstance(cursor, dict | list) and self._parameter.where != "json"
+        if nested or cursor is True:
+            raise SpiderError(f"{response.url}: {self._path} is {cursor!r:.200}, and no cursor")
         return self._parameter.set_in(response.request, cursor)
+
+
+class Connection(Cursor):
+    """The ``pageInfo`` of a GraphQL connection at the JMESPath ``path``
+    (https://relay.dev/graphql/connections.htm)."""
+
+    certain = True
+
+    def after(self, response: Response, data: Any, items: list[Any]) -> Request | None:
+        info = self._path.find(data)
+        more = info.get("hasNextPage") if isinstance(info, dict) else None
+        if not isinstance(more, bool) or (more and info.get("endCursor") in (None, "", False)):
+            raise SpiderError(
+                f"{response.url}: {self._path} is {info!r:.200}; it must have hasNextPage, and an "
+                "endCursor if that is true: name both in the query"
+            )
+        return self._with(response, info["endCursor"]) if more else None
 
 
 class PageNumber:
@@ -73,16 +108,16 @@ class PageNumber:
         self._parameter = RequestParameter(parameter, where)
         self._first = first
         self._last = JMESPath(last) if last else None
+        self.certain = self._last is not None
 
     def after(self, response: Response, data: Any, items: list[Any]) -> Request | None:
         number = self._parameter.integer_in(response.request, self._first)
-        if not items or (self._last is not None and self._ended(number, response, data)):
+        if not items and (self._last is None or self._last.find(data) is None):
+            return None
+        seen = number - self._first + 1
+        if self._last is not None and seen >= self._last.number(response, data):
             return None
         return self._parameter.set_in(response.request, number + 1)
-
-    def _ended(self, number: int, response: Response, data: Any) -> bool:
-        assert self._last is not None
-        return number - self._first + 1 >= self._last.number(response, data)
 
 
 class Offset:
@@ -101,14 +136,27 @@ class Offset:
         self._parameter = RequestParameter(parameter, where)
         self._step = step
         self._total = JMESPath(total) if total else None
+        self.certain = self._total is not None
 
     def after(self, response: Response, data: Any, items: list[Any]) -> Request | None:
         offset = self._parameter.integer_in(response.request, 0) + (self._step or len(items))
-        if not items:
+        if not items and (self._total is None or self._total.find(data) is None):
             return None
-        if self._total is not None and offset >= self._total.number(response, data):
-            return None
+        if self._total is not None:
+            if offset >= self._total.number(response, data):
+                return None
+            if not (items or self._step):
+                raise SpiderError(
+                    f"{response.url}: the page has no items, but {self._total} says that there are "
+                    "more; leave total out if it counts what is not shown"
+                )
         return self._parameter.set_in(response.request, offset)
+
+
+def shown(data: Any) -> str:
+    """What a page has, in a message."""
+    keys = f"the keys {', '.join(sorted(data)[:20])}" if isinstance(data, dict) else repr(data)
+    return keys[:500]
 
 
 def _at(response: Response, link: str) -> Request | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from typing import Any, Literal
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import unquote_plus, urlencode
 
 from crawlframe.errors import SpiderError
+from crawlframe.json_body import dumps, loads
 from crawlframe.request import Request
 
 Where = Literal["query", "form", "json"]
@@ -27,7 +28,7 @@ class RequestParameter:
     def value_in(self, request: Request) -> Any:
         """Its value in a request, None if it is not there. Text, unless it is in JSON."""
         if self.where != "json":
-            return dict(self._pairs(request)).get(self.name)
+            return dict(map(_read, self._pairs(request))).get(self.name)
         value: Any = _json_of(request)
         for key in self.name.split("."):
             value = value.get(key) if isinstance(value, dict) else None
@@ -36,32 +37,31 @@ class RequestParameter:
     def integer_in(self, request: Request, default: int) -> int:
         """Its value as a number. Raises SpiderError if it is none."""
         value = self.value_in(request)
-        try:
-            return default if value is None else int(value)
-        except (TypeError, ValueError):
-            raise SpiderError(f"{request.url}: {self.name} is {value!r}, and no number") from None
+        number = default if value is None else whole_number(value)
+        if number is None:
+            raise SpiderError(f"{request.url}: {self.name} is {value!r:.200}, and no number")
+        return number
 
     def set_in(self, request: Request, value: Any) -> Request:
         """Return a copy of the request with this value. Raises SpiderError if the body is not what
         ``where`` says."""
         if self.where == "json":
             return request.replace(body=self._changed_json(request, value))
-        pairs = [(name, old) for name, old in self._pairs(request) if name != self.name]
-        encoded = urlencode([*pairs, (self.name, value)])
+        others = [pair for pair in self._pairs(request) if _read(pair)[0] != self.name]
+        encoded = "&".join([*others, urlencode([(self.name, value)])])
         if self.where == "form":
             return request.replace(body=encoded.encode())
         return request.replace(url=f"{request.url.partition('?')[0]}?{encoded}")
 
-    def _pairs(self, request: Request) -> list[tuple[str, str]]:
+    def _pairs(self, request: Request) -> list[str]:
+        """The pairs as they are written, so that others stay as they are."""
         if self.where == "form":
             text = (request.body or b"").decode("utf-8", "replace")
         else:
             text = request.url.partition("?")[2]
-        return parse_qsl(text, keep_blank_values=True)
+        return [pair for pair in text.split("&") if pair]
 
     def _changed_json(self, request: Request, value: Any) -> bytes:
-        import orjson
-
         place = body = _json_of(request)
         *path, last = self.name.split(".")
         for key in path:
@@ -69,13 +69,26 @@ class RequestParameter:
         if not isinstance(place, dict):
             raise SpiderError(f"{request.url}: the JSON body has no place for {self.name!r}")
         place[last] = value
-        return orjson.dumps(body)
+        return dumps(body)
+
+
+def whole_number(value: Any) -> int | None:
+    """The number that JSON or a text has, None if it is none."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    exact = isinstance(value, str) or (number == value and value is not True and value is not False)
+    return number if exact else None
+
+
+def _read(pair: str) -> tuple[str, str]:
+    name, _, value = pair.partition("=")
+    return unquote_plus(name), unquote_plus(value)
 
 
 def _json_of(request: Request) -> Any:
-    import orjson
-
     try:
-        return orjson.loads(request.body or b"{}")
-    except orjson.JSONDecodeError:
+        return loads(request.body or b"{}")
+    except (ValueError, RecursionError):
         raise SpiderError(f"{request.url}: the body of the request is not JSON") from None

@@ -9,11 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import orjson
 from multidict import CIMultiDict
 
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode
+from crawlframe.json_body import dumps
 from crawlframe.links import normalise
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -61,7 +61,7 @@ def make_response(
         body = _encoded(html if html is not None else text or "", own["Content-Type"], url)
     elif json is not None:
         own.setdefault("Content-Type", "application/json")
-        body = orjson.dumps(json)
+        body = dumps(json)
     elif file is not None:
         body = Path(file).read_bytes()
         if kind := guess_type(file)[0]:

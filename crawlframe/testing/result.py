@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import orjson
-
 from crawlframe.budgets import UNFOLLOWED
+from crawlframe.json_body import loads
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.proxies.listed import Proxy
 from crawlframe.request import Request
@@ -58,7 +57,7 @@ class Result:
         stats = outcome.stats
         counters = stats.counters if stats else {}
         return cls(
-            items=[orjson.loads(item) for item in outcome.items],
+            items=[loads(item) for item in outcome.items],
             requests=requests,
             dropped={
                 name.removeprefix(DROPPED): number

@@ -49,4 +49,5 @@ def _out(line: LogLine) -> LogLineOut:
         rid=line.rid,
         url=line.url,
         text=line.text,
+        worker=line.worker,
     )

@@ -160,9 +160,7 @@ class TaskOut(BaseModel):
     items: int
     duplicates: int
     limited: int = Field(description="links left out because of the page limit")
-    unfollowed: dict[str, int] = Field(
-        description="links that were not followed, by the setting that says so, such as page_limit"
-    )
+    unfollowed: dict[str, int] = Field(description="links that were not followed, by setting")
     traps: list[TrapOut] = Field(description="possible traps, the largest first")
     ready: int
     delayed: int
@@ -256,6 +254,7 @@ class LogLineOut(BaseModel):
     rid: UUID | None = Field(description="id of the request that ran; null: none did")
     url: str = Field(description="of that request, `start:` and `end:` included")
     text: str = Field(description="with ******** for each secret argument")
+    worker: str = Field(description="node and process, such as `crawl-2/4711`; empty: not known")
 
 
 class LogOut(BaseModel):

@@ -37,6 +37,7 @@ from crawlservice.tasks.submit import limits_as_written, obeys_robots
 from crawlservice.tasks.versions import pages_by_version
 
 EXAMPLES = 3  # URLs named per reason
+_FRAME = re.compile(r'^ +File "(.+)", line (\d+), in ', re.M)
 
 
 def report(task: Task, more: list[tuple[str, str]] | None = None) -> RenderableType:
@@ -101,6 +102,8 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         facts.append(("stopped by", f"{stop.reason}: {stop.links:,} links were not followed"))
     for trap in traps_of([task.pk]).get(task.pk, ()):
         found = f"{trap.pages:,} pages, {trap.contents:,} different contents"
+        if task.settings.get("traps") != "stop":
+            found += '; nothing was stopped (traps = "stop" would)'
         facts.append(("possible trap", f"{trap.template}: {found}"))
     facts += [("counted", f"{n:,}  {name}") for name, n in counted.counters.items()]
     facts += [("largest", f"{n:,}  {name}") for name, n in counted.maxima.items()]
@@ -143,6 +146,8 @@ def _example(url: str, detail: str) -> str:
     if not lines:
         return url
     message = lines[-1].strip()
+    if places := _FRAME.findall(detail):  # of a traceback
+        message += "  ({}:{})".format(*places[-1])
     if re.match(rf"{re.escape(url)}(: | )", message):
         message = message.removeprefix(url).lstrip(": ")
     return f"{url}  {message}"

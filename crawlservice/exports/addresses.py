@@ -77,7 +77,7 @@ def check_path(path: str, refusal: Refusal) -> None:
         raise refusal(
             "target.url",
             f"{path} is not below {top}; name a directory in it, or set CRAWLFRAME_EXPORT_DIR on "
-            "the web and all nodes",
+            "the web and all nodes and restart them",
         )
 
 

@@ -242,7 +242,7 @@ class MySQL(Dialect):
             return json.dumps(value, ensure_ascii=False)
         if isinstance(value, bool):
             return int(value)
-        if kind == "text" and value is not None and not isinstance(value, str):
+        if kind in ("text", "json") and value is not None and not isinstance(value, str):
             return json.dumps(value)
         return value
 

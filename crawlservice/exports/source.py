@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from django.db.models import Case, Min, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 
+from crawlframe.key_order import in_order
 from crawlservice.exports.starting import rows_of
 from crawlservice.models import Export
 from crawlservice.tasks.label_rows import tasks_with
@@ -19,7 +20,17 @@ WINDOW = 20_000  # numbers that one query looks through
 LOOKED = 50_000  # numbers that are looked through to count what is left
 KEY = "_key"  # identifies a row for ever, in every target
 
-ITEM = ("pk", "created_at", "task_id", "task__spider", "rid", "ordinal", "version", "data")
+ITEM = (
+    "pk",
+    "created_at",
+    "task_id",
+    "task__spider",
+    "rid",
+    "ordinal",
+    "version",
+    "data",
+    "key_order",
+)
 PAGE = (
     "pk", "created_at", "task_id", "task__spider", "rid", "version", "url", "callback", "state",
     "reason", "detail", "status", "depth", "attempts", "size", "fetch_ms", "items", "redirects",
@@ -125,7 +136,7 @@ def _row(export: Export, row: dict[str, Any]) -> Row:
     else:
         ours |= {"_request": rid, "_position": row["ordinal"]}
         ours |= {"_version": row["version"], "_stored_at": stored.isoformat()}
-        fields = row["data"]
+        fields = in_order(row["data"], row["key_order"])
     chosen = export.fields or fields
     # A field of the name of one of ours gets an underscore more.
     theirs = {

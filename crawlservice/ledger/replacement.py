@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import orjson
 from django.db import connection as default_connection
 from django.db import transaction
 from django.db.models import F
 
 from crawlframe.items import clean_text
+from crawlframe.json_body import loads
+from crawlframe.key_order import order_of
 from crawlframe.model_items import label_of
 from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.pages.copy import ITEM
@@ -166,7 +167,7 @@ def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
             continue
         if source.still and page.state == Page.State.DONE:
             continue  # it was right by other code
-        new = [orjson.loads(item) for item in source.items]
+        new = [loads(item) for item in source.items]
         differing = difference(items[rid], new, source.key)
         found.append(Parsed(outcome, source, page, differing, models[rid]))
     return found
@@ -243,9 +244,10 @@ def _items(one: Parsed) -> Iterable[Item]:
             task_id=one.source.task,
             rid=one.page.rid,
             ordinal=ordinal,
-            data=orjson.loads(data),
+            data=loads(data),
             version=version,
             model=model,
+            key_order=order_of(loads(data)),
         )
 
 

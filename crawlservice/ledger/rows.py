@@ -15,6 +15,7 @@ from django.db import connection as default_connection
 from django.db import transaction
 
 from crawlframe.items import clean_text
+from crawlframe.key_order import order_of
 from crawlframe.ledger import Recorded
 from crawlframe.model_items import label_of
 from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
@@ -71,10 +72,11 @@ WITH won AS (
     SELECT {values} FROM jsonb_to_recordset(%s::jsonb) AS row({types})
     ON CONFLICT (rid) DO NOTHING RETURNING rid
 ), items AS (
-    INSERT INTO {item} (rid, task_id, ordinal, data, version, model)
-    SELECT rid, task_id, ordinal, data, version, coalesce(model, '')
+    INSERT INTO {item} (rid, task_id, ordinal, data, version, model, key_order)
+    SELECT rid, task_id, ordinal, data, version, coalesce(model, ''), coalesce(key_order, '')
     FROM jsonb_to_recordset(%s::jsonb)
-    AS row(rid uuid, task_id bigint, ordinal integer, data jsonb, version text, model text)
+    AS row(rid uuid, task_id bigint, ordinal integer, data jsonb, version text, model text,
+           key_order text)
     JOIN won USING (rid) ORDER BY rid, ordinal
 )
 SELECT rid FROM won
@@ -169,7 +171,8 @@ def _json_items(outcome: Outcome) -> Iterator[dict[str, Any]]:
             "data": orjson.Fragment(data),
             "version": version,
         }
-        yield item | {"model": model} if model else item
+        more = {"model": model, "key_order": order_of(orjson.loads(data))}
+        yield item | {name: value for name, value in more.items() if value}
 
 
 def _array(rows: list[bytes]) -> str:

@@ -3,10 +3,13 @@ spiders counted."""
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from crawlframe.key_order import in_order
 from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlservice.models.task import Task
 
@@ -122,6 +125,7 @@ class Item(models.Model):
     rid = models.UUIDField(_("request id"))
     ordinal = models.IntegerField(_("place on the page"))
     data = models.JSONField(_("data"))
+    key_order = models.TextField(default="", db_default="")  # see crawlframe/key_order.py
     version = _version_field()
     model = models.CharField(
         _("model"),
@@ -139,6 +143,13 @@ class Item(models.Model):
         ordering = ("-id",)
         constraints = (models.UniqueConstraint(fields=("rid", "ordinal"), name="item_once"),)
         indexes = (models.Index(fields=("task", "id"), name="item_task"),)
+
+    @classmethod
+    def from_db(cls, *row: Any, **options: Any) -> Self:
+        item = super().from_db(*row, **options)
+        if item.__dict__.get("key_order") and "data" in item.__dict__:
+            item.data = in_order(item.data, item.key_order)
+        return item
 
     def __str__(self) -> str:
         return f"item {self.pk}"

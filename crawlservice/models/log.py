@@ -24,6 +24,7 @@ class LogLine(models.Model):
     rid = models.UUIDField(_("request"), null=True, blank=True)
     url = models.TextField("URL", blank=True, default="")
     text = models.TextField(_("text"))
+    worker = models.TextField(_("worker"), default="", db_default="")  # node and process
 
     class Meta:
         verbose_name = _("log line")

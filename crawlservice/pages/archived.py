@@ -39,7 +39,8 @@ def opened(segment: str) -> Archive:
     found = archive()
     if found is None:
         raise ArchiveError(
-            f"bodies of kept pages are in {segment}; set CRAWLFRAME_PAGES to where that is"
+            f"bodies of kept pages are in {segment}; set CRAWLFRAME_PAGES to where that is, and "
+            "restart"
         )
     return found
 

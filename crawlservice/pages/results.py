@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import msgpack
-import orjson
 
 from crawlframe.errors import PageDamaged
+from crawlframe.json_body import dumps
 from crawlframe.pages.packing import Packer, unpack
 from crawlframe.pages.results import Results
 from crawlframe.stored_page import StoredPage
@@ -29,7 +29,7 @@ def results_of(page: StoredPage) -> Results | None:
     rid, stored = kept
     done = Page.objects.filter(rid=rid, state=Page.State.DONE).values_list("items", flat=True)
     items = Item.objects.filter(rid=rid).order_by("ordinal").values_list("data", flat=True)
-    found = [orjson.dumps(data) for data in items]
+    found = [dumps(data) for data in items]
     if done.first() != len(found):
         return None
     try:

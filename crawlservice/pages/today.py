@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
-import orjson
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from redis import RedisError
@@ -20,6 +19,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.trials import TrialOrder
 from crawlframe.frontier.wording import error_text
+from crawlframe.json_body import dumps, loads
 from crawlframe.pages.stored import response_of
 from crawlframe.recipes.stored import spider_of_stored
 from crawlframe.recorded.difference import differences
@@ -69,14 +69,14 @@ class Answer:
         """JSON of at most LARGEST bytes; ``problem`` says what is left out."""
         self.problem, self.raised = self.problem[:LONG], self.raised[-LONG:]
         self.differences = [line[:LONG] for line in self.differences]
-        text = orjson.dumps(self.as_data())
+        text = dumps(self.as_data())
         if len(text) > LARGEST:
             self.problem = (
                 f"what it yields has {len(text):,} bytes, which is too much to be shown; "
                 "run it with crawlframe.testing"
             )
             self.items, self.requests = [], []
-            text = orjson.dumps(self.as_data())
+            text = dumps(self.as_data())
         return text
 
 
@@ -97,7 +97,7 @@ def answer(order: str) -> Answer | None:
     if state is None:
         raise NotTried(_("Nothing is known of this order any more; run it again"))
     if state.answer:
-        return Answer(**orjson.loads(state.answer))
+        return Answer(**loads(state.answer))
     if state.waits and state.waited > WAITING:
         raise NotTried(_("No running node has this spider"))
     if state.waited > RUNNING:

@@ -187,7 +187,7 @@ def _next(recipe: Recipe, spider: RecipeSpider, response: Response) -> str:
     if recipe.next is None:
         return ""
     try:
-        found = list(spider.next_page(recipe.next, response, True, True, 1, 1))
+        found = list(spider.next_page(recipe.next, response, True, True, 1, b"1"))
     except KeyError as missing:
         raise _lacks(missing) from None
     return found[0].url if found else ""

@@ -33,7 +33,8 @@ def unseal(sealed: str) -> str:
     except InvalidToken:
         raise SealError(
             "the secret was encrypted with another CRAWLFRAME_SECRET_KEY; give the web and all "
-            "nodes the same one, and name the former one in CRAWLFRAME_SECRET_KEY_FALLBACKS"
+            "nodes the same one, and name the former one in CRAWLFRAME_SECRET_KEY_FALLBACKS, "
+            "and restart them"
         ) from None
 
 

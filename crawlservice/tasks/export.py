@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.key_order import in_order
 from crawlservice.models import Item, Task
+from crawlservice.tasks.item_table import picked
 from crawlservice.tasks.kinds import Kinds
 from crawlservice.tasks.parquet import check_installed, parquet
 from crawlservice.tasks.task_rows import of_task
@@ -84,15 +86,16 @@ def export(
     *,
     stdout: BinaryIO | None = None,
     usage: Sequence[UsageFilter] = (),
+    fields: Sequence[str] = (),
 ) -> int:
     """Writes the items of a task, all or those whose pages ``usage`` means; returns how many.
-    ``path`` and ``chosen``: see ``check_target``.
+    ``path`` and ``chosen``: see ``check_target``. ``fields``: only these, in this order.
 
     A file appears only when it is complete. Raises ExportError, and BrokenPipeError when the reader
     of
     the standard output has gone."""
     write = FORMATS[check_target(path, chosen)]
-    items = Items(task, usage)
+    items = Items(task, usage, fields)
     try:
         if path == STDOUT:
             out = stdout or sys.stdout.buffer
@@ -151,9 +154,11 @@ class Items:
     """The items that a task has now. Items stored later do not appear, so that reading them twice
     gives the same. ``given``: how many there were the last time."""
 
-    def __init__(self, task: Task, usage: Sequence[UsageFilter] = ()) -> None:
-        """``usage``: only those of pages that it means."""
-        self._usage = usage
+    def __init__(
+        self, task: Task, usage: Sequence[UsageFilter] = (), fields: Sequence[str] = ()
+    ) -> None:
+        """``usage``: only those of pages that it means; ``fields``: only these of each."""
+        self._usage, self._fields = usage, fields
         self.given = 0
         self._task = task.pk
         newest = of_task(Item.objects.all(), task.pk, newest=True)
@@ -163,11 +168,11 @@ class Items:
         """All items in chunks, read again each time."""
         self.given = after = 0
         meant = of_items(Item.objects.filter(pk__lte=self._last), self._usage)
-        until = meant.values_list("pk", "data")
+        until = meant.values_list("pk", "data", "key_order")
         while some := [*of_task(until, self._task, after=after)[:CHUNK]]:
             after = some[-1][0]
             self.given += len(some)
-            yield [data for _, data in some]
+            yield [picked(in_order(data, order), self._fields) for _, data, order in some]
 
 
 def lines(chunks: Chunks, kinds: Kinds | None = None) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from django.db.models import TextField
 from django.db.models.functions import Cast
 
+from crawlframe.key_order import in_order
 from crawlservice.models import Item
 from crawlservice.tasks.item_filter import ItemFilter, is_empty, rank
 from crawlservice.tasks.task_rows import of_task
@@ -53,12 +54,13 @@ def latest(task: int, before: int | None = None, most: int | None = None) -> Win
     items = Item.objects.annotate(text=Cast("data", TextField()))
     while more and len(rows) < most and size < LOOKED_BYTES:
         last = rows[-1].number if rows else before
-        found = of_task(items, task, before=last, newest=True).values_list("pk", "text")
+        found = of_task(items, task, before=last, newest=True)
+        found = found.values_list("pk", "text", "key_order")
         step = min(STEP, most - len(rows))
         some = [*found[: step + 1]]
         more = len(some) > step
-        size += sum(len(text) for _, text in some)
-        rows += (Row(number, json.loads(text)) for number, text in some[:step])
+        size += sum(len(text) for _, text, _ in some)
+        rows += (Row(pk, in_order(json.loads(text), order)) for pk, text, order in some[:step])
     return Window(rows, before is None and not more, more)
 
 

@@ -33,14 +33,15 @@ ON CONFLICT (task_id) DO UPDATE SET
     dropped = {TaskLog._meta.db_table}.dropped + excluded.dropped
 """
 
-COLUMNS = "task_id, at, level, logger, rid, url, text"
+COLUMNS = "task_id, at, level, logger, rid, url, text, worker"
 POSTGRES = f"""
 INSERT INTO {LogLine._meta.db_table} ({COLUMNS})
 SELECT {COLUMNS} FROM ROWS FROM (jsonb_to_recordset(%s::jsonb) AS (
-    task_id bigint, at timestamptz, level smallint, logger text, rid uuid, url text, text text
+    task_id bigint, at timestamptz, level smallint, logger text, rid uuid, url text, text text,
+    worker text
 )) WITH ORDINALITY ORDER BY ordinality
 """
-SQLITE = f"INSERT INTO {LogLine._meta.db_table} ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+SQLITE = f"INSERT INTO {LogLine._meta.db_table} ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
 
 # The oldest line that is kept, and how many lines and bytes are.
 SIZE = {
@@ -65,6 +66,7 @@ class Row(NamedTuple):
     rid: str | None
     url: str
     text: str
+    worker: str
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -98,6 +100,7 @@ def _row(line: Line) -> Row:
         line.rid.hex() or None,
         clean_text(line.url),
         clean_text(line.text),
+        clean_text(line.worker),
     )
 
 
@@ -156,8 +159,8 @@ def level_name(level: int) -> str:
 
 
 def as_text(line: LogLine) -> str:
-    """One line for people: time, level, text, URL. Further lines of the text are indented."""
-    where = f"  [{line.url}]" if line.url else ""
+    """One line for people: time, level, text, URL, worker. Further lines are indented."""
+    where = "".join(f"  [{part}]" for part in (line.url, line.worker) if part)
     first, *more = line.text.split("\n")
     head = (
         f"{line.at:%Y-%m-%d %H:%M:%S}.{line.at.microsecond // 1000:03} {level_name(line.level):7}"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-import orjson
 from django.db.models import F, Q
 
+from crawlframe.json_body import loads
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.revisit.declared import Revisit
 from crawlframe.revisit.rates import Evidence
@@ -135,7 +135,7 @@ class _Recorder:
                     watch=self.watch,
                     key=UUID(bytes=key),
                     page=page,
-                    data=orjson.loads(data),
+                    data=loads(data),
                     first_seen=self.now,
                     last_seen=self.now,
                 )

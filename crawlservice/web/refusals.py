@@ -30,7 +30,7 @@ def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
     name = _without_port(host)
     _warn(
         f"a request came for the host {name!r}, which is not served; if it is yours, add it to "
-        "CRAWLFRAME_ALLOWED_HOSTS"
+        "CRAWLFRAME_ALLOWED_HOSTS and restart the web"
     )
     if request.path.startswith(PLACES):
         text = f"the host {name} is not served here; CRAWLFRAME_ALLOWED_HOSTS lacks it"
@@ -54,7 +54,7 @@ def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     own = f"{request.scheme}://{request.get_host()}"
     _warn(
         f"a form came from {origin!r}, but this server believes it is {own}; behind a proxy, add "
-        "the first to CRAWLFRAME_CSRF_TRUSTED_ORIGINS"
+        "the first to CRAWLFRAME_CSRF_TRUSTED_ORIGINS and restart the web"
     )
     context = {"origin": origin, "own": own}
     return render(request, "unknown_origin.html", context, status=403)

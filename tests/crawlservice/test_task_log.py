@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,7 +16,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.ledger import LogLine as Line
 from crawlservice.cli import log as terminal
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import LogLine, Task, TaskLog
+from crawlservice.models import LogLine, Page, Task, TaskLog
 from crawlservice.tasks import log
 from crawlservice.tasks.removal import remove
 from tests.crawlservice.programs import person, program
@@ -101,6 +102,7 @@ def test_the_api_pages_through_it_and_goes_on(ended_task: Task) -> None:
     second = api.get(path, after=first["next"]).json()
     (one,) = second["lines"]
     assert second["next"] is None
+    assert one["worker"] == ""
     assert {name: one[name] for name in ("level", "logger", "url", "at")} == {
         "level": "ERROR",
         "logger": "spider.shop",
@@ -163,8 +165,25 @@ def test_the_command_prints_it(ended_task: Task) -> None:
         "2026-01-31 12:00:00.250 ERROR   bad  [http://shop.example/1]",
     ]
     assert len(shown(ended_task, "--log", "--level", "error")) == 2
+    DjangoLedger().add_log([line(ended_task.pk, "last")._replace(worker="crawl-2/4711")], {})
+    assert shown(ended_task, "--log")[-1].endswith("last  [http://shop.example/1]  [crawl-2/4711]")
     with pytest.raises(CommandError, match="--level is about the log; add --log"):
         shown(ended_task, "--level", "error")
+
+
+def test_an_error_of_a_callback_is_shown_with_its_place(
+    ended_task: Task, add_page: Callable[..., Page], service: Frontier
+) -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "/lib/engine.py", line 9, in run\n    call()\n'
+        '  File "/spiders/shop.py", line 42, in parse\n    x["a"]\nKeyError: \'a\''
+    )
+    for name, detail in ((b"x", trace), (b"y", "too slow")):
+        add_page(ended_task, name, state="error", reason=f"of_{name.decode()}", detail=detail)
+    text = "".join("".join(shown(ended_task)).split())
+    assert "KeyError:'a'(/spiders/shop.py:42)" in text
+    assert "tooslow" in text
+    assert "tooslow(" not in text
 
 
 def test_it_is_followed_until_the_last_lines_have_come(

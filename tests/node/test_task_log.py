@@ -52,7 +52,7 @@ def texts(log: TaskLog) -> list[str]:
 def test_a_line_has_its_request_level_and_time(log: TaskLog, page: Outcome) -> None:
     logging.getLogger("spiders.shop").warning("%d of %d", 3, 4)
     (line,), lost = log.take()
-    assert line[:1] + line[2:] == (7, logging.WARNING, "spiders.shop", page.rid, URL, "3 of 4")
+    assert line[:1] + line[2:7] == (7, logging.WARNING, "spiders.shop", page.rid, URL, "3 of 4")
     assert line.at > 1.7e9
     assert lost == {}
     assert log.take() == ([], {})
@@ -173,7 +173,7 @@ class FakeLedger:
 def test_lines_are_written_together_and_lost_ones_counted() -> None:
     ledger = FakeLedger()
     jobs: list[Callable[[], None]] = []
-    writer = LogWriter(ledger, jobs.append)  # type: ignore[arg-type]
+    writer = LogWriter(ledger, jobs.append, "crawl-2/4711")  # type: ignore[arg-type]
     here = Running(7, b"", "")
     writer.tick()
     assert jobs == []

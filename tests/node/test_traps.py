@@ -176,6 +176,21 @@ def test_a_trap_is_logged_once_and_its_pages_are_counted(
     assert message.startswith("task 1: possible trap: shop.example/calendar/{n}/…: about ")
 
 
+def test_pages_with_different_items_are_no_repetition(caplog: pytest.LogCaptureFixture) -> None:
+    """Products of a shop that writes nothing but numbers; of a calendar, the items repeat."""
+    watch, trap = TrapWatch(1), TrapWatch(2)
+    frame = page("Product", "<p>Product {n}</p><p>{n}.00</p><p>in stock</p>")
+    for n in range(600):
+        url, body = f"{HOST}/p/{n}", frame.replace(b"{n}", b"%d" % n)
+        assert (
+            watch.see(url, body, [b'{"url":"%s","name":"Product %d"}' % (url.encode(), n)]) is None
+        )
+        trap.see(url, body, [b'{"url":"%s","name":"Product"}' % url.encode()])
+    assert not watch.stops(f"{HOST}/p/1")
+    assert trap.stops(f"{HOST}/p/1")
+    assert 'traps = "stop" would leave it out' in caplog.text
+
+
 def test_urls_of_a_trap_are_known_and_others_are_not() -> None:
     watch = TrapWatch(1)
     assert not watch.stops(f"{HOST}/calendar/2050/1")

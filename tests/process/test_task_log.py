@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 
@@ -30,7 +31,10 @@ def test_the_log_of_a_task_has_what_its_spider_said(
     look.wait(task)
     assert followed.returncode == 0, followed.stderr
     lines = followed.stdout.splitlines()
-    said = {line.split(" ", 2)[2] for line in lines if line[:1].isdigit()}
+    firsts = [line.split(" ", 2)[2].rpartition("  [") for line in lines if line[:1].isdigit()]
+    (worker,) = {last for _, _, last in firsts}  # the node and its only worker
+    assert re.fullmatch(r"[^\s/]+/[0-9]+\]", worker)
+    said = {line for line, _, _ in firsts}
     assert said == {
         "INFO    starting with ********  [start:]",
         f"INFO    printed 1 links  [{web.url}]",

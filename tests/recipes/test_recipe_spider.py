@@ -227,3 +227,12 @@ def test_what_is_published() -> None:
 def test_a_pattern_looks_only_at_the_part_that_is_an_item() -> None:
     data = {"each": {"xpath": "//p/text()"}, "fields": {"it": {"regex": "^."}}}
     assert items(data, page("<p>ab</p><p>cd</p>")) == [{"it": "a"}, {"it": "c"}]
+
+
+def test_a_numbered_list_ends_at_a_page_that_is_repeated_and_at_its_limit() -> None:
+    numbered = {"next": {"url": "https://shop.example/list?p={page}"}, "fields": {"title": "h2"}}
+    (following,) = run(spider(**numbered), page()).requests
+    result = run(spider(**numbered), page(request=following))
+    assert (result.items, result.requests, result.stats) == ([], [], {"repeated_pages": 1})
+    last = following.replace(cb_kwargs={"page": 10_000})
+    assert run(spider(**numbered), page(request=last)).stats == {"walks_cut": 1}

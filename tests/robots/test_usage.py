@@ -9,7 +9,7 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlframe.robots.rules import Rules
-from crawlframe.robots.signals import NO_SIGNALS, read_signals
+from crawlframe.robots.signals import NO_SIGNALS, read_preferences, read_signals
 from crawlframe.robots.tdmrep import Reservation
 from crawlframe.robots.usage import (
     ABOUT,
@@ -168,7 +168,7 @@ def test_other_headers(headers: list[tuple[str, str]], head: bytes, expected: st
 )  # fmt: skip
 def test_content_signals_of_robots_txt(text: str, expected: str) -> None:
     rules = Rules("http://a.example", text, "newsbot")
-    assert verdict(usage_of(signals=rules.signals)) == expected
+    assert verdict(usage_of(signals=rules.signals("http://a.example/x"))) == expected
     if "Allow" in text:
         assert rules.allows("http://a.example/x")
 
@@ -279,3 +279,123 @@ def test_a_header_counts_before_the_file(
         ("tdmrep.json", str(int(reserved))),
         ("tdmrep.json policy", "https://a.example/p"),
     )
+
+
+# -- AI preferences of the IETF --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("train-ai=n", "-ai-train"),
+        ("  train-ai=y, search=n  ", "+ai-train -search"),
+        ("ai-use=n", "-ai-input"),
+        ("bots=n", "-search -ai-input -ai-train"),
+        ("bots=n, search=y", "+search -ai-input -ai-train"),
+        ("train-ai=n, bots=y", "+search +ai-input -ai-train"),
+        ("train-genai=n, train-ai=y", "-ai-train"),
+        ("train-genai=n", "-ai-train"),
+        ("train-genai=y", ""),
+        ("train-ai=n, train-ai=y", "+ai-train"),
+        ('train-ai=y, train-ai, search=n, search="n"', ""),
+        ("train-ai;allow=n, train-ai=y", "+ai-train"),
+        ('train-ai;has;parameters="?", search=n', "-search"),
+        ('x="a, train-ai=y; \\"", train-ai=n;p=1.5;q=:aGk=:;r=?1;s=@-1;t=%"%c3%a4"', "-ai-train"),
+        ('list=(a b;x=1 "c, d");y, train-ai=n', "-ai-train"),
+        ("other=y,\ttrain-ai=n", "-ai-train"),
+        ("*a.b_c-9=1, train-ai=n", "-ai-train"),
+        ("train-ai=N", ""),
+        ("train-ai=yes", ""),
+        ("train-ai=?0", ""),
+        # No dictionaries: all is unknown.
+        ("Train-AI=n", ""),
+        ("train-ai=n,", ""),
+        ("train-ai=n search=n", ""),
+        ("train-ai=n, =y", ""),
+        ("train-ai=n, search=", ""),
+        ("train-ai = n", ""),
+        ('train-ai=n, x="open', ""),
+        ("train-ai=n, x=1.2345", ""),
+        ("train-ai=n, x=(a b", ""),
+        ("train-ai=n, x=\u00e4", ""),
+        ("", ""),
+    ],
+)
+def test_preferences_are_read_as_a_structured_field(text: str, expected: str) -> None:
+    said = read_preferences(text)
+    assert {f"{'+' if yes else '-'}{use}" for use, yes in said.items()} == {*expected.split()}
+    header = usage_of(("Content-Usage", text))
+    assert (header.allows if header else {}) == said
+
+
+def test_headers_are_one_field_and_the_strictest_source_counts() -> None:
+    assert verdict(usage_of(("Content-Usage", "search=y"), ("Content-Usage", "train-ai=n"))) == (
+        "+search -ai-train"
+    )
+    usage = usage_of(("Content-Usage", "train-ai=y"), signals={"ai-train": False})
+    assert verdict(usage) == "-ai-train"
+    usage = usage_of(("Content-Usage", "train-ai=n"), ("Content-Signal", "ai-train=yes"))
+    assert verdict(usage) == "-ai-train"
+
+
+DRAFT = """User-Agent: *
+Allow: /
+Disallow: /never/
+Content-Usage: train-ai=n
+Content-Usage: /ai-ok/ train-ai=y
+
+User-Agent: ExampleBot
+Allow: /
+Content-Usage: train-ai=y
+"""
+PATHS = """User-agent: newsbot
+content-usage : /a train-ai=n#x
+Content-Usage:\t/a/b\ttrain-ai=y
+Content-Usage: /a/b/* search=n
+Content-Usage: /*.pdf$ train-ai=n
+Content-Usage: /same train-ai=y
+Content-Usage: /same train-ai=n
+Content-Usage: /ö%7e train-ai=n
+Content-Usage: /odd Train-AI=n
+Content-Signal: /a search=yes
+Content-Signal: ai-input=no
+Disallow: /b
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "expected"),
+    [
+        (DRAFT, "/test", "-ai-train"),
+        (DRAFT, "/ai-ok/test", "+ai-train"),
+        (DRAFT.replace("ExampleBot", "newsbot"), "/test", "+ai-train"),
+        (PATHS, "/", "-ai-input"),
+        (PATHS, "/a", "+search -ai-train"),
+        (PATHS, "/abc", "+search -ai-train"),
+        (PATHS, "/a/b", "+search +ai-train"),
+        (PATHS, "/a/b/c", "-search"),
+        (PATHS, "/x/y.pdf", "-ai-input -ai-train"),
+        (PATHS, "/x/y.pdf?z", "-ai-input"),
+        (PATHS, "/same", "-ai-input -ai-train"),
+        (PATHS, "/%c3%b6~", "-ai-input -ai-train"),
+        (PATHS, "/odd", "-ai-input"),
+    ],
+)
+def test_lines_of_robots_txt_count_for_their_paths(text: str, path: str, expected: str) -> None:
+    rules = Rules("http://a.example", text, "newsbot")
+    assert verdict(usage_of(signals=rules.signals(f"http://a.example{path}"))) == expected
+
+
+def test_licenses_are_recorded() -> None:
+    text = "License: https://a.example/l.xml\nUser-agent: *\nDisallow: /x\nlicense:/no # relative\n"
+    rules = Rules("http://a.example", text, "newsbot")
+    assert rules.licenses == ("https://a.example/l.xml",)
+    link = '</style.css>; rel=preload, </own;v=1.xml>; rel="license"; type="application/rsl+xml"'
+    fields = CIMultiDictProxy(CIMultiDict({"Link": link}))
+    usage = read_usage(fields, b"", "newsbot", licenses=rules.licenses)
+    assert usage is not None
+    assert usage.said == (
+        ("robots.txt License", "https://a.example/l.xml"), ("Link license", "/own;v=1.xml")
+    )  # fmt: skip
+    assert usage.allows == {}
+    assert usage_of(("Link", "</style.css>; rel=preload")) is None

@@ -215,6 +215,92 @@ def test_a_connection_is_walked_through(edges: bool) -> None:
     assert (run(Orders, last).items, run(Orders, last).requests) == ([{"id": 3}], [])
 
 
+@pytest.mark.parametrize("path", ["data.orders", "data.*|[0]", "data.none || data.orders"])
+def test_a_walk_through_a_connection_ends(path: str) -> None:
+    """60 orders, two a page; with any path."""
+
+    class Walk(Orders):
+        name = "walk"
+        connection = path
+
+    (request,), found = run(Walk).requests, []
+    for last in range(2, 62, 2):
+        end = f"c{last}" if last < 60 else None
+        got = make_response(URL, json=answer(last - 1, last, end=end), request=request)
+        result = run(Walk, got)
+        found += result.items
+        assert len(result.requests) == (last < 60)
+        request = result.requests[0] if result.requests else request
+    assert len(found) == 60
+    empty = run(Walk, make_response(URL, json=answer(), request=request))
+    assert (empty.items, empty.requests) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ({"nodes": []}, "must have hasNextPage"),
+        ({"nodes": [], "pageInfo": None}, "must have hasNextPage"),
+        ({"nodes": [], "pageInfo": {"endCursor": "c"}}, "must have hasNextPage"),
+        (
+            {"nodes": [], "pageInfo": {"hasNextPage": "true", "endCursor": "c"}},
+            "must have hasNextPage",
+        ),
+        ({"nodes": [], "pageInfo": {"hasNextPage": True}}, "an endCursor if that is true"),
+        ({"nodes": [], "pageInfo": {"hasNextPage": True, "endCursor": True}}, "and no cursor"),
+        ({"node": [], "pageInfo": {"hasNextPage": False}}, "finds no list in the page"),
+        ([], "finds no list in the page"),
+        (None, "finds no list in the page, which has the keys data"),
+    ],
+)
+def test_a_connection_that_is_not_understood_is_an_error(page: Any, words: str) -> None:
+    (first,) = run(Orders).requests
+    with pytest.raises(SpiderError) as caught:
+        run(Orders, make_response(URL, json={"data": {"orders": page}}, request=first))
+    assert words in str(caught.value)
+
+
+def test_a_subclass_may_change_the_connection_and_the_cursor() -> None:
+    class Other(Orders):
+        name = "other"
+        connection = "data.users"
+        cursor = "from"
+
+    class Plain(Orders):
+        name = "plain"
+
+    (first,) = run(Other).requests
+    body = {"data": {"users": answer(1, end="c")["data"]["orders"]}}
+    (following,) = run(Other, make_response(URL, json=body, request=first)).requests
+    assert json.loads(following.body or b"")["variables"] == {"first": 2, "from": "c"}
+    assert run(Plain, make_response(URL, json=answer(1), request=first)).items == [{"id": 1}]
+
+
+def test_a_query_that_ignores_its_cursor_is_an_error() -> None:
+    (first,) = run(Orders).requests
+    body = answer(1, 2, end="c")
+    (second,) = run(Orders, make_response(URL, json=body, request=first)).requests
+    with pytest.raises(SpiderError, match="items of the one before, and says that there are more"):
+        run(Orders, make_response(URL, json=body, request=second))
+
+
+def test_stop_when_and_items_path_count_beside_a_connection() -> None:
+    class Own(Orders):
+        name = "own"
+        stop_when = "data.orders.done"
+        items_path = "data.orders.nodes[].id"
+
+        def parse_item(self, response: Any, item: Any) -> Any:
+            yield {"n": item}
+
+    body = answer(1, end="c")
+    (first,) = run(Own).requests
+    result = run(Own, make_response(URL, json=body, request=first))
+    assert (result.items, len(result.requests)) == ([{"n": 1}], 1)
+    body["data"]["orders"]["done"] = True
+    assert run(Own, make_response(URL, json=body, request=first)).requests == []
+
+
 @pytest.mark.parametrize(
     ("body", "end", "detail"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -268,3 +269,157 @@ def test_wrong_parameters_are_named() -> None:
         PageNumber(where=wrong)
     with pytest.raises(SpiderError, match="must have a name"):
         Cursor("next", "")
+
+
+# -- an end is told from what is not understood ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ('</a;v=1>; rel="next"', "/a;v=1"),
+        ('</a,b;c=1>; title="x, y; rel=\\"no\\""; rel=next', "/a,b;c=1"),
+        ("</a>; type=x; a=b=c; rel=next", "/a"),
+        ('</a>;REL = "prev  NEXT"', "/a"),
+        ("</a>; rel=next; rel=last", "/a"),
+        ('</a>; rel="last"; rel="next"', None),
+        ('</a>; rel="next"; anchor="/other"', None),
+        ('</p>; rel="prev",,</a>; rel="next",', "/a"),
+        ('</a>; rel="next', "/a"),
+        ("</a>;;rel=next", "/a"),
+        ("</a>; rel", None),
+        ("<https://other.example/x>; rel=next", "https://other.example/x"),
+        ("garbage", None),
+        ("</a>; rel=last garbage", None),
+    ],
+)
+def test_links_are_read_as_rfc_8288_says(header: str, found: str | None) -> None:
+    result = run(other(next_page=LinkHeader()), page(1, headers={"Link": header}))
+    expected = None if found is None else make_response(API).urljoin(found)
+    assert [one.url for one in result.requests] == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize("header", ["/a; rel=next", "</a; rel=next", "<>x</a>; rel=next"])
+def test_a_link_that_cannot_be_read_is_an_error(header: str) -> None:
+    with pytest.raises(SpiderError, match="the header Link cannot be read from"):
+        run(other(next_page=LinkHeader()), page(1, headers={"Link": header}))
+
+
+@pytest.mark.parametrize("expression", ["!meta.more", "a || !a.b.c", "!a[].b", "[!a.b]", "!!a.b"])
+def test_a_negation_that_binds_to_the_parent_is_refused(expression: str) -> None:
+    with pytest.raises(SpiderError, match="put parentheses around"):
+        other(stop_when=expression)
+    other(stop_when="!(meta.more)")
+    other(stop_when="!more")
+
+
+def pages_of(spider: type[Shop], answers: Callable[[int], Any], most: int = 50) -> Result:
+    """The result of the last page, and the items of all: a server that keeps its place."""
+    request, found, count, seen = run(spider).requests[0], [], 0, set()
+    while True:
+        count += 1
+        result = run(spider, make_response(request.url, json=answers(count), request=request))
+        found += result.items
+        following = [one for one in result.requests if one.dont_filter or one.url not in seen]
+        if not following or count == most:
+            result.items[:] = found
+            return result
+        (request,) = following
+        seen.add(request.url)
+
+
+def test_a_cursor_that_stays_the_same_leads_on() -> None:
+    spider = other(next_page=Cursor("scroll", "scroll"))
+
+    def scroll(n: int) -> Any:
+        return {"data": {"items": [{"id": n}] if n < 6 else []}, "scroll": "constant"}
+
+    assert [one["id"] for one in pages_of(spider, scroll).items] == [1, 2, 3, 4, 5]
+
+
+def test_a_page_that_is_repeated_ends_the_walk_and_is_counted() -> None:
+    def same(n: int) -> Any:
+        return {"data": {"items": [{"id": 1}]}, "next": "c", "served": n}
+
+    for next_page in (Cursor("next", "c"), NextURL("next"), PageNumber(), Offset()):
+        result = pages_of(other(next_page=next_page), same)
+        assert result.items == [{"id": 1}]
+        assert result.stats == {"repeated_pages": 1}
+    for certain in (PageNumber(last="n"), Offset(total="n")):
+        with pytest.raises(SpiderError, match="and says that there are more"):
+            pages_of(other(next_page=certain), lambda n: same(n) | {"n": 99})
+
+
+def test_pages_of_equal_items_with_new_cursors_are_different_pages() -> None:
+    result = pages_of(
+        other(next_page=Cursor("next", "c")),
+        lambda n: {"data": {"items": [{"price": 1}]}, "next": n if n < 4 else None},
+    )
+    assert len(result.items) == 4
+
+
+def test_a_limit_is_told() -> None:
+    def endless(n: int) -> Any:
+        return {"data": {"items": [{"id": n}]}, "next": f"c{n}"}
+
+    spider = other(next_page=Cursor("next", "c"), max_pages=7)
+    result = pages_of(spider, endless)
+    assert (len(result.items), result.stats) == (7, {"walks_cut": 1})
+    assert Shop.max_pages == 10_000
+
+
+def test_empty_pages_do_not_end_a_walk_whose_length_is_known() -> None:
+    def answers(n: int) -> Any:
+        items = [] if n in (2, 3) else [{"id": n}]
+        return {"data": {"items": items}, "pages": 5, "total": 5}
+
+    ids = [{"id": n} for n in (1, 4, 5)]
+    assert pages_of(other(next_page=PageNumber(last="pages")), answers).items == ids
+    assert pages_of(other(next_page=Offset(step=1, total="total")), answers).items == ids
+    with pytest.raises(SpiderError, match="no items, but 'total' says that there are more"):
+        pages_of(other(next_page=Offset(total="total")), answers)
+
+
+@pytest.mark.parametrize(
+    ("next_page", "more", "words"),
+    [
+        (Cursor("c"), {"c": {"id": 1}}, "and no cursor"),
+        (Cursor("c"), {"c": [1, 2]}, "and no cursor"),
+        (Cursor("c"), {"c": True}, "and no cursor"),
+        (NextURL("c"), {"c": {"href": "/x"}}, "and no URL"),
+        (NextURL("c"), {"c": 0}, "and no URL"),
+        (PageNumber(last="c"), {"c": True}, "and no number"),
+        (PageNumber(last="c"), {"c": 2.5}, "and no number"),
+        (Offset(total="c"), {"c": float("inf")}, "and no number"),
+        (Offset(total="c"), {"c": None}, "and no number"),
+    ],
+)
+def test_what_is_there_but_cannot_be_read_is_an_error(
+    next_page: Any, more: Any, words: str
+) -> None:
+    data = json.dumps({"data": {"items": [{"id": 1}]}, **more})
+    response = make_response(API, body=data.encode(), headers={"Content-Type": "application/json"})
+    with pytest.raises(SpiderError) as caught:
+        run(other(next_page=next_page), response)
+    assert words in str(caught.value)
+
+
+def test_a_later_page_without_its_items_is_an_error_unless_it_says_null() -> None:
+    for data in ({"error": "rate limited"}, {"data": {}}, {"data": None}, {}, []):
+        with pytest.raises(SpiderError, match="if it is the last one, add"):
+            run(Shop, make_response(API, json=data, cb_kwargs={"page": 2}))
+    spider = other(items_path="data.items || `[]`")
+    assert run(spider, make_response(API, json={}, cb_kwargs={"page": 2})).items == []
+    for path in ("data.items[].node", "data.items[?a]", "data.items[*].a"):
+        last = make_response(API, json={"data": {"items": None}}, cb_kwargs={"page": 2})
+        assert run(other(items_path=path), last).items == []
+
+
+def test_stop_when_is_no_text() -> None:
+    with pytest.raises(SpiderError, match="is the text 'false'; compare it"):
+        run(other(stop_when="done"), page(1, done="false"))
+
+
+def test_other_parameters_stay_as_they_are_written() -> None:
+    spider = other(next_page=PageNumber("p"))
+    assert next_of(run(spider, page(1, url=f"{API}?q=%FC+x%20y&p=3&e"))) == "q=%FC+x%20y&e&p=4"

@@ -40,7 +40,9 @@ from crawlframe.fetch.browser.orders import (
 from crawlframe.fetch.browser.settings import HostSettings
 from crawlframe.fetch.proxied import check_answer
 from crawlframe.fetch.redirects import Answer, Journey
+from crawlframe.json_body import loads
 from crawlframe.proxies.proxy import Proxy
+from crawlframe.rendered import Captured
 from crawlframe.request import Request
 from crawlframe.spider_settings import SpiderSettings
 from crawlframe.stats import RUNNING
@@ -114,8 +116,12 @@ class BrowserClient:
         take_cookies(journey, answer.cookies)
         await journey.account.reserve(len(answer.body))
         headers = CIMultiDict(answer.headers)
+        rendered = answer.rendered
+        rendered.captured = [
+            Captured(one.url, one.status, loads(one.data)) for one in rendered.captured
+        ]  # JSON on the way: msgpack has no integers beyond 64 bits
         found = Answer(
-            *(answer.status, headers, answer.body, answer.address, answer.url, answer.rendered),
+            *(answer.status, headers, answer.body, answer.address, answer.url, rendered),
             held=held,
         )
         check_answer(found, journey)

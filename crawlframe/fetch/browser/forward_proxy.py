@@ -254,10 +254,7 @@ class ForwardProxy:
         allowed = [address for address in found if self._guard.allows(address)]
         if not allowed or (self._upstream is not None and len(allowed) < len(found)):
             refused = next(address for address in found if address not in allowed)
-            raise PrivateAddress(
-                f"{refused} is not a public address; to crawl it, allow its network in "
-                "CRAWLFRAME_ALLOW_PRIVATE"
-            )
+            raise PrivateAddress.of(refused)
         return allowed
 
     async def _relay(self, near: Streams, far: Streams) -> None:

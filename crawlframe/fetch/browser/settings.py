@@ -57,7 +57,7 @@ class HostSettings(msgspec.Struct, frozen=True):
                 return path
         raise NoBrowser(
             "no Chromium was found; install one (on Debian: apt install chromium), or name it in "
-            "CRAWLFRAME_BROWSER"
+            "CRAWLFRAME_BROWSER and restart the node"
         )
 
 

@@ -13,6 +13,7 @@ from crawlframe import actions
 from crawlframe.actions import Action, describe
 from crawlframe.errors import ActionFailed, BodyTooLarge
 from crawlframe.fetch.browser import failures
+from crawlframe.json_body import loads
 from crawlframe.links import host_of, join
 from crawlframe.rendered import Captured, Rendered
 
@@ -154,12 +155,12 @@ class Steps:
             return
         try:
             body = await response.body()
-            data = msgspec.json.decode(body)
-        except (Error, msgspec.DecodeError, RecursionError):
+            loads(body)
+        except (Error, ValueError, RecursionError):
             return  # no JSON, or the page has dropped it
         if self._size + len(body) <= self._limit:
             self._counted(body)
-            self.rendered.captured.append(Captured(response.url, response.status, data))
+            self.rendered.captured.append(Captured(response.url, response.status, body))
             self._arrived.set()
 
     async def _captured(self, action: actions.CaptureJson) -> None:

@@ -69,7 +69,7 @@ class VersionCheck:
         if now >= self._until:
             self._fail(
                 f"took longer than {self._limit:g} s; if it is not stuck, raise "
-                "CRAWLFRAME_CHECK_TIMEOUT or record fewer pages"
+                "CRAWLFRAME_CHECK_TIMEOUT and restart the node, or record fewer pages"
             )
 
     def is_of(self, child: Child) -> bool:

@@ -93,7 +93,8 @@ class TaskCrawl:
             )
         limited = settings.byte_limit or settings.host_byte_limit
         budget = ByteBudget(settings.byte_limit, settings.host_byte_limit) if limited else None
-        traps = None if settings.traps == "off" else TrapWatch(spec.task)
+        stops = settings.traps == "stop"
+        traps = None if settings.traps == "off" else TrapWatch(spec.task, stops=stops)
         links = LinkLimits(settings, budget, traps)
         return cls(
             spec,

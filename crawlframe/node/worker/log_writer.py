@@ -14,10 +14,12 @@ log = logging.getLogger(__name__)
 
 
 class LogWriter:
-    """``call`` runs a job in the thread that owns the ledger."""
+    """``call`` runs a job in the thread that owns the ledger; ``worker``: see TaskLog."""
 
-    def __init__(self, ledger: Ledger, call: Callable[[Callable[[], None]], None]) -> None:
-        self.lines = TaskLog()
+    def __init__(
+        self, ledger: Ledger, call: Callable[[Callable[[], None]], None], worker: str = ""
+    ) -> None:
+        self.lines = TaskLog(worker)
         self._ledger = ledger
         self._call = call
         self._writing = False

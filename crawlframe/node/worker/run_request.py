@@ -240,7 +240,7 @@ class RequestRunner:
         if outcome.verdict is Verdict.DONE:
             await self._rendering.run(attempt, outcome, crawl, response, call)
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
-            outcome.trap = crawl.traps.see(response.url, response.body)
+            outcome.trap = crawl.traps.see(response.url, response.body, outcome.items)
         return await self._keeping.take(outcome, crawl, request, response)
 
     async def _fail(

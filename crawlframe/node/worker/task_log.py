@@ -42,8 +42,10 @@ class TaskLog(logging.Handler):
     """Takes the records of all loggers but ours while a spider runs, and printed lines. Used by all
     threads of a worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: str = "") -> None:
+        """``worker``: the node and the process, for each line."""
         super().__init__()
+        self._worker = worker
         self._mutex = threading.Lock()
         self._lines: deque[LogLine] = deque()
         self._lost: Counter[int] = Counter()  # lines that were dropped, by task
@@ -85,7 +87,8 @@ class TaskLog(logging.Handler):
         if len(text) > MAX_TEXT:
             text = f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT:,} more characters)"
         with self._mutex:
-            self._lines.append(LogLine(here.task, at, level, logger, here.rid, url, text))
+            line = LogLine(here.task, at, level, logger, here.rid, url, text, self._worker)
+            self._lines.append(line)
             if len(self._lines) > MAX_HELD:
                 self._lost[self._lines.popleft().task] += 1
 

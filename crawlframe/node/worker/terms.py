@@ -33,8 +33,11 @@ class Terms:
         if sent.headers or settings.headers:
             agent = user_agent_of(sent.headers, settings.headers) or agent
         token = product_token(agent)
+        robots = response.robots
         usage = read_usage(
-            response.headers, response.body, token, response.robots.signals, response.reservation
+            *(response.headers, response.body, token, robots.signals(response.url)),
+            response.reservation,
+            licenses=robots.licenses,
         )
         if usage is not None:
             response.usage = usage

@@ -77,8 +77,10 @@ class _Form:
         self.latest: deque[bool] = deque(maxlen=LATEST)  # whether they were new
         self.contents = 0
 
-    def compare(self, url: str, body: bytes) -> None:
-        is_new = self._is_new(url, body)
+    def compare(self, url: str, body: bytes, items: Iterable[bytes]) -> None:
+        # An item counts without the page's own URL, which is different on each page of a trap.
+        found = [item.replace(url.encode(), b"") for item in items]
+        is_new = _add(self.words, found) or self._is_new(url, body)
         self.contents += is_new
         self.latest.append(is_new)
         # The less it brings, the more often it is compared, and the other way round.
@@ -153,15 +155,18 @@ def _without_scripts(text: bytes) -> bytes:
 class TrapWatch:
     """The possible traps that one worker sees in one task."""
 
-    def __init__(self, task: int) -> None:
+    def __init__(self, task: int, *, stops: bool = False) -> None:
+        """``stops``: links of traps are not followed."""
         self._task = task
+        self._then = "its links are left out" if stops else 'traps = "stop" would leave it out'
         self._every = self._wait = EVERY
         self._seen: OrderedDict[str, int] = OrderedDict()  # form -> pages, about
         self._compared: OrderedDict[str, _Form] = OrderedDict()
         self._said: dict[str, int] = {}  # trap -> pages that were reported
 
-    def see(self, url: str, body: bytes) -> TrapSighting | None:
-        """Takes note of a page. Returns what is to be reported of its form, if anything."""
+    def see(self, url: str, body: bytes, items: Iterable[bytes] = ()) -> TrapSighting | None:
+        """Takes note of a page and of what it yielded. Returns what is to be reported of its form,
+        if anything."""
         self._wait -= 1
         if self._wait:
             return None
@@ -183,7 +188,7 @@ class TrapWatch:
         if form.wait > 1:
             form.wait -= 1
         else:
-            form.compare(url, body)
+            form.compare(url, body, items)
         if form.interval == 1:
             self._wait = self._every = SUSPECTED
         return self._sighting(name, pages, form)
@@ -198,9 +203,9 @@ class TrapWatch:
         sighting = TrapSighting(name, pages - (said or 0), max(1, form.contents))
         if said is None:
             log.warning(
-                "task %d: possible trap: %s: about %d pages in this worker, %d different contents",
-                self._task,
-                *sighting,
+                "task %d: possible trap: %s: about %d pages in this worker, %d different contents; "
+                "%s",
+                *(self._task, *sighting, self._then),
             )
         return sighting
 

@@ -139,7 +139,8 @@ class Worker:
         self._identity = IdentityRefresh(
             identity, ledger, self._committer.call, self._loop.call_soon_threadsafe
         )
-        self._log = LogWriter(ledger, self._committer.call)
+        name = f"{self._settings.node}/{os.getpid()}"
+        self._log = LogWriter(ledger, self._committer.call, name)
         maker = CrawlMaker(self._registry, self._settings.deadline)
         stores = self._committer, self._frontier, ledger
         robots = RobotsGuard(self._settings, downloader, StoredRobots(*stores))

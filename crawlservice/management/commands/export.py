@@ -27,14 +27,22 @@ class Command(ServiceCommand):
             f"({FORM}; names: {', '.join(ABOUT)}); of several, separated by commas, all must hold",
         )  # fmt: skip
 
+        parser.add_argument(
+            "--fields", metavar="NAMES", default="",
+            help="only these fields, in this order, such as title,price; by default all",
+        )  # fmt: skip
+
     def handle(self, *args: Any, **options: Any) -> None:
         path, chosen = options["output"], options["format"]
         suffix = check_target(path, chosen)
         usage = read_filters(options["usage"])
         task = get_task(options["id"])
+        fields = [name.strip() for name in options["fields"].split(",") if name.strip()]
         details = {"usage": options["usage"]} if usage else {}
+        if fields:
+            details["fields"] = ", ".join(fields)
         record("export", task=task, command=True, format=suffix.removeprefix("."), **details)
-        written = export(task, path, chosen, usage=usage)
+        written = export(task, path, chosen, usage=usage, fields=fields)
         more = f"; it is {task.state}, more may come" if task.state in Task.ACTIVE else ""
         told = f"{written:,} items of task {task.pk} written to {place_of(path)}{more}"
         (self.stderr if path == STDOUT else self.stdout).write(told)

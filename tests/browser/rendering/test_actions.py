@@ -117,13 +117,13 @@ def test_json_that_a_later_action_brings(browser: Browser, site: Site) -> None:
 
 def test_json_that_the_page_asks_for(browser: Browser, site: Site) -> None:
     for number in (1, 2):
-        data, kind = b'{"n": %d}' % number, {"Content-Type": "application/json"}
+        data, kind = b'{"n": %d}' % (10**22 + number), {"Content-Type": "application/json"}
         site.answer(f"/api/{number}", data, headers=kind)
     site.answer("/api/text", b"no json")
     ask = "".join(f"fetch('/api/{what}');" for what in (1, "text", 2))
     html(site, "/", f"<script>setTimeout(() => {{ {ask} }}, 100)</script>")
     response = run(browser, site, CaptureJson("/api/", count=2))
-    assert sorted(one.data["n"] for one in response.captured) == [1, 2]
+    assert sorted(one.data["n"] for one in response.captured) == [10**22 + 1, 10**22 + 2]
     assert {one.url for one in response.captured} == {f"{site.url}/api/{n}" for n in (1, 2)}
     with pytest.raises(ActionFailed, match=r"2 of 3 answers within 1 s"):
         run(browser, site, CaptureJson("/api/", count=3, timeout=1))

@@ -1,0 +1,55 @@
+"""Key order: the order of the fields of an item. PostgreSQL's jsonb does not keep it: it sorts the
+keys of each object, shorter ones first. So the order is stored with the item: a character for
+each key of each object, for its place among the sorted ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+FIRST, MOST = 0x21, 50_000  # the character of place 0; keys of an object
+_SORTED = "".join(map(chr, range(FIRST, FIRST + MOST)))
+
+
+def order_of(item: Any) -> str:
+    """The order in an item; "" if it is that of jsonb, or of an object with too many keys."""
+    orders = [*_orders(item)]
+    differs = any(order != _SORTED[: len(order)] for order in orders)
+    return "".join(orders) if differs and len(max(orders, key=len)) <= MOST else ""
+
+
+def _orders(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield _places((*value,))
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict | list):
+            yield from _orders(inner)
+
+
+@lru_cache(maxsize=1024)
+def _places(keys: tuple[str, ...]) -> str:
+    ordered = sorted(keys, key=lambda key: (len(raw := key.encode()), raw))
+    place = dict(zip(ordered, _SORTED, strict=False))
+    return "".join(place.get(key, "!") for key in keys)
+
+
+def in_order(item: Any, order: str) -> Any:
+    """The item of a row, which has the order of jsonb, in its own."""
+    if not order:
+        return item
+    try:
+        return _arranged(item, iter(order))
+    except (IndexError, KeyError):  # somebody has changed one of the two
+        return item
+
+
+def _arranged(value: Any, places: Iterator[str]) -> Any:
+    if isinstance(value, dict):
+        keys = [*value]
+        own = [keys[ord(place) - FIRST] for place in islice(places, len(keys))]
+        if len({*own}) < len(keys):
+            raise KeyError
+        return {key: _arranged(value[key], places) for key in own}
+    return [_arranged(one, places) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,12 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("crawlservice", "0049_alias_rules")]
+
+    operations = [
+        migrations.AddField("item", "key_order", models.TextField(default="", db_default="")),
+        migrations.AddField(
+            "logline", "worker", models.TextField("worker", default="", db_default="")
+        ),
+    ]
