@@ -24,7 +24,7 @@ from crawlframe.request import Admission, unpack_admissions
 from crawlservice.ledger import starts
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, StartPart, Task
-from crawlservice.tasks.submit import limits_of
+from crawlservice.tasks.stored_limits import limits_of
 from crawlservice.tasks.task_rows import of_task
 
 log = logging.getLogger(__name__)
