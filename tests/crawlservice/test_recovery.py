@@ -183,7 +183,7 @@ def test_a_renewal_that_is_broken_off_is_gone_on_with(
 ) -> None:
     monkeypatch.setattr("crawlservice.ledger.reconcile.REQUESTS_PER_STEP", 50)
 
-    class Died(Exception):
+    class Died(BaseException):
         pass
 
     def still_here(left: list[None]) -> None:
