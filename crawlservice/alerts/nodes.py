@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from crawlframe.frontier import NodeInfo
 from crawlservice.alerts.finding import MOST, Finding, View
-from crawlservice.ledger.recovery import is_whole, newest
+from crawlservice.ledger.recovery import ERAS, LATELY, is_whole, newest
+from crawlservice.models import Era
 from crawlservice.monitoring import lives
 
 LONGEST = 300  # characters of a problem
@@ -46,6 +47,8 @@ def chores(view: View) -> Iterator[Finding]:
     Raises redis.RedisError and django.db.Error."""
     if newest() and not is_whole(view.frontier):
         yield Finding("chores", "", view.now, {"why": "era"})
+    elif Era.objects.filter(started_at__gt=view.now - LATELY).count() > ERAS:
+        yield Finding("chores", "", view.now, {"why": "eras"})
     for info in _living(view):
         health, facts = info.health, {"node": info.node, "generation": info.generation}
         if health.restarts >= RESTARTS:

@@ -297,6 +297,7 @@ def _no_leader(facts: Facts) -> str:
 def _chores(facts: Facts) -> str:
     text = {
         "era": gettext("No node may claim requests: Redis has lost data, and is not filled again."),
+        "eras": gettext("Redis has lost data again and again within 10 minutes."),
         "restarts": gettext("The steward of {node} dies again and again: see the log of the node."),
     }.get(facts["why"], gettext("Chores of the cluster fail on {node}: {problem}"))
     return text.format(node=facts.get("node"), problem=facts.get("problem") or "–")

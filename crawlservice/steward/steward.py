@@ -50,6 +50,7 @@ TURN = 1.0  # seconds between two rounds of chores
 MIGRATIONS = 5.0  # seconds between two checks of the applied migrations
 LONG = 2.5  # seconds without a round that could replay dead generations
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
+NEEDED = ("Redis", "dead nodes")  # chores without which others do not begin
 
 
 class Steward:
@@ -113,23 +114,19 @@ class Steward:
     def tick(self) -> None:
         """One round, if this steward leads. What fails waits for the next round. All chores need
         Redis to be whole, but the look for alerts; apart from that, none blocks another."""
-        own = {
-            "segments of pages": self._senders.keep_segments,
-            "migrations": self._check_migrations,
-            "the election": self._elect,
-        }
-        problems = [self._attempt(name, step) for name, step in own.items()]
-        leads = not problems[-1] and self._leading
+        problems = [
+            self._attempt("segments of pages", self._senders.keep_segments),
+            self._attempt("migrations", self._check_migrations),
+            self._attempt("the election", self._elect),
+        ]
         if not problems[-1]:
-            recovery = {"Redis": self._check_redis, "nodes": self._replay_dead} if leads else {}
-            problems += [self._attempt(name, step) for name, step in recovery.items()]
-            whole = not any(problems[len(own) :])
+            whole = True
+            for name, chore in self._chores().items() if self._leading else ():
+                if whole or name == "alerts":
+                    problems.append(self._attempt(name, chore))
+                    whole = whole and not (problems[-1] and name in NEEDED)
             if whole:
                 self._last_good = time.monotonic()
-            if leads:
-                for name, chore in self._chores().items():
-                    if whole or name == "alerts":
-                        problems.append(self._attempt(name, chore))
         trouble = "; ".join(dict.fromkeys(filter(None, problems)))
         if trouble and trouble != self._trouble:
             log.warning("chores wait: %s", trouble)
@@ -154,6 +151,8 @@ class Steward:
     def _chores(self) -> dict[str, Callable[[], object]]:
         """Those of the leader, by name, in their order. A row of one that fails is contained."""
         return {
+            "Redis": self._check_redis,
+            "dead nodes": self._replay_dead,
             "time limits": budgets.close_overdue,
             "tasks": self._tasks.tick,
             "hosts": lambda: look_after(self._frontier),

@@ -20,12 +20,12 @@ from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Task
 from crawlservice.steward.layers import LayerSteps
 from crawlservice.steward.sampling import Sampler
-from crawlservice.steward.stillness import Stillness
 from crawlservice.tasks.submit import SWEEP
 
 log = logging.getLogger(__name__)
 
 OPENING = 10.0  # seconds in which whoever has submitted a task opens it in the frontier
+STILL = 30.0  # seconds without progress after which a task with requests to claim is examined
 
 
 class TaskChore:
@@ -144,11 +144,12 @@ class TaskChore:
 
     def _lost(self, missing: list[int]) -> list[int]:
         """Those of the tasks missing in the frontier that nobody is opening now: they were retried,
-        have pages, or have been missing for long."""
+        paused or cancelled, have pages, or have been missing for long."""
         now = time.monotonic()
         self._missing = {pk: self._missing.get(pk, now) for pk in missing}
         pages = Exists(Page.objects.filter(task=OuterRef("pk")))
-        rows = Task.objects.filter(pages | Q(retries__gt=0), pk__in=missing)
+        old = pages | Q(retries__gt=0) | ~Q(state=Task.State.RUNNING)
+        rows = Task.objects.filter(old, pk__in=missing)
         known = {*rows.values_list("pk", flat=True)} if missing else ()
         return [pk for pk, at in self._missing.items() if pk in known or now - at >= OPENING]
 
@@ -178,3 +179,27 @@ class TaskChore:
             done.admitted,
             done.completed,
         )
+
+
+class Stillness:
+    """Requests that wait while none is in progress may wait for their hosts' next times; or Redis
+    is damaged, so that no claim can see them."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+        self._still: dict[int, tuple[Counts, float]] = {}  # tasks without progress, and since when
+
+    def examine(self, found: Mapping[int, Counts | None]) -> None:
+        """Doubts the data in Redis if a task has long been still and an audit finds something.
+        Raises redis.RedisError and FrontierError."""
+        now, before = time.monotonic(), self._still
+        self._still = {}
+        for pk, counts in found.items():
+            if counts and counts.state == Task.State.RUNNING and counts.waits:
+                last, since = before.get(pk, (counts, now))
+                self._still[pk] = counts, since if last == counts else now
+        if any(now - since > STILL for _, since in self._still.values()):
+            self._still.clear()
+            if problems := self._frontier.audit():
+                log.error("Redis is inconsistent: %s", problems[0])
+                self._frontier.eras.doubt()

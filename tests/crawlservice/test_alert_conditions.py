@@ -406,6 +406,11 @@ def test_redis_that_no_node_may_claim_from(look: Look, service: Frontier, led: d
     assert look().keys() == {"chores"}
     renew(service)
     assert look() == {}
+    for _ in range(2):
+        renew(service)
+    assert wording.sentence(look()["chores"]) == (
+        "Redis has lost data again and again within 10 minutes."
+    )
 
 
 def test_schedules_that_cannot_start_or_missed_a_start(look: Look) -> None:

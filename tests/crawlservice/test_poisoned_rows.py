@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import override_settings
 from django.utils import timezone
@@ -46,6 +47,7 @@ from crawlservice.models import (
 from crawlservice.pages import dictionaries
 from crawlservice.security.sealing import seal
 from crawlservice.steward import pruning
+from crawlservice.steward import steward as steward_module
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.overrides import may_be_rough
 from crawlservice.tasks.submit import submit
@@ -139,7 +141,8 @@ def webhooks(monkeypatch: pytest.MonkeyPatch) -> Done:
 def signals(monkeypatch: pytest.MonkeyPatch) -> Done:
     signal_sender.send_new()
     old = timezone.now() - timedelta(minutes=1)
-    for detail in ([1], {}):
+    details: list[Any] = [[1], {}]
+    for detail in details:
         event = Event.objects.create(kind=Event.Kind.QUALITY_FAILED, detail=detail)
         Event.objects.filter(pk=event.pk).update(created_at=old)
     return lambda: signal_sender.send_new() == 2
@@ -168,7 +171,7 @@ def pruned(monkeypatch: pytest.MonkeyPatch) -> Done:
         raise TypeError("poisoned")
 
     monkeypatch.setattr(pruning, "KINDS", (poisoned, pruning.old_alerts))
-    monkeypatch.setattr(pruning.settings, "KEEP_EVENTS", 1)
+    monkeypatch.setattr(settings, "KEEP_EVENTS", 1)
     old = timezone.now() - timedelta(days=9)
     Alert.objects.create(
         kind="over", severity=1, since=old, opened_at=old, seen_at=old, resolved_at=old
@@ -208,7 +211,24 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> Done:
     return lambda: PageDictionary.objects.filter(host="good.example").exists()
 
 
+def dead_nodes(monkeypatch: pytest.MonkeyPatch) -> Done:
+    from crawlservice.connections.frontier import frontier
+
+    real = steward_module.replay
+
+    def replay(there: Frontier, generation: int) -> int:
+        if generation == 8:
+            raise TypeError("poisoned")
+        return real(there, generation)
+
+    monkeypatch.setattr(steward_module, "replay", replay)
+    for generation in (8, 9):
+        frontier().leases.renew(generation, 0.001)
+    return lambda: {*frontier().leases.left()} == {8}
+
+
 POISONED: dict[str, Callable[[pytest.MonkeyPatch], Done]] = {
+    "dead nodes": dead_nodes,
     "time limits": time_limits,
     "tasks": tasks,
     "hosts": hosts,
@@ -225,13 +245,13 @@ POISONED: dict[str, Callable[[pytest.MonkeyPatch], Done]] = {
     "quality": quality,
     "page dictionaries": trained,
 }
-# It keeps no rows in this process: each database has a thread, which is restarted.
-THREADS_ONLY = {"rows for other databases"}
+# Each database has a thread, which is restarted; tasks that cannot be brought back are below.
+OTHERS = {"rows for other databases", "Redis"}
 
 
 def test_every_chore_has_one(service: Frontier) -> None:
     chores = Steward(Settings(), service)._chores()
-    assert chores.keys() == POISONED.keys() | THREADS_ONLY
+    assert chores.keys() == POISONED.keys() | OTHERS
 
 
 @pytest.mark.parametrize("chore", POISONED)
