@@ -7,4 +7,5 @@ from crawlservice.settings import APPS
 
 INSTALLED_APPS = [*ENGINE_APPS, *APPS]
 MIDDLEWARE = []
-AUTHENTICATION_BACKENDS = []
+# Nobody logs in here, but tasks are checked against the roles of their owners.
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]

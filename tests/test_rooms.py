@@ -65,8 +65,9 @@ RULES = (
             ),
             *(
                 ("crawlservice.steward.steward", f"crawlframe.node.{name}")
-                for name in ("channel", "messages", "task_finisher")
+                for name in ("channel", "messages")
             ),
+            ("crawlservice.steward.task_chore", "crawlframe.node.task_finisher"),
         ),
     ),
     Rule("crawlservice.models", ("crawlframe.frontier", "crawlservice")),

@@ -50,9 +50,10 @@ class Eras:
             self._store.call_log.learn(partition, era)
 
     def doubt(self) -> None:
-        """Marks the era as doubted: nothing is claimed until a later one is open."""
+        """Marks the data there is as doubted, of whichever era it is: nothing is claimed until a
+        later one is open."""
         for partition in range(self._store.partitions):
-            self._store.run("era", partition, self._store.call_log.eras[partition], DOUBTED)
+            self._store.run("era", partition, 0, DOUBTED)
 
     def begin(self, number: int) -> None:
         """Begins a later era, and moves this client to it. Writes of other clients are refused
@@ -102,11 +103,12 @@ class Eras:
         self._store.redis.pexpireat(host, max([round(1000 * time.time()), *known]) + REMEMBERED)
 
     def open(self) -> None:
-        """Opens the era of this client: its data is complete."""
+        """Opens the era that this client has begun and filled: its data is complete. Raises
+        EraChanged when Redis has lost something of it, or the era is doubted."""
         for partition in range(self._store.partitions):
-            self._store.run("era", partition, self._store.call_log.eras[partition], OPEN)
+            self._store.run("confirm", partition, OPEN)
 
     def confirm(self) -> None:
         """Raises EraChanged when Redis has lost calls of this client that it had answered."""
         for partition in range(self._store.partitions):
-            self._store.run("confirm", partition)
+            self._store.run("confirm", partition, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-DEATHS_WITHIN = 600.0  # seconds
+DEATHS_WITHIN = FAILURES_WITHIN = 600.0  # seconds
 
 
 class CodeState(msgspec.Struct, frozen=True):
@@ -33,6 +33,8 @@ class NodeHealth(msgspec.Struct, frozen=True):
     deaths: int = 0  # workers that died or were killed in the last DEATHS_WITHIN seconds
     waits: str = ""  # what its results or its chores wait for, such as an unreachable database
     disk: int = 0  # percent used of the disk with its var directory; 0: unknown
+    restarts: int = 0  # times its steward died or was killed in the last DEATHS_WITHIN seconds
+    failures: int = 0  # of chores, or of rows in them, in the last FAILURES_WITHIN seconds
 
 
 class NodeInfo(msgspec.Struct, frozen=True):

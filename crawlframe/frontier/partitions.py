@@ -50,6 +50,10 @@ class PartitionedStore:
         self.keys = [Keys(prefix, partition) for partition in range(partitions)]
         self._scripts = Scripts(redis)
 
+    def apart(self) -> PartitionedStore:
+        """The same data for a client of its own, which continues in no other era."""
+        return PartitionedStore(self.redis, self.keys[0].prefix, self.partitions)
+
     def partition_of(self, host: str) -> int:
         """The number of the partition of a host, or of the host of a place."""
         return _hash_of(host) % self.partitions if self.partitions > 1 else 0
@@ -91,7 +95,7 @@ class PartitionedStore:
         except ResponseError as error:
             word = str(error).partition(" ")[0]
             if word == "LOST":
-                self._scripts.era(keys=[keys.tag], args=[self.call_log.eras[partition], "doubted"])
+                self._scripts.era(keys=[keys.tag], args=[0, "doubted"])
             if refusal := REFUSALS.get(word):
                 raise refusal(str(error)) from None
             raise

@@ -96,11 +96,11 @@ class WorkerReport(Message, tag="report"):
 
 
 class Beat(Message, tag="beat"):
-    """Child to master, every second: it is alive, and uses this many bytes of memory.
-    ``waits``: what its results or chores wait for; "" when they do not."""
+    """Child to master, every second: it is alive, and uses ``memory`` bytes. See NodeHealth."""
 
     memory: int
     waits: str
+    failures: int = 0
 
 
 class ServiceReady(Message, tag="service ready"):

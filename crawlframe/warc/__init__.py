@@ -7,10 +7,12 @@ from crawlframe.warc.capture import Capture, Original, Place, Redirection
 from crawlframe.warc.downloads import FORMATS, wacz_of, warc_of
 from crawlframe.warc.reading import StoredRecord, records_of
 from crawlframe.warc.recovery import recover
+from crawlframe.warc.segment_files import SUFFIX, is_segment, node_of
 from crawlframe.warc.segment_writer import SegmentWriter
 
 __all__ = (
     "FORMATS",
+    "SUFFIX",
     "Archive",
     "Capture",
     "DirectoryArchive",
@@ -20,6 +22,8 @@ __all__ = (
     "S3Archive",
     "SegmentWriter",
     "StoredRecord",
+    "is_segment",
+    "node_of",
     "open_archive",
     "records_in",
     "records_of",

@@ -19,7 +19,8 @@ from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.orderform import LimitsForm
 from crawlservice.models import Task
 from crawlservice.tasks.limits import AUTO, BadLimit, change_limits
-from crawlservice.tasks.submit import RedisNotUpdated, limits_as_written
+from crawlservice.tasks.stored_limits import limits_as_written
+from crawlservice.tasks.submit import RedisNotUpdated
 
 CHANGEABLE = (Task.State.RUNNING, Task.State.PAUSED)
 

@@ -49,7 +49,7 @@ from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.progress import Progress, read
 from crawlservice.tasks.starting import yielded
-from crawlservice.tasks.submit import limits_as_written, obeys_robots
+from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
 from crawlservice.tasks.versions import pages_by_version
 
 

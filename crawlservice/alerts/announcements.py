@@ -14,6 +14,7 @@ from django.db.models import Max, Q
 
 from crawlservice.alerts import wording
 from crawlservice.alerts.rules import Batch, Known, decide
+from crawlservice.connections.contained import contained
 from crawlservice.models import (
     OPEN,
     Alert,
@@ -31,12 +32,13 @@ SENDABLE = Q(next_at__isnull=False, target__enabled=True)
 def announce(now: datetime) -> bool:
     """Makes the messages that are due now. Returns whether one is to be sent. Raises
     django.db.Error."""
-    rules = list(AlertRule.objects.filter(enabled=True))
+    rules = [*AlertRule.objects.filter(enabled=True)]
     if rules:
         alerts = {alert.pk: alert for alert in Alert.objects.filter(OPEN)}
         for rule in rules:
-            if _batches(rule, alerts, now):
-                _announce(rule.pk, now)
+            with contained(f"alert rule {rule.pk}"):
+                if _batches(rule, alerts, now):
+                    _announce(rule.pk, now)
     _forget_disabled()
     return AlertMessage.objects.filter(SENDABLE, next_at__lte=now).exists()
 

@@ -23,6 +23,7 @@ from crawlservice.alerts import (
     tasks,
 )
 from crawlservice.alerts.finding import MOST, Finding, Unknown, View
+from crawlservice.connections.contained import contained
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ CONDITIONS: dict[str, Condition] = {
     "node_gone": nodes.gone,
     "code_refused": nodes.code_refused,
     "disk": nodes.disk,
+    "chores": nodes.chores,
     "schedule": schedules.cannot_start,
     "schedule_missed": schedules.missed,
     "redis_memory": servers.redis_memory,
@@ -49,14 +51,15 @@ CONDITIONS: dict[str, Condition] = {
 
 def find(view: View, silent_since: Mapping[int, datetime]) -> dict[str, list[Finding | Unknown]]:
     """What is there now, by condition; MOST subjects of each, and Unknown if there are more. A
-    condition that Redis did not answer for is missing: it is unknown whether it is there.
+    condition that fails, as without Redis, is missing: it is unknown whether it is there.
     ``no_leader`` is not, because a leader asks. Raises django.db.Error."""
     found: dict[str, list[Finding | Unknown]] = {"no_leader": []}
     silent: Condition = partial(tasks.silent, since=silent_since)
     for kind, condition in {**CONDITIONS, "silent": silent}.items():
         try:
-            some = [*islice(condition(view), MOST + 1)]
-            found[kind] = some if len(some) <= MOST else [*some[:MOST], Unknown()]
+            with contained(f"the condition {kind}"):
+                some = [*islice(condition(view), MOST + 1)]
+                found[kind] = some if len(some) <= MOST else [*some[:MOST], Unknown()]
         except (RedisError, FrontierError) as error:
             log.warning("whether there is %s is unknown: %s", kind, error)
     return found

@@ -58,6 +58,7 @@ KINDS: dict[str, Kind] = {
             Severity.SEVERE,
             Threshold(0.5, _MINUTES, 0.5, 1440),
         ),
+        Kind("chores", _("chores fail"), Severity.SEVERE),
         Kind("node_gone", _("node offline"), Severity.SEVERE),
         Kind("task_failed", _("task failed"), Severity.SEVERE),
         Kind("quality", _("quality of items"), Severity.SEVERE),
@@ -95,12 +96,12 @@ KINDS: dict[str, Kind] = {
 }  # fmt: skip
 
 
-def least(rules: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def least(rules: Iterable[Any]) -> dict[str, float]:
     """The value from which each condition counts for anybody: the usual one, or the least of
     ``rules``, which are thresholds of rules by condition."""
     found = {name: kind.threshold.usual for name, kind in KINDS.items() if kind.threshold}
     for thresholds in rules:
-        for name, value in thresholds.items():
+        for name, value in thresholds.items() if isinstance(thresholds, Mapping) else ():
             if name in found and isinstance(value, int | float):
                 found[name] = min(found[name], float(value))
     return found

@@ -1,10 +1,11 @@
-"""LeaderWatch: a thread of each web process that notices when no node leads. The leading steward
-finds all other conditions, but cannot report that there is none."""
+"""LeaderWatch: a thread of each web process that notices when no node leads, or the leader cannot
+do its work. The leading steward finds all other conditions, but may not come to report these."""
 
 from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from datetime import datetime
 
 from django.conf import settings
@@ -13,8 +14,8 @@ from django.db import connection
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlservice.alerts import announcements, state
-from crawlservice.alerts.finding import Finding
+from crawlservice.alerts import announcements, nodes, state
+from crawlservice.alerts.finding import Finding, View
 from crawlservice.alerts.kinds import least
 from crawlservice.alerts.sender import AlertSender
 from crawlservice.connections import clock
@@ -55,8 +56,19 @@ class LeaderWatch:
     def tick(self) -> None:
         """Looks once; sends what is due while no node does. Raises django.db.Error."""
         now = clock.now()
-        if look(now) and announcements.announce(now):
+        there = [look(now), look_at_leader(now)]
+        if any(there) and announcements.announce(now):
             self._sender.keep_going()
+
+
+def look_at_leader(now: datetime) -> bool:
+    """Opens and resolves alerts about chores, as the leader does if it can. Returns whether there
+    is one. Raises django.db.Error."""
+    with suppress(RedisError, CrawlframeError):
+        found = [*nodes.chores(View(now, frontier(), [], {}))]
+        state.record({"chores": found}, {}, now)
+        return bool(found)
+    return False
 
 
 def look(now: datetime) -> bool:

@@ -7,9 +7,12 @@ from datetime import UTC, datetime
 
 from crawlframe.frontier import NodeInfo
 from crawlservice.alerts.finding import MOST, Finding, View
+from crawlservice.ledger.recovery import ERAS, LATELY, is_whole, newest
+from crawlservice.models import Era
 from crawlservice.monitoring import lives
 
 LONGEST = 300  # characters of a problem
+RESTARTS = 3  # of a steward in ten minutes
 
 
 def gone(view: View) -> Iterator[Finding]:
@@ -37,6 +40,22 @@ def code_refused(view: View) -> Iterator[Finding]:
         }
         since = datetime.fromtimestamp(code.changed_at, UTC) if code.changed_at else view.now
         yield Finding("code_refused", info.node, since, facts)
+
+
+def chores(view: View) -> Iterator[Finding]:
+    """Redis that nobody may claim from, and nodes whose steward dies again and again, or fails.
+    Raises redis.RedisError and django.db.Error."""
+    if newest() and not is_whole(view.frontier):
+        yield Finding("chores", "", view.now, {"why": "era"})
+    elif Era.objects.filter(started_at__gt=view.now - LATELY).count() > ERAS:
+        yield Finding("chores", "", view.now, {"why": "eras"})
+    for info in _living(view):
+        health, facts = info.health, {"node": info.node, "generation": info.generation}
+        if health.restarts >= RESTARTS:
+            yield Finding("chores", info.node, view.now, {**facts, "why": "restarts"})
+        elif health.failures:
+            facts["problem"] = health.waits[:LONGEST]
+            yield Finding("chores", info.node, view.now, {**facts, "why": "failures"})
 
 
 def disk(view: View) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from django.utils import translation
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.alerts.channels import Outgoing, outgoing, send
+from crawlservice.connections.contained import failures, text_of
 from crawlservice.models import AlertMessage, AlertTarget, Severity
 from crawlservice.webhooks.deliveries import LAST_TRY, RETRY_PAUSES
 
@@ -58,6 +59,9 @@ def claim(busy: Collection[int], count: int) -> Iterator[Outgoing]:
             )  # fmt: skip
         except CrawlframeError as error:  # its address cannot be read, or its webhook is disabled
             settle(row.pk, attempt, str(error), "")
+        except Exception as error:
+            failures.note(f"alert message {row.pk}", error)
+            settle(row.pk, attempt, text_of(error), "")
 
 
 def settle(number: int, attempt: int, problem: str, reply: str) -> None:

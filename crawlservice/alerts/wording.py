@@ -62,7 +62,7 @@ def place(alert: Alert) -> str:
         return _list("proxy")
     if alert.kind == "queue_age":
         return f"{_list('host')}?q={quote(str(facts.get('host', '')))}"
-    if alert.kind in ("no_leader", "redis_memory"):
+    if alert.kind in ("no_leader", "redis_memory", "chores"):
         return _list("generation")
     return _page("alert", alert.pk)
 
@@ -294,6 +294,15 @@ def _no_leader(facts: Facts) -> str:
     return f"{gettext('Nothing is started, watched or replayed.')} {why}"
 
 
+def _chores(facts: Facts) -> str:
+    text = {
+        "era": gettext("No node may claim requests: Redis has lost data, and is not filled again."),
+        "eras": gettext("Redis has lost data again and again within 10 minutes."),
+        "restarts": gettext("The steward of {node} dies again and again: see the log of the node."),
+    }.get(facts["why"], gettext("Chores of the cluster fail on {node}: {problem}"))
+    return text.format(node=facts.get("node"), problem=facts.get("problem") or "–")
+
+
 def _quality(facts: Facts) -> str:
     found = [sentence_of(QualityFinding(**one)) for one in facts["found"]]
     if facts["more"]:
@@ -330,6 +339,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "schedule_missed": _missed,
     "redis_memory": _memory,
     "no_leader": _no_leader,
+    "chores": _chores,
     "quality": _quality,
     "delivery": _delivery,
 }

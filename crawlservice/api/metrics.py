@@ -215,6 +215,8 @@ def _of_nodes(known: list[Node]) -> Iterator[Metric]:
         ("generation", "number of its present life", "generation"),
         ("workers", "worker processes", "workers"),
         ("skew", "1: it runs another version than most nodes", "skew"),
+        ("steward_deaths", "times its steward died in the last 10 minutes", "restarts"),
+        ("chore_failures", "chores, or rows in them, that failed in 10 minutes", "failures"),
         ("reloads", "reloads since its master started", "reloads"),
         ("reload_seconds", "duration of the last reload", "seconds"),
     ):

@@ -26,7 +26,7 @@ from crawlservice.api.schemas import (
     TrapOut,
 )
 from crawlservice.models import SPIDER, Task, Trap
-from crawlservice.tasks import bulk_submit, labels, layers, limits, submit
+from crawlservice.tasks import bulk_submit, labels, layers, limits, stored_limits, submit
 from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.bulk_submit import Wanted
@@ -266,14 +266,14 @@ def _out(
         priority=task.priority,
         settings=task.overrides,
         reparse=task.reparse,
-        limits=submit.limits_as_written(task),
+        limits=stored_limits.limits_as_written(task),
         labels=tagged,
         created_at=task.created_at,
         finished_at=task.finished_at,
         closing=task.closing,
         user=task.user.get_username() if task.user else None,
         schedule=task.schedule_id,
-        robots=submit.obeys_robots(task),
+        robots=stored_limits.obeys_robots(task),
         retries=task.retries,
         live=progress.live,
         na=progress.na,

@@ -33,7 +33,7 @@ from crawlservice.tasks.overrides import as_pairs
 from crawlservice.tasks.progress import Progress, read
 from crawlservice.tasks.starting import yielded
 from crawlservice.tasks.stats import TaskStats, of_tasks
-from crawlservice.tasks.submit import limits_as_written, obeys_robots
+from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
 from crawlservice.tasks.versions import pages_by_version
 
 EXAMPLES = 3  # URLs named per reason

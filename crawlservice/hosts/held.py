@@ -12,6 +12,7 @@ from django.db import transaction
 
 from crawlframe.frontier import Frontier
 from crawlservice.connections import clock
+from crawlservice.connections.contained import contained
 from crawlservice.hosts.states import moment
 from crawlservice.models import HELD, HOST, Event, Host
 
@@ -37,13 +38,15 @@ def record_held(frontier: Frontier) -> None:
             continue
         fields = {"held_why": why[:20], "held_until": moment(until)}
         host = recorded.get(name)
-        if host is None:
-            _begin(name, fields, now)
-        elif any(getattr(host, field) != value for field, value in fields.items()):
-            Host.objects.filter(HELD, pk=host.pk).update(**fields)
+        with contained(f"host {name}"):
+            if host is None:
+                _begin(name, fields, now)
+            elif any(getattr(host, field) != value for field, value in fields.items()):
+                Host.objects.filter(HELD, pk=host.pk).update(**fields)
     for name, host in recorded.items():
         if name not in found:
-            _end(host)
+            with contained(f"host {name}"):
+                _end(host)
 
 
 def _begin(name: str, fields: Mapping[str, Any], now: datetime) -> None:

@@ -26,6 +26,7 @@ from crawlframe.frontier.wording import error_text
 from crawlframe.robots.tdmrep import PATH as TDM_FILE
 from crawlservice.accounts import journal
 from crawlservice.connections import clock
+from crawlservice.connections.contained import contained
 from crawlservice.connections.frontier import frontier
 from crawlservice.hosts.names import check_name
 from crawlservice.models import NOTE, ORDERED, UNSENT, Host, RobotsFile
@@ -136,14 +137,15 @@ def keep(there: Frontier) -> None:
     missed. Raises redis.RedisError, FrontierError and django.db.Error."""
     over = Host.objects.filter(ORDERED, order_until__lte=Now())
     for pk in over.values_list("pk", flat=True)[:HOSTS_PER_ROUND]:
-        with transaction.atomic():
+        with contained(f"host {pk}"), transaction.atomic():
             host = over.select_for_update().filter(pk=pk).first()
             if host is not None:
                 _clear(host)
                 _save(host, ORDER)
     unsent = Host.objects.filter(UNSENT).order_by("pk")
     for pk in unsent.values_list("pk", flat=True)[:HOSTS_PER_ROUND]:
-        _send(there, pk)
+        with contained(f"host {pk}"):
+            _send(there, pk)
 
 
 def send_again(there: Frontier, still_here: Callable[[], None] = lambda: None) -> None:
@@ -158,9 +160,12 @@ def send_again(there: Frontier, still_here: Callable[[], None] = lambda: None) -
         for name in ordered.difference(rightly):
             there.hosts.clear_order(name)
         still_here()
-    while pks := Host.objects.filter(UNSENT).values_list("pk", flat=True)[:HOSTS_PER_ROUND]:
-        for pk in pks:
-            _send(there, pk)
+    last = 0
+    unsent = Host.objects.filter(UNSENT).order_by("pk").values_list("pk", flat=True)
+    while pks := [*unsent.filter(pk__gt=last)[:HOSTS_PER_ROUND]]:
+        for last in pks:
+            with contained(f"host {last}"):
+                _send(there, last)
         still_here()
 
 

@@ -22,11 +22,12 @@ from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
 from crawlframe.proxies.place import host_in
 from crawlframe.record import read_head
 from crawlframe.request import Admission, unpack_admissions
+from crawlservice.connections.contained import contained
 from crawlservice.ledger import starts
 from crawlservice.ledger.ending import end_event
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, StartPart, Task
-from crawlservice.tasks.submit import limits_of
+from crawlservice.tasks.stored_limits import limits_of
 from crawlservice.tasks.task_rows import of_task
 
 log = logging.getLogger(__name__)
@@ -44,17 +45,25 @@ class Settler:
 
     def __init__(self) -> None:
         self._steps: Iterator[bool] = iter(())
+        self._task, self._bad = 0, set[int]()  # that is settled; those that cannot be
 
     def tick(self, seconds: float = SLICE) -> None:
-        """Writes rows for about ``seconds``, if there are any to write. Raises LedgerAway,
-        LedgerRefused and django.db.Error; the next turn then starts again from the first row."""
+        """Writes rows for about ``seconds``, if there are any to write. Raises LedgerAway and
+        django.db.Error; the next turn then starts again from the first row."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            if not next(self._steps, False):
+            going = False
+            with contained(f"task {self._task}") as failed:
+                going = next(self._steps, False)
+            if failed:
+                self._bad.add(self._task)
+            if not going:
                 tasks = Task.objects.filter(unwritten__isnull=False, state__in=SETTLED)
-                if (task := tasks.order_by("pk").first()) is None:
+                task = tasks.exclude(pk__in=self._bad).order_by("pk").first()
+                if task is None:
+                    self._bad.clear()  # they are tried again in the next turn
                     return
-                self._steps = settle(task)
+                self._task, self._steps = task.pk, settle(task)
 
 
 def settle(task: Task) -> Iterator[bool]:

@@ -16,7 +16,8 @@ from crawlframe.request import Admission, unpack_admissions
 from crawlservice.ledger import starts
 from crawlservice.models import Page, Task
 from crawlservice.tasks.limits import send_limits
-from crawlservice.tasks.submit import SWEEP, limits_of
+from crawlservice.tasks.stored_limits import limits_of
+from crawlservice.tasks.submit import SWEEP
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from datetime import timedelta
 from uuid import UUID
 
 from django.db.models import Count, Q
@@ -17,13 +18,17 @@ from redis import RedisError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.batches import chunks
 from crawlframe.frontier.eras import CLOSED
+from crawlservice.connections.contained import contained
 from crawlservice.hosts.orders import send_again
 from crawlservice.ledger.reconcile import Reconciliation
 from crawlservice.models import Era, Page, Task
+from crawlservice.tasks import budgets
 
 log = logging.getLogger(__name__)
 
 FIRST = "the first"
+MISTRUST = "the database has"  # begins each reason not to trust it
+ERAS, LATELY = 3, timedelta(minutes=10)
 
 
 def is_whole(frontier: Frontier) -> bool:
@@ -38,6 +43,8 @@ def renew(
     called repeatedly meanwhile; ``mistrust`` says why nothing in Redis can be trusted. Raises
     redis.RedisError, FrontierError and django.db.Error."""
     started = time.monotonic()
+    # As a client that notices each loss: what went back meanwhile must not be opened.
+    frontier = Frontier(frontier.store.apart())
     era = _begin(frontier, mistrust)
     frontier.eras.begin(era.number)
     for generation in frontier.leases.left():  # all of them are of earlier eras
@@ -52,14 +59,20 @@ def renew(
     known = frontier.open_tasks()
     admitted = completed = 0
     # Tasks that have ended too, or their requests would be fetched once more.
-    for task in Task.objects.filter(Q(state__in=Task.ACTIVE) | Q(pk__in=known)).order_by("pk"):
-        done = Reconciliation(task, frontier, still_here).run()
+    tasks = Task.objects.filter(Q(state__in=Task.ACTIVE) | Q(pk__in=known)).order_by("pk")
+    for task in tasks:
+        done = Reconciliation(task, frontier, still_here)
+        with contained(f"task {task.pk}") as failed:
+            done.run()
+        if failed:  # it must not end as if it were complete
+            _stop(task, frontier)
         admitted, completed = admitted + done.admitted, completed + done.completed
     send_again(frontier, still_here)
+    # First: an era that once was open is never filled again, because nodes may know more of it.
+    Era.objects.filter(pk=era.pk).update(opened_at=Now())
     frontier.eras.open()
     with suppress(RedisError):  # hosted servers may forbid it
         frontier.store.redis.bgrewriteaof()  # half a script must not stay in the file
-    Era.objects.filter(pk=era.pk).update(opened_at=Now())
     log.log(
         logging.INFO if era.reason == FIRST else logging.WARNING,
         "era %d begins: %s; %d requests brought back, %d known to be done, %.1f s",
@@ -70,6 +83,23 @@ def renew(
         time.monotonic() - started,
     )
     return era
+
+
+def _stop(task: Task, frontier: Frontier) -> None:
+    """Pauses a task that cannot be brought back, for somebody to look at."""
+    budgets.stop_clock(task.pk)
+    running = Task.objects.filter(pk=task.pk, state=Task.State.RUNNING)
+    if running.update(state=Task.State.PAUSED):
+        log.error("task %d is paused: it could not be brought back into Redis", task.pk)
+    if frontier.is_open(task.pk):
+        frontier.pause(task.pk)
+
+
+def repeats() -> bool:
+    """Whether the database was mistrusted so often lately that one more era is no cure. Raises
+    django.db.Error."""
+    lately = Era.objects.filter(started_at__gt=Now() - LATELY, reason__startswith=MISTRUST)
+    return lately.count() >= ERAS
 
 
 def uncounted(frontier: Frontier) -> str:
@@ -111,8 +141,9 @@ def _rows_of(rids: Collection[bytes]) -> Counter[int]:
 def _begin(frontier: Frontier, mistrust: str) -> Era:
     found = {*frontier.eras.read()}
     last = newest()
-    if found == {(last, CLOSED)}:
-        return Era.objects.get(pk=last)  # the process that began it did not finish
+    unfinished = Era.objects.filter(pk=last, opened_at=None).first()
+    if unfinished is not None and found == {(last, CLOSED)}:
+        return unfinished  # the process that began it died
     numbers = [number for number, _ in found]
     if mistrust:
         reason = mistrust

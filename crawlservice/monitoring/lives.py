@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from crawlframe.errors import CrawlframeError
 from crawlframe.program import command
 from crawlservice.connections import database
+from crawlservice.connections.contained import contained
 from crawlservice.models import Event, Generation
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,8 @@ class LivesMonitor:
         self._missing = {life: before.get(life, now) for life in missing}
         for life, since in self._missing.items():
             if now - since > self._lease:
-                die(life, 0)
+                with contained(f"generation {life}"):
+                    die(life, 0)
 
 
 def _lock(node: str) -> None:

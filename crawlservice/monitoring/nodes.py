@@ -39,7 +39,7 @@ class Node:
     the death of a node whose requests others have taken, ``given_back`` in number. ``skew``: see
     ``read``; ``apart``: for longer than a rollout takes. ``holds``: requests in progress. ``late``:
     seconds since its last heartbeat if one is overdue, else 0; ``left``: then, the seconds left of
-    its lease. ``missing``, ``deaths``, ``waits``: as it reports its health. ``share``: the part of
+    its lease. ``missing`` to ``failures``: as it reports its health. ``share``: the part of
     all hosts that prefer it, 0 to 1; None without CRAWLFRAME_AFFINITY."""
 
     node: str
@@ -65,6 +65,8 @@ class Node:
     missing: int = 0
     deaths: int = 0
     waits: str = ""
+    restarts: int = 0
+    failures: int = 0
     given_back: int = 0
     share: float | None = None
 
@@ -121,6 +123,10 @@ class Node:
                 "{n} of its workers died or were killed in the last {minutes} minutes: see the "
                 "log of the node"
             ).format(n=self.deaths, minutes=round(DEATHS_WITHIN / 60))
+        if self.restarts:
+            yield gettext(
+                "Its steward died or was killed in the last {minutes} minutes ({n}): see its log"
+            ).format(n=self.restarts, minutes=round(DEATHS_WITHIN / 60))
         if self.apart:
             yield gettext(
                 "It has run another version than other nodes for more than {minutes} minutes; "
@@ -229,6 +235,8 @@ def _node(info: NodeInfo) -> Node:
         missing=info.health.missing,
         deaths=info.health.deaths,
         waits=info.health.waits,
+        restarts=info.health.restarts,
+        failures=info.health.failures,
     )
 
 

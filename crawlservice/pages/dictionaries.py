@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from django.db.models import Count, Exists, OuterRef
 
 from crawlframe.pages.packing import MIN_SAMPLES, train
+from crawlservice.connections.contained import contained
 from crawlservice.models import KeptPage, PageDictionary
 from crawlservice.pages.lookup import bodies
 
@@ -66,7 +67,8 @@ class Trainer:
             # One that did not pay is tried again with many more pages.
             if number >= 4 * self._tried.get(host, 0):
                 self._tried[host] = number
-                self._train(host)
+                with contained(f"the dictionary of {host}"):
+                    self._train(host)
                 return str(host)
         return ""
 

@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Exists, OuterRef
 
 from crawlframe.errors import ArchiveError
-from crawlframe.warc import Archive, recover
+from crawlframe.warc import SUFFIX, Archive, is_segment, node_of, recover
 from crawlservice.models import PageBody, PageSegment
 from crawlservice.pages.archived import archive
 from crawlservice.webhooks.sender_thread import SenderThread
@@ -35,6 +35,7 @@ class NodeSegments(SenderThread):
         self._archive = archive
         self._node = node
         self._trouble = ""  # why the last round failed
+        self._known: set[str] = set()  # finished segments that were seen
 
     def _work(self) -> None:
         while self._wanted:
@@ -53,6 +54,12 @@ class NodeSegments(SenderThread):
         """Finishes what dead workers have left, uploads what is finished, and notes both. Raises
         ArchiveError and django.db.Error."""
         recover(self._archive.directory, self._node)
+        # Workers may have died without a row of theirs; what no row names is never deleted.
+        names = {path.name for path in self._archive.directory.glob(f"*{SUFFIX}")} - self._known
+        mine = [name for name in names if is_segment(name) and node_of(name) == self._node]
+        rows = [PageSegment(name=name, node=self._node) for name in mine]
+        PageSegment.objects.bulk_create(rows, ignore_conflicts=True)
+        self._known |= names
         self._archive.upload()
         done = State.UPLOADED if self._archive.uploads else State.FINISHED
         for row in PageSegment.objects.filter(node=self._node, state=State.OPEN):

@@ -8,6 +8,7 @@ from django.db import DatabaseError, connection
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
+from crawlservice.connections.contained import contained
 from crawlservice.models import Proxy
 from crawlservice.proxies import check, runs, sources
 from crawlservice.proxies.pool import publish
@@ -51,8 +52,10 @@ class ProxyChores:
             rows = [*Proxy.objects.filter(pk__in=out, state=Proxy.State.WORKING)]
             uses = self._frontier.proxies.use([row.pk for row in rows])
             for row in rows:
-                check.take_out(row, uses[row.pk])
-        publish(self._frontier)
+                with contained(f"proxy {row.pk}"):
+                    check.take_out(row, uses[row.pk])
+        with contained("the pool of proxies"):
+            publish(self._frontier)
         runs.judge_ended()
         if sources.any_due() or check.waiting().exists():
             self._checks.keep_going()

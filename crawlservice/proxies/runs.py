@@ -29,6 +29,7 @@ from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
 from crawlservice.accounts.journal import record
 from crawlservice.connections import clock
+from crawlservice.connections.contained import contained
 from crawlservice.models import ProxySource, Stat, Task
 from crawlservice.proxies.entry import BadProxy, entry_of, store
 from crawlservice.proxies.sources import RETRY, due_now
@@ -115,7 +116,8 @@ def start_due() -> None:
     and django.db.Error."""
     rows = ProxySource.objects.filter(due_now(), every__gt=0).exclude(spider="")
     for pk in rows.order_by("pk").values_list("pk", flat=True):
-        _start(pk)
+        with contained(f"list of proxies {pk}"):
+            _start(pk)
 
 
 @transaction.atomic
@@ -156,8 +158,9 @@ def judge_ended() -> None:
         first = ended.filter(state__in=Task.ACTIVE).aggregate(first=Min("pk"))["first"]
         if first is not None:
             ended = ended.filter(pk__lt=first)
-        for task in ended.exclude(state__in=Task.ACTIVE).order_by("pk")[:AT_A_TIME]:
-            _judge(source.pk, task)
+        with contained(f"list of proxies {source.pk}"):
+            for task in ended.exclude(state__in=Task.ACTIVE).order_by("pk")[:AT_A_TIME]:
+                _judge(source.pk, task)
 
 
 @transaction.atomic

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from django.db import DatabaseError, InterfaceError, OperationalError
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.frontier import Counts
 from crawlservice.connections import clock
+from crawlservice.connections.contained import contained
 from crawlservice.models import Profile, Task
 from crawlservice.quality.history import History, history_of
 from crawlservice.quality.judging import (
@@ -58,21 +58,24 @@ class Watch:
         active = sorted(pk for pk, counts in found.items() if counts is not None)
         if not active:
             return
-        bounds, now = self._bounds(), clock.now()
+        bounds = self._bounds()
         order = [pk for pk in active if pk > self._last] + [pk for pk in active if pk <= self._last]
         rows = Task.objects.filter(state__in=Task.ACTIVE).defer("seeds", "arguments")
         for pk in order:
             if time.monotonic() >= until:
                 break
             self._last = pk
-            counts, task = found[pk], rows.filter(pk=pk).first()
-            if task is None or counts is None or not has_quality(task, counts.items):
-                continue
-            pages = max(0, counts.nf + counts.errors - 1)
-            totals = Totals(counts.items, pages, seconds_of(task, now))
-            history = self._history(task)
-            step = partial(while_it_runs, task, history, totals, bounds, until, MOST)
-            self._attempt(pk, partial(step, admitted=max(0, counts.na - 1)))
+            if counts := found[pk]:
+                self._attempt(pk, partial(self._read, rows.filter(pk=pk), counts, bounds, until))
+
+    def _read(self, row: QuerySet[Task], counts: Counts, bounds: Bounds, until: float) -> None:
+        task = row.first()
+        if task is None or not has_quality(task, counts.items):
+            return
+        pages = max(0, counts.nf + counts.errors - 1)
+        totals = Totals(counts.items, pages, seconds_of(task, clock.now()))
+        history, admitted = self._history(task), max(0, counts.na - 1)
+        while_it_runs(task, history, totals, bounds, until, MOST, admitted=admitted)
 
     def _history(self, task: Task) -> History:
         if task.pk not in self._histories:
@@ -103,30 +106,27 @@ class Watch:
         """A task that cannot be read must not keep others from it."""
         if self._later.get(pk, 0.0) > time.monotonic():
             return
-        try:
+        self._later.pop(pk, None)
+        with contained(f"the quality of task {pk}") as failed:
             step()
-            self._later.pop(pk, None)
-        except (OperationalError, InterfaceError):
-            raise
-        except Exception as error:
+        if failed:
             self._later[pk] = time.monotonic() + RETRY
-            expected = isinstance(error, DatabaseError)
-            log.warning("the quality of task %d: %s", pk, error, exc_info=not expected)
 
     def _act(self) -> None:
         """What findings ask for. It is done at least once: the mark is removed afterwards."""
         rows = Profile.objects.exclude(action_due="").select_related("task").defer("content")
         for profile in rows.defer("task__seeds").order_by("task_id"):
-            try:
-                self._do(profile.task, profile.action_due)
-            except FrontierError as error:  # it is done in a later round
-                log.info("task %d: %s", profile.task_id, error)
-                continue
-            except CrawlframeError as error:  # it has ended meanwhile
-                log.info("task %d: %s", profile.task_id, error)
-            Profile.objects.filter(pk=profile.pk, action_due=profile.action_due).update(
-                action_due=""
-            )
+            with contained(f"task {profile.task_id}"):
+                try:
+                    self._do(profile.task, profile.action_due)
+                except FrontierError as error:  # it is done in a later round
+                    log.info("task %d: %s", profile.task_id, error)
+                    continue
+                except CrawlframeError as error:  # it has ended meanwhile
+                    log.info("task %d: %s", profile.task_id, error)
+                Profile.objects.filter(pk=profile.pk, action_due=profile.action_due).update(
+                    action_due=""
+                )
 
     def _do(self, task: Task, action: str) -> None:
         log.warning("task %d: its quality failed; action: %s", task.pk, action)

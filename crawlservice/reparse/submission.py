@@ -21,7 +21,8 @@ from crawlservice.pages.sources import chosen
 from crawlservice.tasks import aliases, spider_switch
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks.labels import of_task
-from crawlservice.tasks.submit import LAYERED, get_task, published, start, stored_limits
+from crawlservice.tasks.stored_limits import LAYERED, stored_limits
+from crawlservice.tasks.submit import Prepared, get_task, published, start_all
 
 TEXT = 100  # characters of a callback, a reason or a field
 # They were about what the task fetched.
@@ -82,7 +83,7 @@ def submit(wanted: Wanted, *, user: User | None = None, priority: int = 0) -> Ta
             aliases.give(new, source)
         return [first_admission(new.pk, new.priority)]
 
-    start(task, begin, labels)
+    start_all([Prepared(task, begin, labels)])
     return task
 
 

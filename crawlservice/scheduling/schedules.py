@@ -21,6 +21,7 @@ from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
 from crawlservice.accounts.roles import User
+from crawlservice.connections.contained import contained
 from crawlservice.models import Event, Run, Schedule, Task
 from crawlservice.scheduling.timing import BadTiming, Timing
 from crawlservice.security.sealing import SealError
@@ -45,16 +46,16 @@ def start_due(still_here: Callable[[], None] = lambda: None) -> None:
     Raises redis.RedisError, FrontierError and django.db.Error; what is left is due next time."""
     due = Schedule.objects.filter(Q(next_at=None) | Q(next_at__lte=Now()), enabled=True)
     for schedule in due.order_by("next_at"):
-        found = _look_up(schedule.spider)
-        if found is not None:
-            _start_due(schedule, found)
+        with contained(f"schedule {schedule.pk}"):
+            if (found := _look_up(schedule.spider)) is not None:
+                _start_due(schedule, found)
         still_here()
     waiting = Run.objects.filter(outcome=Run.Outcome.WAITING).order_by().values("schedule")
     active = Task.objects.filter(schedule=OuterRef("pk"), state__in=Task.ACTIVE)
     for schedule in Schedule.objects.filter(Q(enabled=False) | ~Exists(active), pk__in=waiting):
-        found = _look_up(schedule.spider)
-        if found is not None:
-            _start_waiting(schedule, found)
+        with contained(f"schedule {schedule.pk}"):
+            if (found := _look_up(schedule.spider)) is not None:
+                _start_waiting(schedule, found)
         still_here()
 
 

@@ -25,7 +25,7 @@ class LayerSteps:
         self,
         frontier: Frontier,
         bring_back: Callable[[Task], int],
-        distrust: Callable[[str], None],
+        distrust: Callable[[str], object],
     ) -> None:
         """``bring_back`` admits what the frontier lacks of a task, and returns how much that was;
         ``distrust`` is called when the database has lost rows."""

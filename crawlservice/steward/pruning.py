@@ -16,6 +16,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from crawlframe.frontier import Frontier
+from crawlservice.connections.contained import contained
 from crawlservice.files.pruning import prune_old
 from crawlservice.hosts.idle import IdleHosts, IdleRobots
 from crawlservice.models import (
@@ -60,7 +61,7 @@ class Pruner:
         self._lives = lives
         self._more = tuple(more)
         self._next = 0.0
-        self._left: deque[Batch] = deque()
+        self._left: deque[tuple[str, Batch]] = deque()
         opened = archive()
         self._pages = [PageRetention().step]
         if opened is not None:
@@ -78,12 +79,18 @@ class Pruner:
             if time.monotonic() < self._next:
                 return
             self._next = time.monotonic() + EVERY
-            lives.forget_old()
-            kinds = (*KINDS, lambda: ended_lives(self._lives()), *self._more)
-            self._left.extend((*map(_batch, kinds), prune_old, prune_rounds, *self._pages))
-        batch = self._left.popleft()
-        if batch():
-            self._left.append(batch)
+            with contained("pruning of nodes"):
+                lives.forget_old()
+            kinds = {kind.__name__: kind for kind in KINDS}
+            kinds |= {"lives": lambda: ended_lives(self._lives())}
+            kinds |= {type(kind).__name__: kind for kind in self._more}
+            steps = {name: _batch(kind) for name, kind in kinds.items()}
+            more = {step.__qualname__: step for step in (prune_old, prune_rounds, *self._pages)}
+            self._left.extend((steps | more).items())
+        name, batch = self._left.popleft()
+        with contained(f"pruning of {name}"):
+            if batch():
+                self._left.append((name, batch))
 
 
 def _batch(kind: Kind) -> Batch:

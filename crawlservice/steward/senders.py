@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crawlframe.conf import Settings
+from crawlservice.connections.contained import contained
 from crawlservice.databases.threads import OutboxThreads
 from crawlservice.exports.file import ExportsFile
 from crawlservice.models import Export
@@ -61,7 +62,8 @@ class Senders:
     def export(self) -> None:
         """Reads the file of exports if it has changed, and carries all exports on. Raises
         django.db.Error."""
-        self._file.look()
+        with contained("the file of exports"):
+            self._file.look()
         if self._exports is None:
             if not Export.objects.filter(paused=False, listed=True).exists():
                 return

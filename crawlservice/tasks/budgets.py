@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 from crawlframe.budgets import BYTE_LIMIT, TIME_LIMIT
 from crawlframe.items import clean_text
 from crawlframe.outcome import Outcome
+from crawlservice.connections.contained import contained
 from crawlservice.models import Spent, Task, Trap
 from crawlservice.models.budget import HOST, TEMPLATE
 from crawlservice.tasks.progress import Progress
@@ -132,8 +133,9 @@ def close_overdue() -> None:
     """Closes running tasks whose time is over. Raises django.db.Error."""
     running = Task.objects.filter(state=Task.State.RUNNING, deadline__isnull=False)
     for task in running.filter(deadline__lte=Now()).only("settings").order_by("pk"):
-        reason = f"{TIME_LIMIT}: {task.settings.get(TIME_LIMIT, 0):,g} seconds are over"
-        running.filter(pk=task.pk).update(state=Task.State.CANCELLING, closing=reason)
+        with contained(f"task {task.pk}"):
+            reason = f"{TIME_LIMIT}: {task.settings.get(TIME_LIMIT, 0):,g} seconds are over"
+            running.filter(pk=task.pk).update(state=Task.State.CANCELLING, closing=reason)
 
 
 # -- reading --------------------------------------------------------------------------------------

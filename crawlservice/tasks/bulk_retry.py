@@ -14,9 +14,10 @@ from django.db import DatabaseError, transaction
 from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 
-from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError
+from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.outcome import NO_ERRORS
 from crawlservice.accounts.journal import record
+from crawlservice.connections.contained import contained, text_of
 from crawlservice.models import BulkRetry, ErrorGroup, Page, Task
 from crawlservice.tasks import error_groups, spider_switch
 from crawlservice.tasks.retry import ENDED, retry
@@ -138,8 +139,9 @@ def work(still_here: Callable[[], None] = lambda: None, seconds: float = ROUND) 
     until = time.monotonic() + seconds
     running = BulkRetry.objects.filter(state=BulkRetry.State.RUNNING).order_by("pk")
     for pk in running.values_list("pk", flat=True):
-        while time.monotonic() < until and step(pk):
-            still_here()
+        with contained(f"bulk retry {pk}"):
+            while time.monotonic() < until and step(pk):
+                still_here()
 
 
 def step(pk: int) -> bool:
@@ -147,9 +149,9 @@ def step(pk: int) -> bool:
     django.db.Error: then nothing was changed."""
     try:
         return _step(pk)
-    except (FrontierError, DatabaseError) as error:
+    except Exception as error:
         with suppress(DatabaseError):  # the connection may be broken
-            BulkRetry.objects.filter(pk=pk).update(problem=" ".join(str(error).split()))
+            BulkRetry.objects.filter(pk=pk).update(problem=text_of(error))
         raise
 
 

@@ -17,7 +17,7 @@ from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.spider import SpiderInfo
 from crawlservice.connections import clock
 from crawlservice.models import Submission, Task
-from crawlservice.tasks.submit import RedisNotUpdated, published, submit
+from crawlservice.tasks.submit import Prepared, RedisNotUpdated, published, start_all, submit
 
 KEPT = timedelta(hours=24)  # how long a key is kept; then it is pruned
 
@@ -104,7 +104,8 @@ def _submit(
     user: User,
     recorded: Callable[[Task], None],
 ) -> list[Task]:
-    tasks = []
+    tasks: list[Task] = []
+    batch: list[Prepared] = []
     for place, (spider, arguments, priority, settings, labels) in enumerate(wanted):
         try:
             task = submit(
@@ -115,11 +116,14 @@ def _submit(
                 user=user,
                 settings=settings,
                 labels=labels,
+                batch=batch,
             )
         except ArgumentError as error:
             raise Refused(place, error) if len(wanted) > 1 else error from None
-        recorded(task)
         tasks.append(task)
+    start_all(batch)
+    for task in tasks:
+        recorded(task)
     return tasks
 
 

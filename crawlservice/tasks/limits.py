@@ -14,7 +14,8 @@ from crawlframe.frontier.wording import error_text
 from crawlservice.accounts import journal
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
-from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState, limits_of
+from crawlservice.tasks.stored_limits import limits_of
+from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
 
 AUTO: Literal["auto"] = "auto"
 MAX_DELAY = 86_400.0  # seconds

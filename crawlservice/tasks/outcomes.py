@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.items import clean_text
@@ -248,10 +249,15 @@ def arguments_hash(
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 
-def previous_na(hash_: int) -> int | None:
-    """How many requests the last finished run with these arguments had. ``hash_``: their hash."""
-    rows = _completed(Task.objects.filter(arguments_hash=hash_))
-    return rows.values_list("na", flat=True).first()
+def compare(tasks: Iterable[Task]) -> None:
+    """Notes with new tasks how many requests the last finished run with their arguments had."""
+    hashes = {task.arguments_hash for task in tasks}
+    rows = Task.objects.filter(arguments_hash__in=hashes, outcome__in=Task.COMPLETED).order_by()
+    last = rows.values("arguments_hash").annotate(last=Max("pk")).values("last")
+    runs = Task.objects.filter(pk__in=[*last.values_list("last", flat=True)])
+    before = dict(runs.values_list("arguments_hash", "na"))
+    for task in tasks:
+        task.previous_na = before.get(task.arguments_hash)
 
 
 def _completed(tasks: QuerySet[Task]) -> QuerySet[Task]:

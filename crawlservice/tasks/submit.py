@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from django.contrib.auth.models import User as Account
@@ -14,10 +14,10 @@ from django.db import transaction
 from redis import RedisError
 
 from crawlframe import faults
-from crawlframe.budgets import LIMITS
 from crawlframe.code.registry import unknown_spider
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
-from crawlframe.frontier import NodeInfo, TaskLimits
+from crawlframe.frontier import NodeInfo
+from crawlframe.frontier.batches import chunks
 from crawlframe.frontier.wording import error_text
 from crawlframe.program import command
 from crawlframe.request import (
@@ -40,8 +40,9 @@ from crawlservice.tasks import arguments as spider_arguments
 from crawlservice.tasks import labels as task_labels
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks.secret_arguments import sealed
+from crawlservice.tasks.stored_limits import LAYERED, limits_of, stored_limits
 
-LAYERED = ("layers", "pause_layers")  # settings of tasks that fetch, one depth after the other
+BATCH = 200  # tasks recorded or opened at a time
 SWEEP = 2.0  # seconds for which a caller empties queues in Redis; a steward does the rest
 
 
@@ -63,6 +64,14 @@ class WrongState(CrawlframeError):
     """The task's state does not allow this."""
 
 
+class Prepared(NamedTuple):
+    """A task to be started. ``seeds`` returns what it starts with, when it has a number."""
+
+    task: Task
+    seeds: Callable[[Task], list[Admission]]
+    labels: dict[str, str]
+
+
 class RedisNotUpdated(FrontierError):
     """Done in the database; the nodes update Redis when it is back."""
 
@@ -80,12 +89,14 @@ def submit(
     labels: Mapping[str, Any] | None = None,
     watch: Watch | None = None,
     seeds: Callable[[Task], list[Admission]] | None = None,
+    batch: list[Prepared] | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
     ``arguments`` may have Secrets, as ``revealed`` returns them. ``settings``: those that it has
     instead of its spider's. ``user``: the task's owner. ``watch``: that of which it is a round.
     ``seeds`` returns the requests that it begins with, by default that which runs ``start``.
-    Within a transaction of the caller, Redis is updated on commit.
+    Within a transaction of the caller, Redis is updated on commit. With a ``batch``, the task is
+    only added to it, for ``start_all``.
 
     Raises SpiderDisabled, UnknownSpider, ArgumentError, and FrontierError: RedisNotUpdated after
     the task was recorded."""
@@ -108,7 +119,6 @@ def submit(
         overrides=overrides,
         # A round is no run that others are compared with.
         arguments_hash=None if watch else hash_,
-        previous_na=None if watch else outcomes.previous_na(hash_),
         ends=info.ends,
         expect=None if watch else info.expect and msgspec.to_builtins(info.expect),
         seeds=b"",
@@ -122,7 +132,8 @@ def submit(
             aliases.give(new)
         return _seeds(new, seeds)
 
-    start(task, begin, tagged)
+    new = Prepared(task, begin, tagged)
+    start_all([new]) if batch is None else batch.append(new)
     return task
 
 
@@ -131,19 +142,25 @@ def _limits(settings: SpiderSettings, watch: Watch | None) -> dict[str, Any]:
     return {name: v for name, v in stored_limits(settings).items() if name not in left_out}
 
 
-def start(task: Task, seeds: Callable[[Task], list[Admission]], labels: dict[str, str]) -> None:
-    """Records a new task, with what it starts with, and opens it. Raises RedisNotUpdated."""
+def start_all(new: Sequence[Prepared]) -> None:
+    """Records new tasks, with what they start with, and opens them. Raises RedisNotUpdated."""
+    left = tasks = [one.task for one in new]
+    outcomes.compare([task for task in tasks if task.arguments_hash is not None])
     with transaction.atomic():
-        task.save()
-        while _is_open(task.pk):  # the database lost a task, and reuses its number
-            task.delete()
-            task.save()
-        task.seeds = pack_admissions(seeds(task))
-        task.save(update_fields=["seeds"])
-        task_labels.write(task.pk, labels)
-        if "time_limit" in task.settings:
-            budgets.begin(task)
-        _update_redis("is recorded", task.pk, lambda: _open_recorded(task))
+        while left:
+            Task.objects.bulk_create(left)
+            left = _open_among(left)  # the database lost tasks, and reuses their numbers
+            Task.objects.filter(pk__in=[task.pk for task in left]).delete()
+            for task in left:
+                task.pk = None
+        for task, seeds, labels in new:
+            task.seeds = pack_admissions(seeds(task))
+            task_labels.write(task.pk, labels)
+            if "time_limit" in task.settings:
+                budgets.begin(task)
+        Task.objects.bulk_update(tasks, ["seeds"], batch_size=BATCH)
+        name = f"task {tasks[0].pk}" if len(tasks) == 1 else f"a batch of {len(tasks)} tasks"
+        _update_redis("is recorded", name, lambda: _open_recorded(tasks))
 
 
 def _seeds(task: Task, seeds: Callable[[Task], list[Admission]] | None) -> list[Admission]:
@@ -151,32 +168,15 @@ def _seeds(task: Task, seeds: Callable[[Task], list[Admission]] | None) -> list[
     return [*first, end_admission(task.pk, task.priority)] if task.ends else first
 
 
-def stored_limits(settings: SpiderSettings) -> dict[str, Any]:
-    """The part of a spider's settings that is stored with its task."""
-    delay = settings.min_delay if settings.delay == "auto" else settings.delay
-    kept: dict[str, Any] = {
-        "delay": round(1000 * delay),
-        "concurrency": settings.concurrency,
-        "page_limit": settings.page_limit,
-        "adaptive": settings.delay == "auto",
-        "robots": settings.robots,
-    }
-    defaults = SpiderSettings()
-    for name in (*LIMITS, *LAYERED, "traps", "fetch_only", "keep"):
-        if (value := getattr(settings, name)) != getattr(defaults, name):
-            kept[name] = value
-    if settings.ip_concurrency or settings.ip_delay:
-        kept |= {
-            "ip_concurrency": settings.ip_concurrency,
-            "ip_delay": round(1000 * settings.ip_delay),
-        }
-    share = settings.failed_share
-    return kept if share is msgspec.UNSET else kept | {"failed_share": share}
-
-
-def _open_recorded(task: Task) -> None:
+def _open_recorded(tasks: list[Task]) -> None:
     faults.at("submit.recorded", FrontierError)
-    open_in_frontier(task)
+    for some in chunks(tasks, BATCH):
+        # A steward may have opened a large batch in the meantime, and some may have ended.
+        rows = Task.objects.filter(pk__in=[task.pk for task in some], state__in=Task.ACTIVE)
+        active = {*rows.values_list("pk", flat=True)}
+        for task in some:
+            if task.pk in active:
+                open_in_frontier(task)
 
 
 def published(spider: str) -> SpiderInfo:
@@ -202,11 +202,12 @@ def published(spider: str) -> SpiderInfo:
     return info
 
 
-def _is_open(task_id: int) -> bool:
+def _open_among(tasks: list[Task]) -> list[Task]:
     try:
-        return frontier().is_open(task_id)
+        known = {*frontier().open_tasks()}
     except (RedisError, FrontierError):
-        return False  # the task is added when it is back
+        return []  # the tasks are added when it is back
+    return [task for task in tasks if task.pk in known]
 
 
 def spiders() -> dict[str, SpiderInfo]:
@@ -244,42 +245,6 @@ def _nothing_submitted() -> Iterator[None]:
         raise kind(f"{_why(error)}. Nothing was submitted") from None
 
 
-def limits_of(task: Task) -> TaskLimits:
-    """The limits of a task, for the frontier."""
-    known = {name: task.settings[name] for name in TaskLimits._fields if name in task.settings}
-    limits = TaskLimits(priority=task.priority, **known | {"robots": obeys_robots(task)})
-    if limits.page_limit:  # requests that run the spider's start and closed are not pages
-        limits = limits._replace(page_limit=limits.page_limit + 1 + task.ends)
-    return limits._replace(layer=task.layer) if limits.layers else limits
-
-
-def obeys_robots(task: Task) -> bool:
-    """Whether the task obeys robots.txt, as its spider was published."""
-    obeys: bool = task.settings.get("robots", True)
-    return obeys
-
-
-def limits_as_written(task: Task) -> dict[str, Any]:
-    """The limits of a task, with the names, order and units of ``settings``."""
-    known = [name for name in SpiderSettings.__struct_fields__ if name in task.settings]
-    written = {name: task.settings[name] for name in dict.fromkeys([*known, *task.settings])}
-    adaptive = written.pop("adaptive", False)
-    written.pop("robots", None)  # it is shown elsewhere
-    if "ip_delay" in written:
-        written["ip_delay"] = _seconds(written["ip_delay"])
-    if "delay" in written:  # stored in milliseconds, as the frontier counts
-        seconds = _seconds(written["delay"])
-        written["delay"] = "auto" if adaptive else seconds
-        if adaptive and seconds:
-            written["min_delay"] = seconds
-    return written
-
-
-def _seconds(milliseconds: int) -> float:
-    seconds = milliseconds / 1000
-    return int(seconds) if seconds.is_integer() else seconds
-
-
 def open_in_frontier(task: Task) -> None:
     """Opens a recorded task in the frontier; repeating it changes nothing."""
     frontier().open_task(task.pk, limits_of(task), unpack_admissions(task.seeds))
@@ -289,7 +254,7 @@ def pause(task_id: int) -> None:
     """Stops fetching the task's requests. Raises UnknownTask, WrongState, FrontierError."""
     budgets.stop_clock(task_id)
     _change(task_id, "paused", (Task.State.RUNNING, Task.State.PAUSED), Task.State.PAUSED)
-    _update_redis("is paused", task_id, lambda: frontier().pause(task_id))
+    _update_redis("is paused", f"task {task_id}", lambda: frontier().pause(task_id))
 
 
 def resume(task_id: int) -> None:
@@ -298,14 +263,16 @@ def resume(task_id: int) -> None:
     Raises UnknownTask, WrongState, FrontierError."""
     budgets.start_clock(task_id)
     _change(task_id, "resumed", (Task.State.PAUSED, Task.State.RUNNING), Task.State.RUNNING)
-    _update_redis("is resumed", task_id, lambda: frontier().resume(task_id))
+    _update_redis("is resumed", f"task {task_id}", lambda: frontier().resume(task_id))
 
 
 def cancel(task_id: int, seconds: float = SWEEP) -> None:
     """Ends the task without fetching the rest. Waiting requests are removed from Redis for at most
     ``seconds``, and by a steward afterwards. Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "cancelled", Task.ACTIVE, Task.State.CANCELLING)
-    _update_redis("is being cancelled", task_id, lambda: frontier().cancel(task_id, seconds))
+    _update_redis(
+        "is being cancelled", f"task {task_id}", lambda: frontier().cancel(task_id, seconds)
+    )
 
 
 def get_task(task_id: int) -> Task:
@@ -325,7 +292,7 @@ def _change(task_id: int, verb: str, allowed: tuple[Task.State, ...], to: Task.S
         )
 
 
-def _update_redis(done: str, task_id: int, how: Callable[[], object]) -> None:
+def _update_redis(done: str, name: str, how: Callable[[], object]) -> None:
     """Updates Redis from the database: now, or when the current transaction is committed."""
 
     def update() -> None:
@@ -333,7 +300,7 @@ def _update_redis(done: str, task_id: int, how: Callable[[], object]) -> None:
             how()
         except (RedisError, CrawlframeError) as error:
             raise RedisNotUpdated(
-                f"task {task_id} {done} in the database, but not in Redis. {_why(error)}. "
+                f"{name} {done} in the database, but not in Redis. {_why(error)}. "
                 "Nothing is lost or must be repeated: the nodes update Redis when it is back"
             ) from None
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db import DatabaseError, InterfaceError, OperationalError, transaction
+from django.db import DatabaseError, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.request import Admission, make_rid, root_admission
 from crawlframe.revisit.declared import ALL, START, Revisit
 from crawlframe.spider import SpiderInfo
+from crawlservice.connections.contained import contained, text_of
 from crawlservice.models import Task, Watch, WatchDay, WatchedPage
 from crawlservice.security.sealing import SealError
 from crawlservice.tasks import spider_switch, submit
@@ -37,24 +38,22 @@ ROUNDS = 4  # of one watch that may be under way, without slow ones
 PAUSE = timedelta(seconds=5)  # between two rounds, if one is under way
 SLOW = timedelta(minutes=10)  # after which a round is slow
 SLOW_ROUNDS = 100  # of one watch, at most
-DEFECTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def tick(still_here: Callable[[], None] = lambda: None) -> None:
     """One round of the steward. A watch that cannot be worked on does not hold up the others.
     Raises redis.RedisError, FrontierError and django.db.Error."""
     for watch in Watch.objects.exclude(state=Watch.State.ENDED):
-        try:
+        with contained(f"watch {watch.pk}") as failed:
             info, problem = _look_up(watch)
             work(watch.pk, info, problem, still_here, parked.find(watch))
-        except (OperationalError, InterfaceError):  # of the server, not of this watch
-            raise
-        except (DatabaseError, *DEFECTS) as error:
-            _mark(watch, f"it cannot go on: {type(error).__name__}: {error}", exc_info=True)
+        if failed:
+            with contained(f"watch {watch.pk}"):
+                _mark(watch, f"it cannot go on: {text_of(failed[0])}")
         still_here()
     ended = Watch.objects.filter(state=Watch.State.ENDED, pk__in=waiting_pages().values("watch"))
     for watch in ended:
-        with transaction.atomic():
+        with contained(f"watch {watch.pk}"), transaction.atomic():
             _take_back(watch, {}, clock.now())
 
 
@@ -139,9 +138,9 @@ def _regroup(watch: Watch, groups: dict[str, Group], policies: dict[str, Revisit
         pages.filter(callback=name).update(group=name)
 
 
-def _mark(watch: Watch, problem: str, *, exc_info: bool = False) -> None:
+def _mark(watch: Watch, problem: str) -> None:
     if watch.problem != problem:
-        log.warning("watch %d of spider %s: %s", watch.pk, watch.spider, problem, exc_info=exc_info)
+        log.warning("watch %d of spider %s: %s", watch.pk, watch.spider, problem)
         Watch.objects.filter(pk=watch.pk).update(problem=problem)
 
 

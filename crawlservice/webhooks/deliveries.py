@@ -20,6 +20,7 @@ from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 
+from crawlservice.connections.contained import contained, failures, text_of
 from crawlservice.models import Delivery, Event, Schedule, Task, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal
 from crawlservice.tasks import labels
@@ -57,7 +58,7 @@ def create_deliveries() -> bool:
 
 def _make_deliveries(new: QuerySet[Event]) -> None:
     with transaction.atomic():
-        webhooks = list(Webhook.objects.filter(enabled=True))
+        webhooks = [*Webhook.objects.filter(enabled=True)]
         if not webhooks:
             new.update(delivered_at=Now())
             return
@@ -66,15 +67,15 @@ def _make_deliveries(new: QuerySet[Event]) -> None:
                 :EVENTS_PER_ROUND
             ]
         )
-        Delivery.objects.bulk_create(
-            [
-                Delivery(webhook=webhook, event_id=pk)
-                for pk, kind, outcome, spider in events
-                for webhook in webhooks
-                if is_wanted(webhook, _words(kind, outcome), spider)
-            ],
-            ignore_conflicts=True,
-        )
+        made: list[Delivery] = []
+        for webhook in webhooks:
+            with contained(f"webhook {webhook.pk}"):
+                made += [
+                    Delivery(webhook=webhook, event_id=pk)
+                    for pk, kind, outcome, spider in events
+                    if is_wanted(webhook, _words(kind, outcome), spider)
+                ]
+        Delivery.objects.bulk_create(made, ignore_conflicts=True)
         new.filter(pk__in=[event[0] for event in events]).update(delivered_at=Now())
 
 
@@ -116,11 +117,14 @@ def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, WebhookMessa
             continue
         try:
             message = _message(webhook, delivery, attempt)
-        except SealError as error:
+        except Exception as error:
+            if not isinstance(error, SealError):
+                failures.note(f"delivery {delivery.pk}", error)
             log.warning("webhook %s: %s", webhook, error)
             name = f"evt_{delivery.event_id}"
             settle(
-                WebhookMessage(parsed(webhook.url), "", name, b"", delivery.pk, attempt), str(error)
+                WebhookMessage(parsed(webhook.url), "", name, b"", delivery.pk, attempt),
+                str(error) if isinstance(error, SealError) else text_of(error),
             )
             continue
         yield webhook.pk, message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -10,7 +9,7 @@ from typing import ClassVar
 
 from django.db import connection
 
-log = logging.getLogger(__name__)
+from crawlservice.connections.contained import failures
 
 GO_ON = 60.0  # seconds for which it goes on without a call of ``keep_going``
 
@@ -46,7 +45,7 @@ class SenderThread(ABC):
     def _run(self) -> None:
         try:
             self._work()
-        except Exception:
-            log.exception("the sender of %s failed and is restarted", self.sends)
+        except Exception as error:  # it is restarted
+            failures.note(f"the sender of {self.sends}", error)
         finally:
             connection.close()

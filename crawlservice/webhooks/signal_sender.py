@@ -10,6 +10,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from crawlservice import signals
+from crawlservice.connections.contained import contained
 from crawlservice.models import Installation
 from crawlservice.webhooks import outbox
 from crawlservice.webhooks.sender_thread import SenderThread
@@ -50,6 +51,7 @@ def send_new() -> int:
         return 0
     events = outbox.after(last)
     for event in events:
-        signals.send(event)
+        with contained(f"event {event.pk}"):
+            signals.send(event)
         here.update(signalled=event.pk)  # one by one: a process that dies here repeats only one
     return len(events)

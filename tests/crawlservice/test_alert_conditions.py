@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from msgspec.structs import replace
+from prometheus_client import CollectorRegistry, generate_latest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.conf import Settings
@@ -20,7 +21,9 @@ from crawlframe.frontier import Counts, Frontier, NodeInfo
 from crawlframe.frontier.nodes import CodeState, NodeHealth
 from crawlservice.alerts import leader_watch, needs, state, wording
 from crawlservice.alerts.monitor import AlertMonitor
+from crawlservice.api.metrics import Cluster
 from crawlservice.connections import clock
+from crawlservice.ledger.recovery import renew
 from crawlservice.models import (
     Alert,
     AlertRule,
@@ -37,6 +40,7 @@ from crawlservice.models import (
     Severity,
     Task,
 )
+from crawlservice.monitoring import nodes as known_nodes
 from crawlservice.quality.findings import accept
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import submit
@@ -48,6 +52,7 @@ MINUTE = timedelta(minutes=1)
 @pytest.fixture
 def monitor(service: Frontier) -> AlertMonitor:
     Installation.objects.get_or_create(pk=1)
+    renew(service)
     return AlertMonitor(service)
 
 
@@ -356,6 +361,58 @@ def test_a_node_of_an_older_release_has_no_disk(service: Frontier) -> None:
     assert replace(old, code=CodeState()).health.disk == 0
 
 
+def test_a_steward_that_dies_again_and_again_or_fails(
+    look: Look, join: Callable[..., int], led: datetime
+) -> None:
+    join("alpha", health=NodeHealth(restarts=2))
+    assert look() == {}
+    life = join("beta", health=NodeHealth(restarts=3))
+    alert = look()["chores"]
+    assert (alert.subject, alert.severity) == ("beta", Severity.SEVERE)
+    assert wording.sentence(alert) == (
+        "The steward of beta dies again and again: see the log of the node."
+    )
+    assert wording.place(alert) == f"/admin/crawlservice/generation/{life}/change/"
+    nodes = {node.node: node for node in known_nodes.read()}
+    assert nodes["beta"].condition == known_nodes.ABNORMAL
+    assert any("steward died" in trouble for trouble in nodes["beta"].troubles)
+    registry = CollectorRegistry()
+    registry.register(Cluster())
+    told = generate_latest(registry).decode()
+    assert 'crawlframe_node_steward_deaths{node="beta"} 3.0' in told
+    # The web finds it, too: such a leader may never come to look.
+    Alert.objects.all().delete()
+    assert leader_watch.look_at_leader(led)
+    assert open_alerts()["chores"].subject == "beta"
+    join("gamma", health=NodeHealth(failures=1, waits="watch 3: TypeError: no"))
+    leader_watch.look_at_leader(led)
+    failing = Alert.objects.get(subject="gamma")
+    assert wording.sentence(failing) == (
+        "Chores of the cluster fail on gamma: watch 3: TypeError: no"
+    )
+
+
+def test_redis_that_no_node_may_claim_from(look: Look, service: Frontier, led: datetime) -> None:
+    """The web looks every 5 s, and so does the leader, if it comes to it."""
+    assert not leader_watch.look_at_leader(led)
+    service.eras.doubt()
+    assert leader_watch.look_at_leader(led)
+    alert = open_alerts()["chores"]
+    assert alert.severity == Severity.SEVERE
+    assert wording.sentence(alert) == (
+        "No node may claim requests: Redis has lost data, and is not filled again."
+    )
+    assert wording.place(alert) == "/admin/crawlservice/generation/"
+    assert look().keys() == {"chores"}
+    renew(service)
+    assert look() == {}
+    for _ in range(2):
+        renew(service)
+    assert wording.sentence(look()["chores"]) == (
+        "Redis has lost data again and again within 10 minutes."
+    )
+
+
 def test_schedules_that_cannot_start_or_missed_a_start(look: Look) -> None:
     values: dict[str, Any] = {"spider": "shop", "every": 60}
     bad = Schedule.objects.create(name="bad", problem="there is no spider", **values)
@@ -605,7 +662,7 @@ def test_a_leader_of_an_older_release_leads(
     assert not leader_watch.look(led + MINUTE)
     steward.resign()
     assert leader_watch.look(led + 2 * MINUTE)
-    assert Steward(Settings(), service)._lead()
+    Steward(Settings(), service)._lead()
     assert not leader_watch.look(led + 3 * MINUTE)
     assert open_alerts() == {}
 

@@ -213,6 +213,34 @@ def test_segments_of_dead_workers_are_finished(task: Task, archive: Archive) -> 
     assert bodies() == {"a": b"<p>1", "b": b"<p>2"}
 
 
+def test_a_segment_that_its_dead_worker_made_no_row_of_is_deleted(
+    task: Task, archive: Archive
+) -> None:
+    """It died between the record and the row, or the database did not get the row."""
+    for name in ("a", "b"):
+        ledger = DjangoLedger()
+        ledger.commit([kept(task, name, name.encode())])
+        os.close(ledger._pages._archived._writer._file)  # type: ignore[union-attr]
+        if name == "a":
+            KeptPage.objects.all().delete()
+            PageBody.objects.all().delete()
+            PageSegment.objects.all().delete()
+    NodeSegments(archive, "n-2").tick()
+    assert PageSegment.objects.count() == 1
+    chores = NodeSegments(archive, "n-1")
+    chores.tick()
+    chores.tick()
+    assert [*PageSegment.objects.values_list("state", flat=True)] == ["finished"] * 2
+    clock = [0.0]
+    retention = SegmentRetention(archive, lambda: clock[0])
+    retention.step()
+    clock[0] += segments.EMPTY_FOR + 1
+    retention.step()
+    [left] = PageSegment.objects.all()
+    assert [path.name for path in archive.directory.iterdir()] == [left.name]
+    assert bodies() == {"b": b"b"}
+
+
 def test_segments_without_bodies_are_deleted(
     task: Task, archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,8 @@ from crawlservice.steward.steward import Steward
 from crawlservice.tasks import budgets
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
-from crawlservice.tasks.submit import limits_as_written, limits_of, pause, resume, submit
+from crawlservice.tasks.stored_limits import limits_as_written, limits_of
+from crawlservice.tasks.submit import pause, resume, submit
 from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.test_cancellation import cancel, end
 from tests.crawlservice.test_store import outcome

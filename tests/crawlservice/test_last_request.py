@@ -33,7 +33,8 @@ from crawlservice.models import Item, Page, Task
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks import retry as retry_module
 from crawlservice.tasks.retry import retry
-from crawlservice.tasks.submit import cancel, limits_of, submit
+from crawlservice.tasks.stored_limits import limits_of
+from crawlservice.tasks.submit import cancel, submit
 from tests.crawlservice.graph import GraphCrawl
 from tests.frontier.snapshot import Snapshot
 

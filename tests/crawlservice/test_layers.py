@@ -24,7 +24,8 @@ from crawlservice.steward.steward import Steward
 from crawlservice.tasks import layers
 from crawlservice.tasks.progress import read
 from crawlservice.tasks.retry import retry
-from crawlservice.tasks.submit import cancel, get_task, limits_of, pause, resume, submit
+from crawlservice.tasks.stored_limits import limits_of
+from crawlservice.tasks.submit import cancel, get_task, pause, resume, submit
 from tests.crawlservice.programs import person, program
 
 pytestmark = pytest.mark.usefixtures("service")

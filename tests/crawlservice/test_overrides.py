@@ -16,7 +16,8 @@ from crawlservice.models import Action, Schedule, Task
 from crawlservice.scheduling.schedules import run_now
 from crawlservice.tasks import outcomes
 from crawlservice.tasks.overrides import as_pairs, parse_settings
-from crawlservice.tasks.submit import limits_of, submit
+from crawlservice.tasks.stored_limits import limits_of
+from crawlservice.tasks.submit import submit
 from tests.crawlservice.forms import filled_in
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import log_in_as, texts

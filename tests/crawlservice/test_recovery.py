@@ -183,7 +183,7 @@ def test_a_renewal_that_is_broken_off_is_gone_on_with(
 ) -> None:
     monkeypatch.setattr("crawlservice.ledger.reconcile.REQUESTS_PER_STEP", 50)
 
-    class Died(Exception):
+    class Died(BaseException):
         pass
 
     def still_here(left: list[None]) -> None:
@@ -621,7 +621,7 @@ def test_requests_that_no_claim_can_see_are_found(
     redis_client: Redis,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("crawlservice.steward.stillness.STILL", 0.0)
+    monkeypatch.setattr("crawlservice.steward.task_chore.STILL", 0.0)
     crawl, frontier, chores = GraphCrawl(steward), node(), Steward(Settings(), steward)
     crawl.work(frontier, 3)
     steward.leases.replay(1)

@@ -15,7 +15,7 @@ from django.utils import timezone
 from crawlframe.frontier import Frontier
 from crawlservice.cli.report import report
 from crawlservice.models import Action, RobotsFile, Task
-from crawlservice.tasks.submit import limits_of
+from crawlservice.tasks.stored_limits import limits_of
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_excluded import shown

@@ -30,6 +30,7 @@ from crawlservice.ledger.recovery import renew
 from crawlservice.models import Delivery, Event, Run, Schedule, Task, Webhook
 from crawlservice.scheduling import schedules
 from crawlservice.scheduling.schedules import plan, run_now, start_due, upcoming
+from crawlservice.steward import task_chore
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import cancel, pause
 from crawlservice.webhooks.deliveries import body, create_deliveries
@@ -487,7 +488,9 @@ def test_a_steward_that_dies_in_the_middle(
     published: Frontier,
     fault: str,
     runs: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(task_chore, "OPENING", 0.0)
     add(overlap="skip")
     connection.close()
     env = {

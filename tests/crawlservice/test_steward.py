@@ -18,9 +18,11 @@ from crawlservice.ledger.cancellation import Settler
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Task
 from crawlservice.steward import steward as module
+from crawlservice.steward import task_chore
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.senders import Senders
 from crawlservice.steward.steward import Steward
+from crawlservice.steward.task_chore import TaskChore
 from crawlservice.tasks.submit import submit
 from tests.servers import RedisServer
 
@@ -80,7 +82,7 @@ def test_leases_that_nobody_could_renew_say_nothing(
     ("where", "error"),
     [
         ((Pruner, "tick"), DataError("smallint out of range")),
-        ((Steward, "_check_tasks"), LedgerRefused("a task is odd")),
+        ((TaskChore, "tick"), LedgerRefused("a task is odd")),
         ((Senders, "send_webhooks"), FrontierError("out of order")),
         ((Steward, "_check_migrations"), DataError("no rights")),
     ],
@@ -128,7 +130,8 @@ def test_cancelled_tasks_share_the_seconds_of_a_round(
     steward.tick()
     Task.objects.update(state=Task.State.CANCELLING)
     monkeypatch.setattr(published, "cancel", cancel)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for each in (module, task_chore):
+        monkeypatch.setattr(each, "time", SimpleNamespace(monotonic=lambda: now[0]))
     steward._beat = lambda: beats.append(now[0])
     steward.tick()
     assert given == [2.0, 0.5, 0.0]

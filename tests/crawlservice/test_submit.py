@@ -13,11 +13,11 @@ from crawlframe.request import Request, root_admission, unpack_admissions
 from crawlframe.spider import SpiderInfo
 from crawlservice.connections import frontier as service_redis
 from crawlservice.models import Task
+from crawlservice.tasks.stored_limits import limits_of
 from crawlservice.tasks.submit import (
     UnknownTask,
     WrongState,
     cancel,
-    limits_of,
     open_in_frontier,
     pause,
     resume,

@@ -254,7 +254,7 @@ def test_junk_in_any_hash(
             pass
         published.leases.replay(generation)
         # As if half a minute had passed.
-        still = steward._stillness
+        still = steward._tasks._stillness
         still._still = {key: (counts, 0.0) for key, (counts, _) in still._still.items()}
         steward.tick()
         if Task.objects.get().state == "finished":

@@ -186,16 +186,36 @@ def test_what_is_doubted_already_or_being_filled_may_be_doubted_again(
     assert founder.eras.read() == [(1, "closed")]
 
 
-def test_an_era_that_has_not_begun_is_neither_open_nor_doubted(
+def test_only_what_was_filled_without_a_loss_is_opened(
+    client: Callable[..., Frontier], redis_client: Redis
+) -> None:
+    founder = client()
+    founder.eras.begin(7)
+    begun = Snapshot(redis_client)
+    founder.open_task(1, TaskLimits(), [])
+    begun.back()
+    with pytest.raises(EraChanged, match="LOST"):
+        founder.eras.open()
+    assert founder.eras.read() == [(7, "closed")]
+    founder.eras.begin(7)
+    founder.eras.open()
+    founder.eras.open()
+    founder.eras.doubt()
+    with pytest.raises(EraChanged, match="ERA 7 is doubted"):
+        founder.eras.open()
+    redis_client.flushall()
+    with pytest.raises(EraChanged, match="ERA is now 0, not 7"):
+        founder.eras.open()
+    assert founder.eras.read() == [(0, "open")]
+
+
+def test_the_data_there_is_doubted_whichever_era_the_client_knows(
     client: Callable[..., Frontier],
 ) -> None:
-    """Redis went back to an earlier one."""
     late = client()
     late.store.call_log.learn(0, 7)
-    for change in (late.eras.open, late.eras.doubt):
-        with pytest.raises(EraChanged, match="ERA is now 0, not 7"):
-            change()
-    assert late.eras.read() == [(0, "open")]
+    late.eras.doubt()
+    assert late.eras.read() == [(0, "doubted")]
 
 
 @pytest.mark.parametrize("what", LOST)

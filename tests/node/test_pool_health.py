@@ -85,6 +85,14 @@ def test_deaths_are_counted_for_a_while(health: PoolHealth, pool: list[Child]) -
     assert health.snapshot(pool, later).deaths == 1
 
 
+def test_what_a_steward_does_wrong_is_counted_apart(health: PoolHealth, pool: list[Child]) -> None:
+    for _ in range(2):
+        health.note_death(NOW, "steward")
+    pool[2].failures = 4
+    told = health.snapshot(pool, NOW)
+    assert (told.deaths, told.restarts, told.failures) == (0, 2, 4)
+
+
 def test_what_is_waited_for_is_reported_shortened(health: PoolHealth, pool: list[Child]) -> None:
     pool[2].waits = "x" * 1000
     assert health.snapshot(pool, NOW).waits == "x" * LONGEST

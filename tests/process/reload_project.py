@@ -21,7 +21,7 @@ from crawlframe.frontier.nodes import CodeState
 from crawlframe.request import ROOT_URL, pack_admissions, root_admission, unpack_admissions
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.models import Item, Page, Task
-from crawlservice.tasks.submit import limits_of
+from crawlservice.tasks.stored_limits import limits_of
 from tests.conftest import CHECKOUT, Running
 from tests.process.conftest import LONGEST_WAIT, Look
 

@@ -17,7 +17,7 @@ import psutil
 from crawlframe.conf import Settings
 from crawlframe.frontier.nodes import DEATHS_WITHIN, NodeHealth
 from crawlframe.node.channel import ChannelClosed
-from crawlframe.node.child_process import CAN_ADOPT, CHECKER, Child, describe_exit
+from crawlframe.node.child_process import CAN_ADOPT, CHECKER, WORKERS, Child, describe_exit
 from crawlframe.node.master.blame import Shortage, blamed
 from crawlframe.node.master.browser_process import BrowserSocket
 from crawlframe.node.master.template import Template
@@ -202,8 +202,9 @@ class WorkerPool:
         for message in messages:
             child.last_beat = time.monotonic()
             match message:
-                case Beat(memory, waits):
-                    child.rss, child.waits = memory, waits
+                case Beat():
+                    child.rss, child.waits = message.memory, message.waits
+                    child.failures = message.failures
                     continue
                 case WorkerReady() | ServiceReady() | Loaded():
                     child.ready = True
@@ -294,8 +295,7 @@ class WorkerPool:
         if code != 0 and child.staying:
             how = "its channel is closed" if code is None else describe_exit(code)
             log.warning("%s %d died (%s)", child.role, child.pid, how)
-            if child.works:
-                self._health.note_death(time.monotonic())
+            self._health.note_death(time.monotonic(), child.role)
         if not child.ready and child.staying:
             self.failed_boot()
 
@@ -305,17 +305,17 @@ class PoolHealth:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._deaths: deque[float] = deque(maxlen=1000)
+        self._deaths: deque[tuple[float, str]] = deque(maxlen=1000)
         self._full = 0.0  # when all workers were last there; 0 before any was needed
         self.staffed = False  # whether there is code for workers
 
-    def note_death(self, now: float) -> None:
-        """Records the death of a worker that was meant to stay."""
-        self._deaths.append(now)
+    def note_death(self, now: float, role: str = "worker") -> None:
+        """Records the death of a process that was meant to stay."""
+        self._deaths.append((now, role))
 
     def snapshot(self, members: Iterable[Child], now: float) -> NodeHealth:
         members = [*members]
-        while self._deaths and now - self._deaths[0] > DEATHS_WITHIN:
+        while self._deaths and now - self._deaths[0][0] > DEATHS_WITHIN:
             self._deaths.popleft()
         able = sum(one.ready and one.staying for one in members if one.role == "worker")
         missing = max(0, self._settings.workers - able) if self.staffed else 0
@@ -325,9 +325,11 @@ class PoolHealth:
             lease=self._settings.lease,
             beat=self._settings.beat,
             missing=missing if now - self._full > LACKING else 0,
-            deaths=len(self._deaths),
+            deaths=sum(role in WORKERS for _, role in self._deaths),
             waits=next((one.waits[:LONGEST] for one in members if one.waits), ""),
             disk=disk_used(self._settings.var_dir),
+            restarts=sum(role == "steward" for _, role in self._deaths),
+            failures=sum(one.failures for one in members),
         )
 
 

@@ -180,7 +180,7 @@ class Committer(threading.Thread):
             self._task_finisher.end(time.monotonic())
         except Fenced:
             self._on_fenced()
-        except (LedgerAway, LedgerRefused, FrontierError, RedisError, OSError) as error:
+        except Exception as error:  # also one that is of a single task: a steward ends the others
             log.warning("a steward ends tasks that could not be ended here: %s", error)
 
     def _confirm(self) -> None:

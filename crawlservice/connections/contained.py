@@ -1,0 +1,99 @@
+"""Contained: the failure of one row in a chore, which ends neither the chore nor the other rows."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import DatabaseError, connection
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError, EraChanged
+from crawlframe.frontier.nodes import FAILURES_WITHIN
+from crawlframe.items import clean_text
+from crawlservice.connections.frontier import frontier
+
+log = logging.getLogger(__name__)
+
+FRESH = 90.0  # seconds for which a failure is named; each chore runs at least that often
+LONGEST = 500  # characters of a message
+NAMED = 3  # failures named at a time
+ROWS = 1_000  # that are remembered
+
+
+class Failures:
+    """Those of this process: of each row the times of its failures, and the last one as text. May
+    be used by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[str, tuple[list[float], str]] = {}
+
+    def note(self, what: str, error: Exception) -> None:
+        """Counts a failure, and logs it if it is the first of this row in FAILURES_WITHIN seconds.
+        ``what``: its name."""
+        text = text_of(error)
+        with self._lock:
+            times, _ = self._lately().get(what, ([], ""))
+            if len(self._rows) < ROWS or times:
+                self._rows[what] = [*times, time.monotonic()], f"{what}: {text}"
+        if not times:
+            log.error("%s failed; the others go on: %s", what, text, exc_info=error)
+
+    def lately(self) -> int:
+        """How many there were in the last FAILURES_WITHIN seconds."""
+        with self._lock:
+            return sum(len(times) for times, _ in self._lately().values())
+
+    def named(self) -> list[str]:
+        """What has failed just now, and why."""
+        since = time.monotonic() - FRESH
+        with self._lock:
+            return [text for times, text in self._rows.values() if times[-1] > since][:NAMED]
+
+    def _lately(self) -> dict[str, tuple[list[float], str]]:
+        since = time.monotonic() - FAILURES_WITHIN
+        kept = {w: ([t for t in times if t > since], s) for w, (times, s) in self._rows.items()}
+        self._rows = {what: row for what, row in kept.items() if row[0]}
+        return self._rows
+
+
+failures = Failures()
+
+
+def text_of(error: Exception) -> str:
+    """Its type and message in one line, fit for a column of text."""
+    text = " ".join(clean_text(str(error)).split())
+    return f"{type(error).__name__}: {text}"[:LONGEST].rstrip(": ")
+
+
+@contextmanager
+def contained(what: str) -> Iterator[list[Exception]]:
+    """Notes the exception of its block, which works on ``what``, and continues behind it; then the
+    list has it. Raises EraChanged, and any other one if a server does not answer or a transaction
+    of the caller is broken: other rows would fail for the same reason."""
+    failed: list[Exception] = []
+    try:
+        yield failed
+    except EraChanged:
+        raise
+    except Exception as error:
+        if (connection.in_atomic_block and connection.needs_rollback) or not servers_answer():
+            raise
+        failed.append(error)
+        failures.note(what, error)
+
+
+def servers_answer() -> bool:
+    """Whether the database and Redis do."""
+    try:
+        if not connection.in_atomic_block:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+        frontier().store.redis.ping()
+    except (DatabaseError, RedisError, CrawlframeError, OSError):
+        return False
+    return True

@@ -1,0 +1,205 @@
+"""TaskChore: what the leading steward does for active tasks: it makes the frontier agree with the
+database, and ends what has nothing left."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from django.db.models import Exists, OuterRef, Q
+
+from crawlframe.errors import FrontierError
+from crawlframe.frontier import Counts, Frontier
+from crawlframe.node.task_finisher import end_tasks
+from crawlservice.connections.contained import contained, failures
+from crawlservice.ledger.audit import strays
+from crawlservice.ledger.reconcile import Reconciliation, align
+from crawlservice.ledger.recovery import ERAS, is_whole, renew, repeats
+from crawlservice.ledger.store import DjangoLedger
+from crawlservice.models import Page, Task
+from crawlservice.steward.layers import LayerSteps
+from crawlservice.steward.sampling import Sampler
+from crawlservice.tasks.submit import SWEEP
+
+log = logging.getLogger(__name__)
+
+OPENING = 10.0  # seconds in which whoever has submitted a task opens it in the frontier
+STILL = 30.0  # seconds without progress after which a task with requests to claim is examined
+
+
+class TaskChore:
+    """Of one steward. ``counts``: the frontier's of the active tasks, in the last round.
+    ``still_here`` is called repeatedly during a round."""
+
+    def __init__(
+        self, frontier: Frontier, ledger: DjangoLedger, still_here: Callable[[], None]
+    ) -> None:
+        self.counts: dict[int, Counts | None] = {}
+        self._frontier, self._ledger, self._still_here = frontier, ledger, still_here
+        self._sampler, self._stillness = Sampler(), Stillness(frontier)
+        self._layers = LayerSteps(frontier, self._bring_back, self._distrust)
+        self._missing: dict[int, float] = {}  # tasks that the frontier does not know, since when
+
+    def tick(self) -> None:
+        """One round. Raises redis.RedisError, FrontierError and django.db.Error."""
+        known = set(self._frontier.open_tasks())
+        tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
+        self.counts = found = self._frontier.counts_of(tasks.keys() & known)
+        self._stillness.examine(found)
+        until = time.monotonic() + SWEEP
+        for pk, counts in found.items():
+            self._still_here()
+            if counts is not None:
+                with contained(f"task {pk}"):
+                    self._steer(tasks[pk], counts, max(0.0, until - time.monotonic()))
+                    if counts.may_be_last:
+                        self._begin_last(tasks[pk])
+        self._end(tasks, {pk: counts for pk, counts in found.items() if counts and counts.nr == 0})
+        for pk in self._lost([pk for pk in tasks if found.get(pk) is None]):
+            with contained(f"task {pk}"):
+                self._restore(tasks[pk])
+        # Ended in the database, but the process that ended them died before it updated the
+        # frontier. Read again, because some may have been submitted just now.
+        left = Task.objects.filter(pk__in=known - tasks.keys()).exclude(state__in=Task.ACTIVE)
+        self._frontier.close_tasks(left.values_list("pk", flat=True))
+        self._sampler.tick({pk: found.get(pk) for pk in tasks})
+
+    def _steer(self, task: Task, counts: Counts, seconds: float) -> None:
+        """``seconds`` are left of this round for requests of cancelled tasks."""
+        align(task, self._frontier, counts, seconds)
+        if counts.state == Task.State.CANCELLING and counts.delayed and seconds:
+            self._frontier.cancel(task.pk, seconds)  # one in flight was delayed for its retry
+        self._layers.tick(task, counts)
+
+    # -- ends -------------------------------------------------------------------------------------
+
+    def _end(self, tasks: Mapping[int, Task], found: Mapping[int, Counts]) -> None:
+        ready: dict[int, Counts] = {}
+        for pk, counts in found.items():
+            with contained(f"task {pk}"):
+                # With several partitions a task may have lost requests whose parents another
+                # process completed. The numbers agree, so nobody has noticed. For a cancelled task
+                # the database finds them later.
+                whole = tasks[pk].state == Task.State.CANCELLING
+                if self._frontier.store.partitions == 1 or whole or not self._bring_back(tasks[pk]):
+                    ready[pk] = counts
+        ended: set[int] = set()
+        try:
+            ended |= end_tasks(self._ledger, self._frontier, ready)
+        except Exception:  # perhaps because of one of them
+            for pk in [*ready]:
+                with contained(f"task {pk}") as failed:
+                    ended |= end_tasks(self._ledger, self._frontier, {pk: ready[pk]})
+                if failed:
+                    del ready[pk]
+        for pk in ready.keys() - ended:
+            with contained(f"task {pk}"):
+                if not self._bring_back(tasks[pk]):
+                    self._end_after_loss(tasks[pk], ready[pk])
+
+    def _begin_last(self, task: Task) -> None:
+        """Needed if the worker that came to it died or is of an older release, or with several
+        partitions: counters may agree there though requests were lost, as in ``_end``."""
+        if self._frontier.store.partitions > 1:
+            holds = self._frontier.holds_last(task.pk)
+            if not holds or (task.state != Task.State.CANCELLING and self._bring_back(task)):
+                return
+        self._frontier.begin_last(task.pk)
+
+    def _end_after_loss(self, task: Task, counts: Counts) -> None:
+        """Redis has completed more than the ledger names: the database has lost rows."""
+        stray = strays(task)
+        if stray and self._ledger.finish({task.pk: counts}, stray):
+            self._frontier.close_tasks([task.pk])
+            log.error(
+                "task %d ended with %d pages that nothing leads to: the database lost the pages "
+                "that led to them, which differed when they were fetched again; the audit names "
+                "them",
+                task.pk,
+                stray,
+            )
+        else:
+            self._distrust(f"the database has lost pages of task {task.pk}")
+
+    # -- what was lost ----------------------------------------------------------------------------
+
+    def _distrust(self, reason: str) -> bool:
+        """Makes all nodes start over with what the database has: recorded rows may be gone, and
+        workers drop links that they know to be recorded. Returns False, and does nothing, if that
+        has been tried too often lately."""
+        if repeats():
+            text = f"{reason}, once more after {ERAS} eras: Redis is not filled again now"
+            failures.note("the recovery", FrontierError(text))
+            return False
+        log.error("%s; was a standby promoted that lagged behind? Its data is used anyway", reason)
+        renew(self._frontier, self._still_here, reason)
+        return True
+
+    def _bring_back(self, task: Task) -> int:
+        admitted = Reconciliation(task, self._frontier, self._still_here).run().admitted
+        if admitted:
+            log.warning("task %d was not complete: %d requests brought back", task.pk, admitted)
+        return admitted
+
+    def _lost(self, missing: list[int]) -> list[int]:
+        """Those of the tasks missing in the frontier that nobody is opening now: they were retried,
+        paused or cancelled, have pages, or have been missing for long."""
+        now = time.monotonic()
+        self._missing = {pk: self._missing.get(pk, now) for pk in missing}
+        pages = Exists(Page.objects.filter(task=OuterRef("pk")))
+        old = pages | Q(retries__gt=0) | ~Q(state=Task.State.RUNNING)
+        rows = Task.objects.filter(old, pk__in=missing)
+        known = {*rows.values_list("pk", flat=True)} if missing else ()
+        return [pk for pk, at in self._missing.items() if pk in known or now - at >= OPENING]
+
+    def _restore(self, task: Task) -> None:
+        """Makes the frontier know a task that it never got, or lost."""
+        self._still_here()
+        # In this order. The pages come after the task was opened, and it is closed after the
+        # database has ended it: so if it has pages, was closed, and is active, its end is lost.
+        pages = Page.objects.filter(task=task).exists()
+        if self._frontier.counts(task.pk) is not None:
+            return
+        now = Task.objects.filter(pk=task.pk, state__in=Task.ACTIVE).first()
+        if now is None or not is_whole(self._frontier):
+            return
+        done = Reconciliation(now, self._frontier, self._still_here)
+        if pages:
+            lost = f"the database has forgotten the end of task {task.pk}"
+            if not now.retries and self._distrust(lost):
+                return
+            # Otherwise nodes fetch again what is about to be completed. Resumed at the end.
+            done.open()
+            self._frontier.pause(task.pk)
+        done.run()
+        log.warning(
+            "task %d was not in the frontier; opened with %d requests, %d of them done",
+            task.pk,
+            done.admitted,
+            done.completed,
+        )
+
+
+class Stillness:
+    """Requests that wait while none is in progress may wait for their hosts' next times; or Redis
+    is damaged, so that no claim can see them."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+        self._still: dict[int, tuple[Counts, float]] = {}  # tasks without progress, and since when
+
+    def examine(self, found: Mapping[int, Counts | None]) -> None:
+        """Doubts the data in Redis if a task has long been still and an audit finds something.
+        Raises redis.RedisError and FrontierError."""
+        now, before = time.monotonic(), self._still
+        self._still = {}
+        for pk, counts in found.items():
+            if counts and counts.state == Task.State.RUNNING and counts.waits:
+                last, since = before.get(pk, (counts, now))
+                self._still[pk] = counts, since if last == counts else now
+        if any(now - since > STILL for _, since in self._still.values()):
+            self._still.clear()
+            if problems := self._frontier.audit():
+                log.error("Redis is inconsistent: %s", problems[0])
+                self._frontier.eras.doubt()
