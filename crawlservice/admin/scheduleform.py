@@ -24,7 +24,7 @@ from crawlservice.admin.settingfields import clean_settings, setting_fields
 from crawlservice.models import Schedule
 from crawlservice.scheduling.timing import BadTiming, Timing
 from crawlservice.tasks import arguments
-from crawlservice.tasks.secret_arguments import readable, restored, sealed
+from crawlservice.tasks.secret_arguments import owner, readable, restored, revealed, sealed
 from crawlservice.tasks.submit import published
 
 SPIDER = "admin/crawlservice/schedule/spider.html"
@@ -38,6 +38,7 @@ class Chosen(NamedTuple):
     info: SpiderInfo | None
     problem: str
     stored: dict[str, Any]  # its arguments so far; secrets that cannot be read are left out
+    editor: int | None  # the number of the user
 
 
 def form_for(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]:
@@ -54,9 +55,9 @@ def _make(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]
     name = request.POST.get("spider") or request.GET.get("spider") or own
     stored = readable(schedule.arguments) if schedule and name == own else {}
     try:
-        spider = Chosen(name, published(name), "", stored)
+        spider = Chosen(name, published(name), "", stored, request.user.pk)
     except CrawlframeError as error:
-        spider = Chosen(name, None, str(error), stored)
+        spider = Chosen(name, None, str(error), stored, request.user.pk)
     # A form sent with JSON is read as JSON, even if the spider is known by now.
     if spider.info is None or "arguments" in request.POST:
         written = {"argument_names": ("arguments",), "setting_names": ("overrides",)}
@@ -92,6 +93,14 @@ class ScheduleForm(forms.ModelForm):
                 self.add_error(error.field, str(error))
         return cleaned
 
+    def _set_owner(self, *changed: dict[str, Any]) -> None:
+        given, after, settings, schema = changed
+        editor = self.chosen.editor
+        try:
+            self.instance.user_id = owner(given, after, self.instance, settings, schema, editor)
+        except ArgumentError as error:
+            self.add_error(None, str(error))
+
 
 class TypedForm(ScheduleForm):
     """The form with a field for each argument."""
@@ -116,8 +125,10 @@ class TypedForm(ScheduleForm):
                 self.add_error(PREFIX + name, problem)
         settings = clean_settings(self, info, cleaned)
         if not self.errors:
+            checked = arguments.check(info, values, from_text=False)
+            self._set_owner(values, checked, settings, info.arguments)
             self.instance.overrides = settings
-            self.instance.arguments = sealed(arguments.check(info, values, from_text=False))
+            self.instance.arguments = sealed(checked)
         return cleaned
 
     def _is_untouched(self, name: str, stored: Any) -> bool:
@@ -160,6 +171,10 @@ class WrittenForm(ScheduleForm):
             except ArgumentError as error:
                 self.add_error("arguments", str(error))
         self._check_settings(cleaned)
+        if not self.errors:
+            info = self.chosen.info
+            new, schema = revealed(cleaned["arguments"]), info.arguments if info else {}
+            self._set_owner(given, new, cleaned["overrides"], schema)
         return cleaned
 
     def _check_settings(self, cleaned: dict[str, Any]) -> None:

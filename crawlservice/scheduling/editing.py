@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -13,7 +14,7 @@ from crawlservice.accounts.journal import record
 from crawlservice.models import Schedule
 from crawlservice.scheduling import schedules
 from crawlservice.tasks import arguments, labels, overrides, submit
-from crawlservice.tasks.secret_arguments import readable, restored, sealed
+from crawlservice.tasks.secret_arguments import owner, readable, restored, sealed
 
 TIMING = frozenset({"cron", "every", "timezone", "enabled"})
 
@@ -79,14 +80,13 @@ def delete(pk: int, who: dict[str, Any]) -> None:
 
 def _save(row: Schedule, given: Mapping[str, Any], who: dict[str, Any], verb: str) -> None:
     new = row.pk is None
-    before = readable(row.arguments)
-    own_spider = row.spider
+    before = copy(row)
     for name, value in given.items():
         setattr(row, name, value)
     if clean_text(row.name) != row.name or not row.name.strip():
         raise BadSchedule("name", "the name must have characters that can be shown")
     if new or given.keys() & {"spider", "arguments", "overrides"}:
-        _check_spider(row, given, before if row.spider == own_spider else {}, who)
+        _check_spider(row, given, before, who)
     if "labels" in given:
         row.labels = labels.check(row.labels)
     schedules.timing_of(row)  # raises BadTiming
@@ -104,13 +104,18 @@ def _save(row: Schedule, given: Mapping[str, Any], who: dict[str, Any], verb: st
 
 
 def _check_spider(
-    row: Schedule, given: Mapping[str, Any], before: dict[str, Any], who: dict[str, Any]
+    row: Schedule, given: Mapping[str, Any], before: Schedule, who: dict[str, Any]
 ) -> None:
     """Checks arguments and settings against the spider, and seals its secrets."""
-    info = submit.published(row.spider)
-    wanted = restored(given["arguments"], before) if "arguments" in given else before
-    row.arguments = sealed(arguments.check(info, wanted, from_text=False))
+    info, user = submit.published(row.spider), who.get("user")
+    known = readable(before.arguments) if row.spider == before.spider else {}
+    wanted = restored(given["arguments"], known) if "arguments" in given else known
+    checked = arguments.check(info, wanted, from_text=False)
+    row.user_id = owner(
+        wanted, checked, before, row.overrides, info.arguments, user.pk if user else None
+    )
+    row.arguments = sealed(checked)
     try:
-        overrides.check(info, row.overrides, who.get("user"))
+        overrides.check(info, row.overrides, user)
     except ArgumentError as error:
         raise BadSchedule("settings", str(error)) from None
