@@ -151,6 +151,10 @@ CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
 # Exports to local files are written below it.
 EXPORT_DIR = BASE_DIR / (_text("CRAWLFRAME_EXPORT_DIR") or VAR_DIR / "exports")
 
+# Files that arguments of tasks name are below it, unless commands give them. No path is below the
+# default.
+ARGUMENT_FILES = BASE_DIR / (_text("CRAWLFRAME_ARGUMENT_FILES") or "\0")
+
 PUBLIC_URL = _text("CRAWLFRAME_PUBLIC_URL").rstrip("/")  # what links in messages begin with
 PROXIES = _number("CRAWLFRAME_PROXIES", 0, least=0)  # in front, with X-Forwarded-For
 HTTPS = _flag("CRAWLFRAME_HTTPS")  # behind a proxy that speaks TLS and sets X-Forwarded-Proto

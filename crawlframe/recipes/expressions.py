@@ -14,6 +14,7 @@ from crawlframe.recipes.lines import Path
 from crawlframe.recipes.recipe import Argument, Field, Next, Part, Recipe, Rule
 from crawlframe.recipes.spider import RecipeSpider
 from crawlframe.recipes.urls import MAX_RANGE, PLACE, RANGE
+from crawlframe.secret import without_logins
 
 TOO_DEEP = "is too deep; write it in a shorter way"
 
@@ -149,6 +150,8 @@ def _url(path: Path, url: str, arguments: dict[str, Argument], *own: str) -> Pro
         short = max(len(first), len(last)) <= MAX_DIGITS
         if not short or not 0 <= int(last) - int(first) < MAX_RANGE:
             yield path, f"{{{first:.30}..{last:.30}}} must count up, at most {MAX_RANGE:,} numbers"
+    if without_logins(url) != url:
+        yield path, "user and password do not belong here; give them to the credentials of the host"
     if url.startswith("{") or (own and url.startswith("/")):
         return
     try:
