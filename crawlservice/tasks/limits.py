@@ -12,9 +12,17 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.wording import error_text
 from crawlservice.accounts import journal
+from crawlservice.accounts.roles import User
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
-from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState, limits_of
+from crawlservice.tasks.overrides import check, may_be_rough
+from crawlservice.tasks.submit import (
+    RedisNotUpdated,
+    UnknownTask,
+    WrongState,
+    limits_of,
+    published,
+)
 
 AUTO: Literal["auto"] = "auto"
 MAX_DELAY = 86_400.0  # seconds
@@ -54,6 +62,8 @@ def change_limits(
                 f"task {task_id} is {task.state}; only limits of tasks that are running or paused "
                 "can be changed"
             )
+        if not may_be_rough(who.get("user")):
+            _check_gentle(task, given, who["user"])
         if task.published_limits is None:
             task.published_limits = dict(task.settings)
         task.settings |= given
@@ -64,6 +74,15 @@ def change_limits(
         journal.record("change limits", task=task, **who, **given)
         transaction.on_commit(lambda: _send_now(task_id))
     return task
+
+
+def _check_gentle(task: Task, given: dict[str, Any], user: User) -> None:
+    """Raises BadLimit for limits with which the user might not have submitted the task."""
+    try:
+        for name, value in given.items():
+            check(published(task.spider), {**task.overrides, name: value}, user)
+    except CrawlframeError as error:
+        raise BadLimit(name, str(error)) from None
 
 
 def send_limits(there: Frontier, task_id: int) -> None:
