@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
+from csp.constants import NONCE, NONE, SELF
 
 from crawlframe import logs
 from crawlframe.conf import Settings
@@ -254,7 +254,7 @@ MIDDLEWARE = [
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [SELF],
-        "script-src": [SELF, UNSAFE_EVAL],  # the theme's Alpine.js evaluates its attributes
+        "script-src": [SELF],
         "style-src": [SELF, NONCE],
         "img-src": [SELF, "data:"],
         "object-src": [NONE],

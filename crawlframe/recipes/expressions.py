@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import regex
+
 from crawlframe.errors import BadRequest
 from crawlframe.links import normalise
 from crawlframe.recipes import converters
@@ -199,10 +201,10 @@ def _of_jmespath(expression: str) -> str:
 
 def _of_regex(expression: str) -> str:
     try:
-        re.compile(expression)
+        regex.compile(expression)
     except (RecursionError, OverflowError):
         return "is too deep, or repeats too often; write it in a shorter way"
-    except re.error as error:
+    except regex.error as error:
         place = "" if error.pos is None else f" at character {error.pos + 1}"
         return (
             f"{expression!r} is not a regular expression: {error.msg}{place}; put a backslash "
