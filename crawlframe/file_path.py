@@ -1,7 +1,4 @@
-"""FilePath: a spider argument that names a file of the nodes. Over the API and in forms it must be
-below CRAWLFRAME_ARGUMENT_FILES, because who submits a task sees what the spider makes of it."""
-
-from __future__ import annotations
+"""FilePath: a spider argument that names a file of the nodes."""
 
 from typing import Annotated
 

@@ -22,6 +22,8 @@ _ESCAPE = re.compile(
 )
 _UNRESERVED = frozenset(string.ascii_letters + string.digits + "-._~")
 
+_LOGIN = re.compile(r"(?<=^http://)[^/]*@|(?<=^https://)[^/]*@")
+
 # The links of a page are joined one after another to the same base.
 _parsed = lru_cache(maxsize=64)(can_ada.parse)
 
@@ -48,11 +50,7 @@ def normalise(url: str) -> str:
 
 def without_login(url: str) -> str:
     """Return a normalised URL without user and password."""
-    if "@" not in url:
-        return url
-    scheme, slashes, rest = url.partition("//")
-    place, slash, path = rest.partition("/")
-    return f"{scheme}{slashes}{place.rpartition('@')[2]}{slash}{path}"
+    return _LOGIN.sub("", url) if "@" in url else url
 
 
 def login_of(url: str) -> str:

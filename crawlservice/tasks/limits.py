@@ -12,7 +12,6 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.wording import error_text
 from crawlservice.accounts import journal
-from crawlservice.accounts.roles import User
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
 from crawlservice.tasks.overrides import check, may_be_rough
@@ -51,7 +50,8 @@ def change_limits(
     requests to a host, or "auto"; ``page_limit`` 0: none. What the page limit has left out before
     stays left out. ``who`` is what the journal records of the caller.
 
-    Raises BadLimit, UnknownTask, WrongState, and RedisNotUpdated after it was recorded."""
+    Raises BadLimit, UnknownTask, WrongState, RedisNotUpdated after it was recorded, and as submit
+    for settings that the user may not give a task."""
     given = _checked(delay, concurrency, page_limit)
     with transaction.atomic():
         task = Task.objects.select_for_update().defer("seeds").filter(pk=task_id).first()
@@ -62,8 +62,8 @@ def change_limits(
                 f"task {task_id} is {task.state}; only limits of tasks that are running or paused "
                 "can be changed"
             )
-        if not may_be_rough(who.get("user")):
-            _check_gentle(task, given, who["user"])
+        if not may_be_rough(user := who.get("user")):  # as at submission
+            check(published(task.spider), {**task.overrides, **given}, user)
         if task.published_limits is None:
             task.published_limits = dict(task.settings)
         task.settings |= given
@@ -74,15 +74,6 @@ def change_limits(
         journal.record("change limits", task=task, **who, **given)
         transaction.on_commit(lambda: _send_now(task_id))
     return task
-
-
-def _check_gentle(task: Task, given: dict[str, Any], user: User) -> None:
-    """Raises BadLimit for limits with which the user might not have submitted the task."""
-    try:
-        for name, value in given.items():
-            check(published(task.spider), {**task.overrides, name: value}, user)
-    except CrawlframeError as error:
-        raise BadLimit(name, str(error)) from None
 
 
 def send_limits(there: Frontier, task_id: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils.translation import gettext
 
@@ -13,11 +13,7 @@ from crawlframe.errors import ArgumentError
 from crawlframe.secret import MASK, SEALED, Secret, is_sealed
 from crawlservice.security.sealing import SealError, reseal, seal, unseal
 
-if TYPE_CHECKING:
-    from crawlservice.models import Schedule
-
 Schema = dict[str, Any]
-ROUTES = ("proxy", "downloader")  # settings that decide through which hands a request goes
 
 
 def wrapped(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
@@ -72,33 +68,6 @@ def restored(given: Any, before: Any) -> Any:
     if isinstance(given, list) and isinstance(before, list):
         return [*map(restored, given, before), *given[len(before) :]]
     return given
-
-
-def owner(
-    given: dict[str, Any],
-    after: dict[str, Any],
-    before: Schedule,
-    settings: dict[str, Any],
-    schema: Schema,
-    editor: int | None,
-) -> int | None:
-    """The number of the user to whom the secrets of a changed schedule belong: who entered them.
-    ``given``: its new arguments, of which Secrets are those that it had ``before``; ``after``: the
-    same, checked; ``settings``: its new overrides. Raises ArgumentError if a secret of another user
-    would go with anything else than it was entered for: whoever chooses that could receive it."""
-    if not has_secrets(given):
-        return editor
-    if before.user_id is None or before.user_id != editor:
-        own = {n: s["default"] for n, s in schema.get("properties", {}).items() if "default" in s}
-        same = own | after == own | readable(before.arguments)
-        if not same or any(before.overrides.get(name) != settings.get(name) for name in ROUTES):
-            name = next(name for name, value in given.items() if has_secrets(value))
-            text = gettext(
-                "argument {name!r}: enter it again: another user entered it, for other arguments "
-                "or another proxy"
-            )
-            raise ArgumentError(text.format(name=name))
-    return before.user_id
 
 
 def resealed(value: Any) -> Any:

@@ -115,10 +115,10 @@ def test_a_regular_expression_that_backtracks_ends(
             run(spider(**data), page(html))
             continue
         told.append(data)
-    assert told or pattern in ENDLESS[2:]
+    assert told or pattern in ENDLESS[1:]
 
 
-@pytest.mark.parametrize("pattern", ENDLESS[:2])
+@pytest.mark.parametrize("pattern", ENDLESS[:1])
 def test_which_one_it_was_is_said(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "SECONDS", 0.2)
     data = {"fields": {"it": {"css": "p", "regex": pattern}}}
