@@ -15,7 +15,7 @@ from crawlframe.callback import Callback
 from crawlframe.callback import callback_name as callback_name
 from crawlframe.downloaders import BROWSER, check_downloader, installed
 from crawlframe.errors import BadRequest
-from crawlframe.head import check_head, check_method, cookies_of, headers_of
+from crawlframe.head import check_head, check_method, cookies_of, headers_of, shown_headers
 from crawlframe.links import canonical, host_of, normalise
 from crawlframe.options import NO_OPTIONS, Options, check_options, read_options
 from crawlframe.payload import first_unfit
@@ -292,7 +292,7 @@ class Request:
     __hash__ = None  # type: ignore[assignment]  # equal ones may change
 
     def __repr__(self) -> str:
-        given = self._given()
+        given = self._given() | shown_headers(self.headers)
         words = [repr(value) for value in (self.url, given.pop("callback", None)) if value]
         return f"Request({', '.join(words + [f'{name}={given[name]!r}' for name in given])})"
 

@@ -77,7 +77,7 @@ def extract(html: str, url: str, latest: date) -> Extracted:
                 "max_date": latest.isoformat(),
             },
         )
-        return Extracted() if found is None else _read(found, stated or found.date)
+        return Extracted() if found is None else _read(found, stated)
     except RecursionError:
         raise TooDeep(f"{url}: elements of its article are nested too deeply") from None
     finally:
@@ -139,7 +139,7 @@ def forget() -> None:
     reset_validator_caches()
 
 
-def _read(found: Any, day: str | None) -> Extracted:
+def _read(found: Any, stated: str | None) -> Extracted:
     plain = deepcopy(found.body)
     strip_tags(plain, "ref")  # a link would be written with its target
     return Extracted(
@@ -147,5 +147,5 @@ def _read(found: Any, day: str | None) -> Extracted:
         utils.normalize_unicode(xmltotxt(found.body, True)),
         found.title or None,
         found.author or None,
-        date.fromisoformat(day) if day else None,
+        date.fromisoformat(day) if (day := stated or found.date) else None,
     )

@@ -217,10 +217,9 @@ def _refusal(
     schema = info.arguments["properties"][name]
     wanted = accepted(schema, info.arguments)
     inside = ""
-    if takes_secrets(schema, info.arguments):
-        value = MASK
-    elif error is not None and len(error.absolute_path) > 1:
-        inside = f" ({error.message})"
+    value = MASK if takes_secrets(schema, info.arguments) else masked(value)
+    if value != MASK and error is not None and len(error.absolute_path) > 1:
+        inside = f" ({masked(error.message)})"
     text = gettext(
         "argument {name!r} of spider {spider!r}: {value!r} is not accepted{inside}; give {wanted}"
     )

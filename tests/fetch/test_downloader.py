@@ -78,6 +78,7 @@ def test_the_login_of_a_url_is_sent_and_nothing_else_has_it(site: Site, download
         assert response.url == request.url == f"{site.url}/"
         assert site.seen[-1].header("Authorization") == "Basic dXNlcjpwQMO8"
         assert b"us%65r" not in request.encode()
+        assert "dXNlcj" not in repr(request)
     response = fetch(Request(f"http://user:p@{host}/from"), own)
     assert (response.url, response.redirects) == (f"{site.url}/to", (f"{site.url}/from",))
     assert site.seen[-1].header("Authorization") == "Basic dXNlcjpw"
