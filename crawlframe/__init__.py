@@ -15,6 +15,7 @@ from crawlframe.task_life import Summary, TaskInfo
 from crawlframe.upsert import Upsert
 
 if TYPE_CHECKING:
+    from crawlframe.file_path import FilePath
     from crawlframe.href import Link
     from crawlframe.link_extractor import LinkExtractor
     from crawlframe.proxies.choice import ProxyPool
@@ -35,6 +36,7 @@ __all__ = [
     "DropItem",
     "Expect",
     "FetchError",
+    "FilePath",
     "GraphQLSpider",
     "JSONSpider",
     "Link",
@@ -68,6 +70,7 @@ _LATER = {
     "CSVFeedSpider": "crawlframe.spiders.feeds",
     "CrawlSpider": "crawlframe.spiders.crawl",
     "Cursor": "crawlframe.spiders.next_page",
+    "FilePath": "crawlframe.file_path",
     "GraphQLSpider": "crawlframe.spiders.graphql",
     "JSONSpider": "crawlframe.spiders.json_api",
     "Link": "crawlframe.href",

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlframe.errors import BadRequest
+from crawlframe.links import login_of
+from crawlframe.secret import MASK
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _COOKIE_NAME = re.compile(r"[^\0\r\n=;]+")
@@ -33,6 +35,20 @@ def check_head(url: str, headers: Mapping[Any, Any], cookies: Mapping[Any, Any])
                     f"request {url}: {name}[{key!r}] has a line break or another "
                     "character that is not allowed there"
                 )
+
+
+def headers_of(url: str, headers: Mapping[str, str] | None) -> dict[str, str]:
+    """A request's headers, with an Authorization if its URL has a login, and they have none."""
+    own = dict(headers) if headers else {}
+    if "@" in url and not any(str(name).lower() == "authorization" for name in own):
+        own |= {"Authorization": login} if (login := login_of(url)) else {}
+    return own
+
+
+def shown_headers(headers: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """What a text may show of them, as ``headers``; empty without any."""
+    shown = {n: MASK if str(n).lower() == "authorization" else v for n, v in headers.items()}
+    return {"headers": shown} if shown else {}
 
 
 def cookies_of(url: str, cookies: Any) -> dict[str, str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import string
+from base64 import b64encode
 from collections.abc import Iterable
 from functools import lru_cache
+from urllib.parse import unquote_to_bytes
 
 import can_ada
 
 from crawlframe.errors import BadRequest
+from crawlframe.secret import without_logins
 
 # Escapes that are not as RFC 3986, 6.2.2 wants them: of unreserved characters (2.3), and those with
 # lower-case digits. Most URLs have none, and this finds that out at the speed of C.
@@ -19,30 +22,48 @@ _ESCAPE = re.compile(
 )
 _UNRESERVED = frozenset(string.ascii_letters + string.digits + "-._~")
 
+_LOGIN = re.compile(r"(?<=^http://)[^/]*@|(?<=^https://)[^/]*@")
+
 # The links of a page are joined one after another to the same base.
 _parsed = lru_cache(maxsize=64)(can_ada.parse)
 
 
 def normalise(url: str) -> str:
-    """Return the absolute http(s) URL as a browser would send it, without its fragment.
+    """Return the absolute http(s) URL as a browser would send it, without user and password, which
+    are no part of what is sent as a URL, and without its fragment.
 
     Raises BadRequest if it is not such a URL."""
     try:
         parsed = can_ada.parse(url)
     except (ValueError, TypeError):  # TypeError: a lone surrogate, which has no UTF-8 form
         raise BadRequest(
-            f"{url!r} is not an absolute URL; give one such as https://example.com/page"
+            f"{without_logins(repr(url))} is not an absolute URL; give one such as "
+            "https://example.com/page"
         ) from None
     if parsed.protocol not in ("http:", "https:"):
-        raise BadRequest(f"{url!r} has the scheme {parsed.protocol[:-1]!r}; use http or https")
-    href: str = parsed.href
+        shown = without_logins(repr(url))
+        raise BadRequest(f"{shown} has the scheme {parsed.protocol[:-1]!r}; use http or https")
+    href: str = without_login(parsed.href)
     cut = href.find("#")
     return href if cut < 0 else href[:cut]
 
 
+def without_login(url: str) -> str:
+    """Return a normalised URL without user and password."""
+    return _LOGIN.sub("", url) if "@" in url else url
+
+
+def login_of(url: str) -> str:
+    """Return the Authorization header (RFC 7617) of user and password in a URL that ``normalise``
+    takes; "": it has none."""
+    parsed = can_ada.parse(url)
+    login = b":".join(map(unquote_to_bytes, (parsed.username, parsed.password)))
+    return f"Basic {b64encode(login).decode()}" if login != b":" else ""
+
+
 def join(base: str, link: str) -> str | None:
-    """Return ``link`` on the page ``base`` as an absolute, normalised URL without fragment; None if
-    it is not an http(s) link (``mailto:``, ``javascript:``, unparsable)."""
+    """Return ``link`` on the page ``base`` as an absolute URL without fragment, normalised but for
+    user and password; None if it is not http(s) (``mailto:``, ``javascript:``, unparsable)."""
     return join_all(base, (link,))[0]
 
 

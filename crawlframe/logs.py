@@ -7,6 +7,7 @@ import logging.config
 from typing import Any
 
 from crawlframe.errors import ConfigError
+from crawlframe.secret import without_logins
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -18,6 +19,13 @@ class Refused(logging.Filter):
         if getattr(record, "status_code", None) == 403:
             record.exc_info = None
         return True
+
+
+class Line(logging.Formatter):
+    """A line, in which user and password of URLs are masked."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_logins(super().format(record))
 
 
 def config(level: str, node: str) -> dict[str, Any]:
@@ -32,7 +40,8 @@ def config(level: str, node: str) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {
             "line": {
-                "format": f"%(asctime)s.%(msecs)03d %(levelname)-7s {who}/%(process)d "
+                "()": Line,
+                "fmt": f"%(asctime)s.%(msecs)03d %(levelname)-7s {who}/%(process)d "
                 "%(name)s: %(message)s",
                 "datefmt": "%Y-%m-%d %H:%M:%S",
             }

@@ -1,4 +1,5 @@
-"""Manners: the settings that say how a crawl treats its hosts, and which of two is the rougher."""
+"""Manners: the settings that say how a crawl treats its hosts and the nodes, and which of two is
+the rougher."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ AUTO_DELAY = 1.0  # seconds: where "auto" begins, and what a delay in its place 
 
 
 class Bound(NamedTuple):
-    """What a setting must be for a task that is no rougher than its spider. ``value`` of "among"
-    and "without" is a tuple, of which it may have members, or must not; "limit" is "most" for
-    settings where 0 is no limit."""
+    """What a setting must be for a task that is no rougher than its spider. ``value`` of "among",
+    "without" and "all" is a tuple, of which it may have members, must not, or must have all;
+    "limit" is "most" for settings where 0 is no limit."""
 
-    kind: Literal["least", "most", "limit", "among", "without", "stays"]
+    kind: Literal["least", "most", "limit", "among", "without", "all", "stays"]
     value: Any
 
 
@@ -29,8 +30,7 @@ def bounds(own: SpiderSettings) -> dict[str, Bound]:
 
 
 def rougher(own: SpiderSettings, asked: SpiderSettings) -> dict[str, Bound]:
-    """The settings by which a task would treat hosts rougher than its spider does, with their
-    bounds."""
+    """The settings by which a task would be rougher than its spider, with their bounds."""
     limits = bounds(own)
     if asked.delay == "auto":
         del limits["delay"]
@@ -51,6 +51,8 @@ def _fits(value: Any, bound: Bound) -> bool:
             return bool(0 < value <= bound.value)
         case "among":
             return {*value} <= {*bound.value}
+        case "all":
+            return {*value} >= {*bound.value}
         case "without":
             return {*value}.isdisjoint(bound.value)
     return bool(value == bound.value)
@@ -60,11 +62,11 @@ def _least(value: float) -> Bound | None:
     return Bound("least", value) if value else None
 
 
-def _most(value: int) -> Bound:
+def _most(value: float) -> Bound:
     return Bound("most", value)
 
 
-def _limit(value: int) -> Bound | None:
+def _limit(value: float) -> Bound | None:
     return Bound("limit", value) if value else None
 
 
@@ -97,4 +99,15 @@ _RULES: dict[str, Callable[[Any], Bound | None]] = {
     # More proxies are more requests to a host.
     "proxy": lambda value: Bound("stays", value),
     "proxy_limits": lambda value: Bound("stays", value),
-}
+    # What a task may cost.
+    **dict.fromkeys(
+        ("max_body", "max_file", "timeout", "file_timeout", "max_redirects", "browser_settle",
+         "near_limit"), _most,
+    ),
+    **dict.fromkeys(
+        ("page_limit", "byte_limit", "time_limit", "depth_limit", "layers", "links_per_page",
+         "url_length", "repeated_segments", "query_permutations"), _limit,
+    ),
+    "browser_block": lambda value: Bound("all", value),
+    "near_within": lambda value: Bound("stays", value),  # other spiders may compare with its pages
+}  # fmt: skip

@@ -22,6 +22,7 @@ from crawlframe.proxies.place import limited_at, place_of
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand, Hop
 from crawlframe.request import Admission
+from crawlframe.secret import without_logins
 from crawlframe.stats import PageStats
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ class Outcome:
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
         """Set where the request goes next; any verdict but DONE drops what the callback led to."""
-        self.verdict, self.reason, self.detail, self.delay = verdict, reason, detail, delay
+        self.verdict, self.reason, self.delay = verdict, reason, delay
+        self.detail = without_logins(detail)
         if verdict is not Verdict.DONE:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
             self.stats, self.closing, self.models, self.files = None, "", None, []

@@ -15,7 +15,7 @@ from crawlframe.callback import Callback
 from crawlframe.callback import callback_name as callback_name
 from crawlframe.downloaders import BROWSER, check_downloader, installed
 from crawlframe.errors import BadRequest
-from crawlframe.head import check_head, check_method, cookies_of
+from crawlframe.head import check_head, check_method, cookies_of, headers_of, shown_headers
 from crawlframe.json_body import dumps
 from crawlframe.links import canonical, host_of, normalise
 from crawlframe.options import NO_OPTIONS, Options, check_options, read_options
@@ -49,7 +49,7 @@ class Admission(NamedTuple):
 
 
 class Request:
-    """One URL to fetch.
+    """One URL to fetch. Its user and password become an Authorization header.
 
     ``callback`` and ``errback`` are methods of the spider (or their names); without a callback the
     spider's ``parse`` is called. ``body`` is bytes or text; ``json`` and ``form`` are shorthands
@@ -125,7 +125,7 @@ class Request:
         self.callback = callback_name(callback)
         self.errback = callback_name(errback, "errback")
         self.method = method.upper()
-        self.headers: dict[str, str] = dict(headers) if headers else {}
+        self.headers: dict[str, str] = headers_of(url, headers)
         self.body = body.encode() if isinstance(body, str) else body
         self.cookies: dict[str, str] = cookies_of(self.url, cookies) if cookies else {}
         self.cb_kwargs: dict[str, Any] = dict(cb_kwargs) if cb_kwargs else {}
@@ -149,8 +149,9 @@ class Request:
 
     @classmethod
     def plain(cls, url: str, callback: Callback | None = None) -> Self:
-        """Return ``Request(url, callback)`` in a fifth of the time, for a URL that was made by
-        ``links.join`` or ``links.normalise``."""
+        """Return ``Request(url, callback)`` in a fifth of the time, for a URL of ``links.join``."""
+        if "@" in url:
+            return cls(url, callback)
         request = cls.__new__(cls)
         request.url = url
         named = callback is None or type(callback) is str
@@ -159,8 +160,7 @@ class Request:
         request.headers, request.cookies, request.cb_kwargs, request.meta = {}, {}, {}, {}
         request.body = request.errback = request.downloader = None
         request.priority = request.delay = request.depth = 0
-        request.dont_filter = False
-        request.options = NO_OPTIONS
+        request.dont_filter, request.options = False, NO_OPTIONS
         return request
 
     def _set_payload(self, json: Any, form: Mapping[str, Any] | None) -> None:
@@ -291,7 +291,7 @@ class Request:
     __hash__ = None  # type: ignore[assignment]  # equal ones may change
 
     def __repr__(self) -> str:
-        given = self._given()
+        given = self._given() | shown_headers(self.headers)
         words = [repr(value) for value in (self.url, given.pop("callback", None)) if value]
         return f"Request({', '.join(words + [f'{name}={given[name]!r}' for name in given])})"
 

@@ -7,6 +7,7 @@ is no str makes an f-string show the mask and everything else fail; only ``revea
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, get_args
 from urllib.parse import quote_plus
@@ -17,6 +18,7 @@ MASK = "********"
 SHORTEST = 4  # characters of a secret that is masked in texts; shorter ones occur in other words
 SEALED = "$secret"  # the only key of the JSON object that stands for a secret where it is stored
 SCHEMA = {"type": "string", "format": "password", "writeOnly": True}
+_LOGIN = re.compile(r"(?<=://)[^/?#\s\"<>]+@")  # user and password of a URL
 
 
 class Secret:
@@ -66,8 +68,16 @@ class Secret:
         raise TypeError("a Secret cannot be pickled; reveal() returns its text")
 
 
+def without_logins(text: str, mask: str = f"{MASK}@") -> str:
+    """The text with ``mask`` for ``user:password@`` in URLs, which may be wrong ones."""
+    return _LOGIN.sub(mask, text) if "@" in text else text
+
+
 def masked(value: Any) -> Any:
-    """Arguments as they may be shown: with MASK for each secret, stored or not."""
+    """Arguments as they may be shown: with MASK for each secret, stored or not, and for logins in
+    URLs."""
+    if isinstance(value, str):
+        return without_logins(value)
     if isinstance(value, Secret) or is_sealed(value):
         return MASK
     if isinstance(value, Mapping):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
+from csp.constants import NONCE, NONE, SELF
 
 from crawlframe import logs
 from crawlframe.conf import Settings
@@ -151,6 +151,10 @@ CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
 # Exports to local files are written below it.
 EXPORT_DIR = BASE_DIR / (_text("CRAWLFRAME_EXPORT_DIR") or VAR_DIR / "exports")
 
+# Files that arguments of tasks name are below it, unless commands give them. No path is below the
+# default.
+ARGUMENT_FILES = BASE_DIR / (_text("CRAWLFRAME_ARGUMENT_FILES") or "\0")
+
 PUBLIC_URL = _text("CRAWLFRAME_PUBLIC_URL").rstrip("/")  # what links in messages begin with
 PROXIES = _number("CRAWLFRAME_PROXIES", 0, least=0)  # in front, with X-Forwarded-For
 HTTPS = _flag("CRAWLFRAME_HTTPS")  # behind a proxy that speaks TLS and sets X-Forwarded-Proto
@@ -250,7 +254,7 @@ MIDDLEWARE = [
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [SELF],
-        "script-src": [SELF, UNSAFE_EVAL],  # the theme's Alpine.js evaluates its attributes
+        "script-src": [SELF],
         "style-src": [SELF, NONCE],
         "img-src": [SELF, "data:"],
         "object-src": [NONE],

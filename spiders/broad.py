@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from crawlframe import Request, Response
+from crawlframe import FilePath, Request, Response
 from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.link_extractor import LinkExtractor
 from crawlframe.links import host_of, normalise
@@ -54,7 +54,7 @@ class BroadSpider(ProjectSpider):
     text: Literal["article", "fast", "none"] = "article"
     across: bool = True
 
-    def start(self, seeds: str) -> Iterator[Request]:
+    def start(self, seeds: FilePath) -> Iterator[Request]:
         """Bad lines are logged and counted; the others are crawled all the same."""
         needed = NEEDED.get(self.text)
         if needed is not None and find_spec(needed) is None:  # now, and not on each page

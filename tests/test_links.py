@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlframe.errors import BadRequest
-from crawlframe.links import canonical, host_of, hostname_of, join, normalise
+from crawlframe.links import canonical, host_of, hostname_of, join, normalise, without_login
 
 
 @pytest.mark.parametrize(
     ("url", "normal"),
     [
-        ("HTTP://User:Pw@EXAMPLE.com:80/a/../b?q=1#f", "http://User:Pw@example.com/b?q=1"),
+        ("HTTP://User:Pw@EXAMPLE.com:80/a/../b?q=1#f", "http://example.com/b?q=1"),
         ("https://example.com", "https://example.com/"),
         ("https://example.com:443/", "https://example.com/"),
         ("https://bücher.example/ä b?ü", "https://xn--bcher-kva.example/%C3%A4%20b?%C3%BC"),
@@ -71,7 +71,7 @@ def test_join(link: str, joined: str | None) -> None:
 def test_what_join_gives_is_normalised(link: str, start: str) -> None:
     joined = join("http://h/a/b?p=1", start + link)
     if joined is not None:
-        assert normalise(joined) == joined
+        assert normalise(joined) == without_login(joined)
         assert hostname_of(joined) in host_of(joined)
 
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
 import pytest
 
+from crawlframe.errors import ArgumentError
 from crawlframe.manners import Bound, bounds, rougher
-from crawlframe.overrides import OVERRIDABLE, overridden
+from crawlframe.overrides import MOST, MOST_SECONDS, OVERRIDABLE, SECONDS, overridden
 from crawlframe.spider_settings import SpiderSettings
 
-# Settings that say how much a task fetches or what it keeps, not how it treats a host.
-OTHERS = {
-    "near_duplicates", "near_within", "near_likeness", "near_limit",
-    "browser_block", "browser_failure_pictures", "browser_settle",
-    "byte_limit", "cookies", "denoise", "depth_limit", "downloader", "failed_share", "fetch_only",
-    "aliases", "layers",
-    "file_timeout",
-    "conditional", "keep", "links_per_page", "max_age", "max_body", "max_file", "max_redirects",
-    "page_limit", "pause_layers", "query_permutations", "repeated_segments", "same_content",
-    "skip_unchanged",
-    "time_limit", "timeout", "url_length",
+# Settings of which no value costs more than their type and range allow, and of which none makes a
+# task rougher: the decision about each of them. max_age: more is less to fetch.
+FREE = {
+    "aliases", "browser_failure_pictures", "conditional", "cookies", "denoise", "downloader",
+    "failed_share", "fetch_only", "keep", "max_age", "near_duplicates", "near_likeness",
+    "pause_layers", "same_content", "skip_unchanged",
 }  # fmt: skip
 STRICT = SpiderSettings(
     delay=2,
@@ -35,6 +32,14 @@ STRICT = SpiderSettings(
     obey_noindex=True,
     traps="stop",
     user_agent="me/1",
+    near_duplicates="mark",
+    page_limit=1000,
+    byte_limit=1 << 30,
+    time_limit=3600,
+    depth_limit=5,
+    layers=3,
+    links_per_page=50,
+    query_permutations=9,
 )
 
 
@@ -51,7 +56,7 @@ def found(own: dict[str, Any] | SpiderSettings, given: dict[str, Any]) -> dict[s
         (STRICT, {"delay": 9, "concurrency": 1, "ip_concurrency": 1, "ip_delay": 1, "retries": 0}),
         (STRICT, {"host_page_limit": 1, "host_byte_limit": 999, "retry_statuses": [503, 500]}),
         (STRICT, {"delay": "auto", "min_delay": 2}),
-        (STRICT, {"handle_statuses": [404, 410], "timeout": 99, "page_limit": 0, "max_body": 9}),
+        (STRICT, {"handle_statuses": [404, 410], "timeout": 9, "page_limit": 9, "max_body": 9}),
         ({}, {"delay": 1}),
         ({}, {"min_delay": 3}),
         ({"min_delay": 2}, {"delay": 2}),
@@ -92,6 +97,17 @@ def test_what_is_as_gentle_or_gentler(own: Any, given: dict[str, Any]) -> None:
         (STRICT, {"obey_nofollow": False}, Bound("stays", True)),
         (STRICT, {"obey_noindex": False}, Bound("stays", True)),
         (STRICT, {"traps": "report"}, Bound("stays", "stop")),
+        ({}, {"max_body": 10**12}, Bound("most", 32 << 20)),
+        ({}, {"timeout": 31}, Bound("most", 30.0)),
+        ({"timeout": 99}, {"timeout": 100}, Bound("most", 99.0)),
+        (STRICT, {"page_limit": 0}, Bound("limit", 1000)),
+        ({}, {"url_length": 0}, Bound("limit", 2083)),
+        (
+            {},
+            {"browser_block": ["fonts", "media"]},
+            Bound("all", ("images", "fonts", "media", "trackers")),
+        ),
+        ({"near_duplicates": "drop"}, {"near_within": "shop"}, Bound("stays", "task")),
     ],
 )
 def test_what_is_rougher(own: Any, given: dict[str, Any], bound: Bound) -> None:
@@ -105,4 +121,18 @@ def test_auto_in_place_of_a_delay_needs_it_as_the_least() -> None:
 
 def test_every_setting_was_considered() -> None:
     """A new one belongs into the rules, or above."""
-    assert {*bounds(STRICT)} | {"robots", "min_delay"} == {*OVERRIDABLE} - OTHERS
+    assert {*bounds(STRICT)} | {"robots", "min_delay"} == {*OVERRIDABLE} - FREE
+
+
+def test_no_number_can_be_raised_without_limit() -> None:
+    """Whatever stands for much in a setting: its largest value, or 0 for no limit."""
+    for name in OVERRIDABLE:
+        own = getattr(STRICT, name)
+        if isinstance(own, bool) or not isinstance(own, int | float) or name in FREE:
+            continue
+        values = [0, 1 << 23, MOST_SECONDS if name in SECONDS else MOST]
+        refused = []
+        for value in values:
+            with contextlib.suppress(ArgumentError):  # it fits no task at all
+                refused.append(found(STRICT, {name: value}))
+        assert any(name in one for one in refused) or name == "min_delay", name

@@ -15,7 +15,9 @@ import pytest
 from crawlframe import Request, Secret, Spider
 from crawlframe.errors import ArgumentError, BadRequest, SpiderError
 from crawlframe.items import encode_item
-from crawlframe.secret import MASK, SEALED, masked
+from crawlframe.logs import Line
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.secret import MASK, SEALED, masked, without_logins
 from crawlframe.spider import build, describe
 
 TEXT = "hunter2-hunter2"
@@ -124,3 +126,36 @@ def test_a_secret_is_no_other_argument() -> None:
 def test_arguments_are_masked_at_any_depth() -> None:
     stored = {"a": {SEALED: "gAAAA"}, "b": [1, {"c": {SEALED: "gAAAA"}}, Secret(TEXT)], "d": "e"}
     assert masked(stored) == {"a": MASK, "b": [1, {"c": MASK}, MASK], "d": "e"}
+
+
+PLACES = ["h", "h.example:81", "[::1]:8080", "bücher.example"]
+LOGINS = ["u:p", "u:", ":p", "token", "u:p@ss", "us%65r:p%40", "ü:ß", "a:b:c", "u:p'w", "o'x:1"]
+
+
+@pytest.mark.parametrize("login", LOGINS)
+@pytest.mark.parametrize(
+    "around", ["{}", "GET {}: 404", "<{}>", '{{"a":"{}","m":"x@y.de"}}', "{}\n"]
+)
+def test_logins_of_urls_are_masked_in_texts(login: str, around: str) -> None:
+    for place in PLACES:
+        for rest in ("", "/", "/@x", "/a:b@c?q=d@e#f", "?a@b"):
+            url = f"https://{login}@{place}{rest}"
+            shown = f"https://{MASK}@{place}{rest}"
+            assert without_logins(around.format(url)) == around.format(shown)
+            plain = around.format(f"https://{place}{rest}")
+            assert without_logins(plain) == plain
+
+
+def test_whoever_says_what_happened_says_no_login() -> None:
+    """The line of a log, the detail of an error, and arguments that are shown."""
+    url = "ftp://ann:MARKED@a.example/"
+    record = logging.LogRecord("x", logging.INFO, "", 0, "%s failed", (url,), None)
+    with pytest.raises(BadRequest) as refused:
+        Request(url)
+    outcome = Outcome(b"", 1, "", b"", 0, 0)
+    outcome.end(Verdict.ERROR, "callback", f"ValueError: {url}")
+    shown = [Line("%(message)s").format(record), str(refused.value), outcome.detail]
+    shown += [repr(masked({"a": [url]}))]
+    for text in shown:
+        assert "MARKED" not in text
+        assert "a.example" in text

@@ -21,7 +21,7 @@ from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.fetch.sent import Sent, readable
 from crawlframe.identity.identity import Identity
-from crawlframe.links import hostname_of, join
+from crawlframe.links import hostname_of, join, without_login
 from crawlframe.live_page import Held
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop
@@ -173,7 +173,7 @@ class Journey:
             raise
         self.account.settle(len(body))
         response = (Response if answer.rendered is None else RenderedResponse)(
-            answer.url or self.url,
+            without_login(answer.url or self.url),
             answer.status,
             answer.headers,
             body,
@@ -300,6 +300,7 @@ class Journey:
             raise BadRedirect(
                 f"{self.where}: redirects to {location[:500]!r}, which is not an http(s) URL"
             )
+        target = without_login(target)
         if self._allowed is not None and not self._allowed(hostname_of(target)):
             raise BadRedirect(f"{self.where}: redirects to {target}, outside allowed_domains")
         if sum(map(len, self.passed)) + len(target) > MAX_PASSED:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import regex
+
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.links import normalise
 from crawlframe.recipes import converters
@@ -14,6 +16,7 @@ from crawlframe.recipes.lines import Path
 from crawlframe.recipes.recipe import Argument, Field, Next, Part, Recipe, Rule
 from crawlframe.recipes.spider import RecipeSpider
 from crawlframe.recipes.urls import MAX_RANGE, PLACE, RANGE
+from crawlframe.secret import without_logins
 from crawlframe.spiders.jmes_path import JMESPath
 
 TOO_DEEP = "is too deep; write it in a shorter way"
@@ -150,6 +153,8 @@ def _url(path: Path, url: str, arguments: dict[str, Argument], *own: str) -> Pro
         short = max(len(first), len(last)) <= MAX_DIGITS
         if not short or not 0 <= int(last) - int(first) < MAX_RANGE:
             yield path, f"{{{first:.30}..{last:.30}}} must count up, at most {MAX_RANGE:,} numbers"
+    if without_logins(url) != url:
+        yield path, "user and password do not belong here; give them to the credentials of the host"
     if url.startswith("{") or (own and url.startswith("/")):
         return
     try:
@@ -195,10 +200,10 @@ def _of_jmespath(expression: str) -> str:
 
 def _of_regex(expression: str) -> str:
     try:
-        re.compile(expression)
+        regex.compile(expression)
     except (RecursionError, OverflowError):
         return "is too deep, or repeats too often; write it in a shorter way"
-    except re.error as error:
+    except regex.error as error:
         place = "" if error.pos is None else f" at character {error.pos + 1}"
         return (
             f"{expression!r} is not a regular expression: {error.msg}{place}; put a backslash "

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crawlframe.json_body import loads
 from crawlframe.links import host_of
-from crawlframe.recipes import converters
+from crawlframe.recipes import converters, patterns
 from crawlframe.recipes.converters import Step, plain
 from crawlframe.recipes.recipe import Field, Select
 from crawlframe.response import Response
@@ -200,13 +199,9 @@ def _matched(pattern: str, values: Iterable[Any]) -> list[Any]:
     """What a pattern finds: its first group, or all of it if it has none."""
     if not pattern:
         return list(values)
-    found = []
-    for value in values:
-        for match in re.finditer(pattern, value if isinstance(value, str) else json.dumps(value)):
-            text = match[1] if match.re.groups else match[0]
-            if text is not None:
-                found.append(text)
-    return found
+    texts = (value if isinstance(value, str) else json.dumps(value) for value in values)
+    found = (match[1] if match.re.groups else match[0] for match in patterns.find(pattern, texts))
+    return [text for text in found if text is not None]
 
 
 def _search(expression: str, data: Any) -> Any:

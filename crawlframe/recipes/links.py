@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from crawlframe.recipes.patterns import find
 from crawlframe.recipes.recipe import Rule
 from crawlframe.response import Response
 
@@ -26,6 +25,6 @@ def links_of(response: Response, rule: Rule) -> list[str]:
 
 def allows(rule: Rule, url: str) -> bool:
     """Whether the rule's patterns allow a URL."""
-    if rule.allow and not any(re.search(pattern, url) for pattern in rule.allow):
+    if rule.allow and not any(any(find(pattern, [url])) for pattern in rule.allow):
         return False
-    return not any(re.search(pattern, url) for pattern in rule.deny)
+    return not any(any(find(pattern, [url])) for pattern in rule.deny)

@@ -23,12 +23,11 @@ from crawlframe.recorded.telling import (
     is_token,
 )
 from crawlframe.recorded.values import BYTES
-from crawlframe.secret import SHORTEST, Secret, is_sealed
+from crawlframe.secret import SHORTEST, Secret, is_sealed, without_logins
 
 _PARAMETER = re.compile(r"(?<![^?&;\s])([^?&;=#\s\"'<>]+)=([^&;#\s\"'<>]*)")
 _JSON_FIELD = re.compile(r'"([^"\\]{1,100})"(\s*:\s*)"((?:[^"\\]|\\.)*)"')
 _PART = re.compile(r'(name="([^"]{1,100})"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)')
-_USER = re.compile(r"(?<=://)[^/?#@\s]+@")
 _ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://\S+")
 _MENTIONS = re.compile(r"token|secret|passw|jwt", re.I)
 
@@ -153,7 +152,7 @@ class Secrets:
         return value
 
     def url(self, url: str) -> str:
-        return self._fields_in(self.text(_USER.sub("", url)), "parameter")
+        return self._fields_in(self.text(without_logins(url, "")), "parameter")
 
     def sent_body(self, body: Any) -> Any:
         """A body that is sent, as ``body_to_json`` returns it."""

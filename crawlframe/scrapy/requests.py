@@ -15,6 +15,7 @@ from scrapy.utils.url import url_is_from_any_domain
 from w3lib.http import basic_auth_header
 
 from crawlframe.errors import BadRequest
+from crawlframe.links import without_login
 from crawlframe.porting import NO_PROXY
 from crawlframe.request import Request
 
@@ -81,7 +82,7 @@ class Translator:
         )
         rest = {
             "meta": meta,
-            "url": "" if given["url"] == made.url else given["url"],
+            "url": "" if given["url"] == made.url else without_login(given["url"]),
             "encoding": "" if given["encoding"] == "utf-8" else given["encoding"],
             "flags": given["flags"],
             "_class": given.get("_class"),

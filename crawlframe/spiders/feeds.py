@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from io import IncrementalNewlineDecoder
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +18,8 @@ from crawlframe.spiders.xml_elements import XmlElements
 if TYPE_CHECKING:
     from parsel import Selector
 
-MAX_LINE = 4 << 20  # characters of a line of a CSV file
+MAX_LINE = 4 << 20  # characters of a line or a field of a CSV file
+csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
 
 # What Scrapy's feed spiders have, and what to do here.
 _OTHERS = {
@@ -99,7 +101,8 @@ class CSVFeedSpider(FeedSpider):
 
     ``headers`` are the names of the columns; by default those in the first row. ``delimiter`` and
     ``quotechar`` are one character each. Rows with another number of fields than columns are left
-    out, and counted in the task's stats as ``wrong_rows``.
+    out, and counted in the task's stats as ``wrong_rows``. The second column of a name gets a
+    number: ``price``, ``price_2``.
 
     Files may be packed with gzip; they are read in bounded memory."""
 
@@ -136,13 +139,13 @@ class CSVFeedSpider(FeedSpider):
     def _rows(self, response: Response) -> Iterator[Any]:
         body = BodyText(response)
         rows = csv.reader(_lines(body), delimiter=self.delimiter, quotechar=self.quotechar)
-        columns = [*self.headers] if self.headers is not None else None
+        columns = _distinct(self.headers) if self.headers is not None else None
         try:
             for row in rows:
                 if not row:
                     continue
                 if columns is None:
-                    columns = row
+                    columns = _distinct(row)
                 elif len(row) == len(columns):
                     yield self.parse_row(response, dict(zip(columns, row, strict=True)))
                 else:
@@ -154,6 +157,19 @@ class CSVFeedSpider(FeedSpider):
         except csv.Error as error:
             raise SpiderError(f"{response.url}: line {rows.line_num}: {error}") from None
         _report(self, response, body.problem, fatal=False)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names of the columns; those that occur before get a number: ``price``, ``price_2``."""
+    found: dict[str, None] = {}
+    count: Counter[str] = Counter()
+    for name in names:
+        one = name
+        while one in found:
+            count[name] += 1
+            one = f"{name}_{count[name] + 1}"
+        found[one] = None
+    return [*found]
 
 
 def _report(spider: Spider, response: Response, problem: str, *, fatal: bool) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from copy import deepcopy
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import trafilatura
@@ -29,6 +29,19 @@ for _library in ("trafilatura", "htmldate", "courlan"):
 MAX_CONTENT = 4_000  # characters of a <meta>
 MAX_JSON = 256 << 10  # characters of a block of JSON; longer ones hold no description of an article
 
+_DAY = (
+    r"\d{4} ?[-/.年] ?\d{1,2} ?[-/.月] ?\d{1,2} ?日?"
+    r"|\d{1,2}(?:st|nd|rd|th)? [A-Z][a-z]{2,8},? \d{4}"
+    r"|[A-Z][a-z]{2,8} \d{1,2}(?:st|nd|rd|th)?,? \d{4}"
+)
+_PUBLISHED = re.compile(
+    rf"(?:[Pp]ublished|[Pp]osted|PUBLISHED|POSTED|公開|掲載|投稿|配信|发布|發布|发表)[日時于]{{0,2}}"
+    rf"(?: on)?[\s:：|]{{0,3}}({_DAY})"
+)
+_ALONE = re.compile(
+    r"\d{4} ?年 ?\d{1,2} ?月 ?\d{1,2} ?日(?: ?[(（]\w[)）])?(?: ?\d{1,2}[:時]\d{2}分?)?"
+)
+
 # Regular expressions of trafilatura take quadratic time for these, or worse.
 _BACKSLASHES = re.compile(r"\\{8,}+")
 
@@ -42,6 +55,9 @@ def extract(html: str, url: str, latest: date) -> Extracted:
         tree = utils.load_html(_BACKSLASHES.sub(r"\\\\", html))
         if tree is None:
             return Extracted()
+        stated = None
+        if "published_time" not in html and "datePublished" not in html:
+            stated = _stated(tree, latest.isoformat())
         _shorten_metadata(tree)
         _repair_json(tree)
         if "\\" in html:
@@ -61,11 +77,23 @@ def extract(html: str, url: str, latest: date) -> Extracted:
                 "max_date": latest.isoformat(),
             },
         )
-        return Extracted() if found is None else _read(found)
+        return Extracted() if found is None else _read(found, stated)
     except RecursionError:
         raise TooDeep(f"{url}: elements of its article are nested too deeply") from None
     finally:
         forget()
+
+
+def _stated(tree: Any, latest: str) -> str | None:
+    """The day of publication as the text of a page says it, where metadata do not: the only one
+    that it calls so, or else the first that stands alone in Japanese or Chinese."""
+    texts = [" ".join(text.split()) for text in tree.xpath("//body//text()[not(parent::script)]")]
+    called = _PUBLISHED.findall(" ".join(texts))
+    alone = [] if called else [text for text in texts if _ALONE.fullmatch(text)][:1]
+    plain = {re.sub(r" ?[年月] ?", "-", text).split("日")[0] for text in [*called, *alone]}
+    bounds = datetime(1990, 1, 1), datetime.fromisoformat(latest)
+    days = {try_date_expr(text, "%Y-%m-%d", False, *bounds) for text in plain}
+    return days.pop() if len(days) == 1 else None
 
 
 def _shorten_metadata(tree: Any) -> None:
@@ -111,7 +139,7 @@ def forget() -> None:
     reset_validator_caches()
 
 
-def _read(found: Any) -> Extracted:
+def _read(found: Any, stated: str | None) -> Extracted:
     plain = deepcopy(found.body)
     strip_tags(plain, "ref")  # a link would be written with its target
     return Extracted(
@@ -119,5 +147,5 @@ def _read(found: Any) -> Extracted:
         utils.normalize_unicode(xmltotxt(found.body, True)),
         found.title or None,
         found.author or None,
-        date.fromisoformat(found.date) if found.date else None,
+        date.fromisoformat(day) if (day := stated or found.date) else None,
     )

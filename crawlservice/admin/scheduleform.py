@@ -22,9 +22,10 @@ from crawlservice.admin.argumentform import PREFIX, argument_fields, filled_in, 
 from crawlservice.admin.labelfield import LabelsField
 from crawlservice.admin.settingfields import clean_settings, setting_fields
 from crawlservice.models import Schedule
+from crawlservice.scheduling.editing import set_arguments
 from crawlservice.scheduling.timing import BadTiming, Timing
 from crawlservice.tasks import arguments
-from crawlservice.tasks.secret_arguments import readable, restored, sealed
+from crawlservice.tasks.secret_arguments import readable, restored
 from crawlservice.tasks.submit import published
 
 SPIDER = "admin/crawlservice/schedule/spider.html"
@@ -38,6 +39,7 @@ class Chosen(NamedTuple):
     info: SpiderInfo | None
     problem: str
     stored: dict[str, Any]  # its arguments so far; secrets that cannot be read are left out
+    editor: Any  # the user
 
 
 def form_for(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]:
@@ -54,9 +56,9 @@ def _make(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]
     name = request.POST.get("spider") or request.GET.get("spider") or own
     stored = readable(schedule.arguments) if schedule and name == own else {}
     try:
-        spider = Chosen(name, published(name), "", stored)
+        spider = Chosen(name, published(name), "", stored, request.user)
     except CrawlframeError as error:
-        spider = Chosen(name, None, str(error), stored)
+        spider = Chosen(name, None, str(error), stored, request.user)
     # A form sent with JSON is read as JSON, even if the spider is known by now.
     if spider.info is None or "arguments" in request.POST:
         written = {"argument_names": ("arguments",), "setting_names": ("overrides",)}
@@ -116,8 +118,11 @@ class TypedForm(ScheduleForm):
                 self.add_error(PREFIX + name, problem)
         settings = clean_settings(self, info, cleaned)
         if not self.errors:
+            try:
+                set_arguments(self.instance, values, settings, self.chosen.editor, info)
+            except ArgumentError as error:
+                self.add_error(None, str(error))
             self.instance.overrides = settings
-            self.instance.arguments = sealed(arguments.check(info, values, from_text=False))
         return cleaned
 
     def _is_untouched(self, name: str, stored: Any) -> bool:
@@ -147,19 +152,19 @@ class WrittenForm(ScheduleForm):
         if "arguments" in self.errors:
             return cleaned
         given = restored(cleaned["arguments"] or {}, self.chosen.stored)
-        cleaned["arguments"] = sealed(given)
+        self._check_settings(cleaned)
         if not isinstance(given, dict):
             self.add_error("arguments", _('Enter a JSON object, such as {"city": "Ulm"}.'))
         elif self.was_typed and given:
             text = _("The spider is unknown at the moment. Your values are kept, all as text.")
             self.add_error("arguments", text)
-        elif self.chosen.info is not None:
+        elif "overrides" not in self.errors:
+            chosen, settings = self.chosen, cleaned["overrides"]
             try:
-                checked = arguments.check(self.chosen.info, given, from_text=False)
-                cleaned["arguments"] = sealed(checked)
+                set_arguments(self.instance, given, settings, chosen.editor, chosen.info)
+                cleaned["arguments"] = self.instance.arguments
             except ArgumentError as error:
                 self.add_error("arguments", str(error))
-        self._check_settings(cleaned)
         return cleaned
 
     def _check_settings(self, cleaned: dict[str, Any]) -> None:

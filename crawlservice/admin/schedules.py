@@ -143,8 +143,6 @@ class ScheduleAdmin(Owner):
             row = Schedule.objects.select_for_update().only("next_at").get(pk=obj.pk)
             obj.next_at = row.next_at
             obj.problem, obj.problem_since = "", None  # the change may have solved it
-        else:
-            obj.user_id = request.user.pk
         super().save_model(request, obj, form, change)
         if not change or set(TIMING) & set(form.changed_data):
             schedules.plan(obj)

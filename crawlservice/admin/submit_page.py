@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.spider import SpiderInfo
-from crawlservice.accounts.roles import may_steer, may_submit
+from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.steering import note
 from crawlservice.admin.submitform import SubmitForm
 from crawlservice.models import Task
@@ -135,7 +135,7 @@ def _cloned(
     request: HttpRequest, info: SpiderInfo
 ) -> tuple[dict[str, Any], int, dict[str, Any], dict[str, str]]:
     """Arguments, priority, settings and labels that are filled in: those of the task to be cloned.
-    Its secrets are only for those who control it: with other arguments, they could be sent
+    Its secrets are only for the user who entered them: with other arguments, they could be sent
     anywhere."""
     number = request.GET.get("clone", "")
     if not re.fullmatch(r"\d{1,18}", number) or not request.user.has_perm(VIEW):
@@ -144,6 +144,6 @@ def _cloned(
     if task is None:
         return {}, 0, {}, {}
     arguments = readable(task.arguments)
-    if not may_steer(request.user, task):
+    if task.user_id != request.user.pk or task.reparse is not None:
         arguments = {name: value for name, value in arguments.items() if not has_secrets(value)}
     return arguments, task.priority, task.overrides, of_task(task.pk)

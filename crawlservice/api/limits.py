@@ -11,7 +11,10 @@ from functools import wraps
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import SuspiciousOperation
+from django.core.handlers.exception import response_for_exception
 from django.http import HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
 from ninja.throttling import BaseThrottle
 from redis import RedisError
 
@@ -80,7 +83,11 @@ class ApiFrame:
         given = request.headers.get("X-Request-Id", "")
         name = given if GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
         request.request_id = name  # type: ignore[attr-defined]
-        response = self.get_response(request)
+        try:
+            request.POST  # noqa: B018  what reads it later does not expect that it fails
+            response = self.get_response(request)
+        except (MultiPartParserError, SuspiciousOperation) as error:
+            response = response_for_exception(request, error)
         if request.path.startswith(PLACES):
             response = self._formed(response)
         response["X-Request-Id"] = name

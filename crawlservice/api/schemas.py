@@ -40,8 +40,8 @@ class TaskIn(Given):
     settings: dict[str, Any] = Field(
         {},
         description="what this task has instead of the settings of its spider, such as `delay`. "
-        "Without the right to operate, it may be gentler to hosts than the spider, not rougher: a "
-        "longer delay, fewer requests at a time, the same `user_agent`, and so on.",
+        "Without the right to operate, it may be gentler and cheaper than the spider, not more: a "
+        "longer delay, fewer requests at a time, a smaller `max_body`, and so on.",
     )
     labels: Labels = Field({}, description=LABELLED)
 

@@ -101,7 +101,7 @@ class Crawl:
         for problem in registry.broken.values():
             self._print(f"warning: not loaded: {problem.partition(chr(10))[0]}")
         typed, self.arguments = self.arguments, with_secrets(info, self.arguments)
-        checked = spider_arguments.check(info, self.arguments, from_text=True)
+        checked = spider_arguments.check(info, self.arguments, from_text=True, any_file=True)
         self._shown = {n: ASKED if has_secrets(checked[n]) else text for n, text in typed.items()}
         overrides.check(info, self.settings)
         self._prompts = (

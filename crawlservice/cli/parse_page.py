@@ -99,7 +99,7 @@ class PageParser:
         info = self.named.info
         lenient = replace(info, arguments={**info.arguments, "required": []})
         given = with_secrets(info, self.arguments)
-        return spider_arguments.check(lenient, given, from_text=True)
+        return spider_arguments.check(lenient, given, from_text=True, any_file=True)
 
 
 class _Remembering(Downloader):

@@ -121,8 +121,8 @@ class PageRecorder:
                     )
             plain = {name: value for name, value in known.items() if name not in secret}
             asked = {name: read_secret(f"{name}: ") for name in secret}
-            return spider_arguments.check(info, plain | asked, from_text=False)
-        return spider_arguments.check(info, typed, from_text=True)
+            return spider_arguments.check(info, plain | asked, from_text=False, any_file=True)
+        return spider_arguments.check(info, typed, from_text=True, any_file=True)
 
     def _report(self, made: Made, before: Recording | None) -> None:
         recording = made.recording

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from crawlservice.exports.addresses import options_of
-from crawlservice.exports.writer import need
+from crawlservice.exports.writer import address_of, need
 from crawlservice.tasks.kinds import Kind
 
 TIMEOUT = 15  # seconds to connect
@@ -115,9 +116,13 @@ class Postgres(Dialect):
         super().__init__()
         self.Failed = psycopg2.Error
         parts = urlsplit(url)
+        host = unquote(parts.hostname or "")
+        directory = host.startswith("/")  # of a socket of this machine
+        address = address_of("127.0.0.1" if directory else host)
         self._connection = psycopg2.connect(
             parts._replace(scheme="postgresql").geturl(),
             # Given, so that those of the node's environment and home are not sent to any host.
+            hostaddr=None if directory else address,
             password=unquote(parts.password or ""),
             passfile=NO_FILE,
             connect_timeout=TIMEOUT,
@@ -206,9 +211,8 @@ class MySQL(Dialect):
         url = self._url
         parts = urlsplit(url)
         secured = options_of(url).get("ssl") in ("1", "true")
-        return pymysql.connect(
+        made = pymysql.connect(
             host=parts.hostname,
-            port=parts.port or 3306,
             user=unquote(parts.username or "") or None,
             password=unquote(parts.password or ""),
             database=unquote(parts.path.removeprefix("/")),
@@ -219,7 +223,11 @@ class MySQL(Dialect):
             write_timeout=STATEMENT_TIMEOUT,
             sql_mode="TRADITIONAL",  # what does not fit is an error, and is not cut
             autocommit=False,
+            defer_connect=True,
         )
+        place = address_of(parts.hostname), parts.port or 3306
+        made.connect(socket.create_connection(place, TIMEOUT))
+        return made
 
     def quoted(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"

@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from crawlframe import faults
 from crawlservice.exports.batch import Batch, Limits
 from crawlservice.exports.definition import KafkaTarget
 from crawlservice.exports.source import KEY
-from crawlservice.exports.writer import BatchName, TargetError, need
+from crawlservice.exports.writer import BatchName, TargetError, address_of, need
 
 TIMEOUT = 30  # seconds for an answer
 GROUP = "crawlframe-export"
@@ -94,6 +95,8 @@ class KafkaWriter:
 
     def _options(self) -> dict[str, Any]:
         target = self._target
+        for server in target.servers.split(","):
+            address_of(urlsplit(f"//{server.strip().rpartition('://')[2]}").hostname)
         options: dict[str, Any] = {
             "bootstrap.servers": target.servers,
             "security.protocol": target.security,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from crawlservice.exports.definition import SCHEMES, FilesTarget
-from crawlservice.exports.writer import TargetError, need
+from crawlservice.exports.writer import TargetError, address_of, need
 
 MODULES = {"s3": "s3fs", "gs": "gcsfs", "sftp": "paramiko"}
 TIMEOUT = 30  # seconds for an answer
@@ -58,6 +59,8 @@ def open_store(target: FilesTarget) -> ObjectStore:
     shown = f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
     if scheme == "sftp":
         return ObjectStore(_sftp(target), parts.path.rstrip("/") or "/", shown, renames=True)
+    if target.endpoint:
+        address_of(urlsplit(target.endpoint).hostname)
     system = _s3(target) if scheme == "s3" else _gcs(target)
     return ObjectStore(system, f"{parts.netloc}{parts.path}".rstrip("/"), shown, renames=False)
 
@@ -74,10 +77,17 @@ def _s3(target: FilesTarget) -> Any:
             "connect_timeout": TIMEOUT,
             "read_timeout": TIMEOUT,
             "retries": {"max_attempts": TRIES},
+            # The name may have another address by then.
+            **({"connector_args": {"socket_factory": _checked}} if target.endpoint else {}),
         },
         skip_instance_cache=True,
         use_listings_cache=False,
     )
+
+
+def _checked(info: Any) -> socket.socket:
+    address_of(info[4][0])
+    return socket.socket(*info[:3])
 
 
 def _gcs(target: FilesTarget) -> Any:
@@ -92,6 +102,8 @@ def _gcs(target: FilesTarget) -> Any:
         not isinstance(token, dict) or token.get("type") != "service_account"
     ):
         raise TargetError('target.secret is no key of a service account: "type" is not that')
+    if token is not None and token.get("token_uri"):
+        address_of(urlsplit(str(token["token_uri"])).hostname)
     more = {"endpoint_url": target.endpoint} if target.endpoint else {}
     return gcsfs.GCSFileSystem(
         token=token, requests_timeout=TIMEOUT, skip_instance_cache=True, **more
@@ -116,7 +128,8 @@ def _sftp(target: FilesTarget) -> Any:
                 client.get_host_keys().add(name, key.get_name(), key)
             else:
                 client.load_system_host_keys()
-            client.connect(host, port, timeout=TIMEOUT, **self.ssh_kwargs)
+            line = socket.create_connection((address_of(host), port), TIMEOUT)
+            client.connect(host, port, sock=line, timeout=TIMEOUT, **self.ssh_kwargs)
             self.client, self.ftp = client, client.open_sftp()
             if (channel := self.ftp.get_channel()) is not None:
                 channel.settimeout(TIMEOUT)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
 from typing import NamedTuple, Protocol
 
+from django.conf import settings
+
 from crawlframe.errors import CrawlframeError
+from crawlframe.fetch.addresses import AddressGuard
 from crawlservice.exports.batch import Batch, Limits
 
 
@@ -50,6 +54,23 @@ class Writer(Protocol):
 
     def close(self) -> None:
         """Lets go of connections. Never raises."""
+
+
+def address_of(host: str | None) -> str:
+    """An IP address of the host of a target, to connect to. Raises TargetError if it has one that
+    is neither public nor in a network that CRAWLFRAME_WEBHOOK_PRIVATE names."""
+    node = settings.CRAWLFRAME
+    guard = AddressGuard((*node.allow_private, *node.webhook_private))
+    try:
+        found = [info[4][0] for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+    except (OSError, UnicodeError) as error:
+        raise TargetError(f"{host} has no address: {error}") from None
+    if not host or not all(map(guard.allows, map(str, found))):
+        raise TargetError(
+            f"the address of {host} is not public; if it may be sent to, name its network in "
+            "CRAWLFRAME_WEBHOOK_PRIVATE"
+        )
+    return str(found[0])
 
 
 def need(module: str, extra: str) -> None:

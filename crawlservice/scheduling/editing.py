@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.items import clean_text
+from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.journal import record
 from crawlservice.models import Schedule
 from crawlservice.scheduling import schedules
 from crawlservice.tasks import arguments, labels, overrides, submit
-from crawlservice.tasks.secret_arguments import readable, restored, sealed
+from crawlservice.tasks.secret_arguments import has_secrets, readable, restored, sealed
 
+ROUTES = ("proxy", "downloader")  # settings that decide through which hands a request goes
 TIMING = frozenset({"cron", "every", "timezone", "enabled"})
 
 
@@ -79,14 +83,13 @@ def delete(pk: int, who: dict[str, Any]) -> None:
 
 def _save(row: Schedule, given: Mapping[str, Any], who: dict[str, Any], verb: str) -> None:
     new = row.pk is None
-    before = readable(row.arguments)
-    own_spider = row.spider
+    before = copy(row)
     for name, value in given.items():
         setattr(row, name, value)
     if clean_text(row.name) != row.name or not row.name.strip():
         raise BadSchedule("name", "the name must have characters that can be shown")
     if new or given.keys() & {"spider", "arguments", "overrides"}:
-        _check_spider(row, given, before if row.spider == own_spider else {}, who)
+        _check_spider(row, before, given, who.get("user"))
     if "labels" in given:
         row.labels = labels.check(row.labels)
     schedules.timing_of(row)  # raises BadTiming
@@ -103,14 +106,37 @@ def _save(row: Schedule, given: Mapping[str, Any], who: dict[str, Any], verb: st
         raise BadSchedule("name", f"there is a schedule {row.name!r} already") from None
 
 
-def _check_spider(
-    row: Schedule, given: Mapping[str, Any], before: dict[str, Any], who: dict[str, Any]
+def set_arguments(
+    row: Schedule, given: dict[str, Any], settings: Any, editor: Any, info: SpiderInfo | None
 ) -> None:
+    """Gives a schedule other arguments, of which Secrets are those that it has, and stores in it
+    who entered them; ``row`` still has its old overrides. Raises ArgumentError, also if a secret of
+    another user would go with anything else than before: whoever chooses that could receive it."""
+    checked = arguments.check(info, given, from_text=False) if info else given
+    if not has_secrets(given):
+        row.user = editor
+    elif row.user is None or row.user != editor:
+        known = info.arguments.get("properties", {}) if info else {}
+        own = {name: kind["default"] for name, kind in known.items() if "default" in kind}
+        same = own | checked == own | readable(row.arguments)
+        if not same or any(row.overrides.get(name) != settings.get(name) for name in ROUTES):
+            name = next(name for name, value in given.items() if has_secrets(value))
+            text = gettext(
+                "argument {name!r}: enter it again: another user entered it, for other arguments "
+                "or another proxy"
+            )
+            raise ArgumentError(text.format(name=name))
+    row.arguments = sealed(checked)
+
+
+def _check_spider(row: Schedule, before: Schedule, given: Mapping[str, Any], user: Any) -> None:
     """Checks arguments and settings against the spider, and seals its secrets."""
     info = submit.published(row.spider)
-    wanted = restored(given["arguments"], before) if "arguments" in given else before
-    row.arguments = sealed(arguments.check(info, wanted, from_text=False))
+    known = readable(before.arguments) if row.spider == before.spider else {}
+    wanted = restored(given["arguments"], known) if "arguments" in given else known
+    set_arguments(before, wanted, row.overrides, user, info)
+    row.arguments, row.user = before.arguments, before.user
     try:
-        overrides.check(info, row.overrides, who.get("user"))
+        overrides.check(info, row.overrides, user)
     except ArgumentError as error:
         raise BadSchedule("settings", str(error)) from None

@@ -205,6 +205,7 @@ def _spider_disabled(schedule: Schedule) -> str:
 
 
 def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None) -> None:
+    theirs = user and user.pk != schedule.user_id and has_secrets(schedule.arguments)
     try:
         if isinstance(found, UnknownSpider):
             raise found
@@ -214,7 +215,8 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
             priority=schedule.priority,
             info=found,
             schedule=schedule,
-            user=user,
+            # The secrets of a task are its user's, who may clone it with other arguments.
+            user=None if theirs else user,
             settings=schedule.overrides,
             labels=schedule.labels,
         )

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from crawlframe.errors import CrawlframeError
 
 FIELDS = 5  # of a cron expression
+LEAST_EVERY = 10  # seconds
 FIRST_LOOK = timedelta(minutes=1)  # how far back the last due time is searched at first
 
 
@@ -93,8 +94,9 @@ class Timing:
         if self.every is not None:
             if self.cron:
                 raise BadTiming("every", _("give a cron expression or seconds, not both"))
-            if self.every < 1:
-                raise BadTiming("every", _("give at least one second"))
+            if self.every < LEAST_EVERY:
+                text = _("give at least %(least)d seconds")
+                raise BadTiming("every", text % {"least": LEAST_EVERY})
             return
         if not self.cron:
             raise BadTiming("cron", _("give a cron expression, or seconds between two starts"))

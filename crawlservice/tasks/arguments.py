@@ -51,6 +51,7 @@ FORMATS = {
     "uuid": _("a UUID"),
     "regex": _("a regular expression"),
     "password": _("a secret text"),
+    "file-path": _("the path of a file below CRAWLFRAME_ARGUMENT_FILES; in commands, of any file"),
 }
 
 LIMITS = {
@@ -75,12 +76,15 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
     return given
 
 
-def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[str, Any]:
+def check(
+    info: SpiderInfo, given: dict[str, Any], *, from_text: bool, any_file: bool = False
+) -> dict[str, Any]:
     """The arguments as they are handed to the spider, secrets as Secret; ``given`` may have some
     already, copied from another task.
 
     With ``from_text`` every value is text as typed on a command line and is read by the type the
-    schema asks for; otherwise types must be right. Raises ArgumentError naming the argument, and
+    schema asks for; otherwise types must be right. ``any_file``: a FilePath need not be below
+    CRAWLFRAME_ARGUMENT_FILES. Raises ArgumentError naming the argument, and
     not showing secrets."""
     properties: Schema = info.arguments.get("properties", {})
     for name in given:
@@ -102,7 +106,7 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
     plain = unwrapped(values)
     from crawlservice.tasks.argument_schema import first_error  # slow to import, and rarely needed
 
-    if error := first_error(info.arguments, plain):
+    if error := first_error(info.arguments, plain, any_file=any_file):
         name = str(error.absolute_path[0])
         raise _refusal(info, name, given[name], error)
     for name, value in plain.items():
@@ -113,7 +117,15 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
             )
             shown = MASK if takes_secrets(properties[name], info.arguments) else value
             raise ArgumentError(text.format(name=name, spider=info.name, value=shown))
-    return wrapped(info.arguments, values)
+    checked = wrapped(info.arguments, values)
+    for name, value in checked.items():
+        if not has_secrets(value) and masked(value) != value:
+            text = gettext(
+                "argument {name!r}: user and password of a URL would be stored and shown; give "
+                "them to the credentials of the host, or make the argument a Secret"
+            )
+            raise ArgumentError(text.format(name=name))
+    return checked
 
 
 def _check_size(info: SpiderInfo, given: dict[str, Any]) -> None:
@@ -205,10 +217,9 @@ def _refusal(
     schema = info.arguments["properties"][name]
     wanted = accepted(schema, info.arguments)
     inside = ""
-    if takes_secrets(schema, info.arguments):
-        value = MASK
-    elif error is not None and len(error.absolute_path) > 1:
-        inside = f" ({error.message})"
+    value = MASK if takes_secrets(schema, info.arguments) else masked(value)
+    if value != MASK and error is not None and len(error.absolute_path) > 1:
+        inside = f" ({masked(error.message)})"
     text = gettext(
         "argument {name!r} of spider {spider!r}: {value!r} is not accepted{inside}; give {wanted}"
     )

@@ -14,8 +14,9 @@ from crawlframe.frontier.wording import error_text
 from crawlservice.accounts import journal
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
+from crawlservice.tasks.overrides import check, may_be_rough
 from crawlservice.tasks.stored_limits import limits_of
-from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
+from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState, published
 
 AUTO: Literal["auto"] = "auto"
 MAX_DELAY = 86_400.0  # seconds
@@ -44,7 +45,8 @@ def change_limits(
     requests to a host, or "auto"; ``page_limit`` 0: none. What the page limit has left out before
     stays left out. ``who`` is what the journal records of the caller.
 
-    Raises BadLimit, UnknownTask, WrongState, and RedisNotUpdated after it was recorded."""
+    Raises BadLimit, UnknownTask, WrongState, RedisNotUpdated after it was recorded, and as submit
+    for settings that the user may not give a task."""
     given = _checked(delay, concurrency, page_limit)
     with transaction.atomic():
         task = Task.objects.select_for_update().defer("seeds").filter(pk=task_id).first()
@@ -55,6 +57,8 @@ def change_limits(
                 f"task {task_id} is {task.state}; only limits of tasks that are running or paused "
                 "can be changed"
             )
+        if not may_be_rough(user := who.get("user")):  # as at submission
+            check(published(task.spider), {**task.overrides, **given}, user)
         if task.published_limits is None:
             task.published_limits = dict(task.settings)
         task.settings |= given

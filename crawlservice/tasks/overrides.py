@@ -72,7 +72,7 @@ def read(name: str, text: str) -> Any:
 
 def check(info: SpiderInfo, given: Mapping[str, Any], user: User | None = None) -> SpiderSettings:
     """The settings of a task of this spider. ``user``: who submits it; None: a command or a
-    schedule. One who is no operator may make it gentler to hosts than its spider is, not rougher.
+    schedule. One who is no operator may make it gentler and cheaper than its spider is, not more.
     Raises ArgumentError."""
     if not storable(dict(given)):
         text = gettext("a setting has text that cannot be stored: {given}")
@@ -81,15 +81,14 @@ def check(info: SpiderInfo, given: Mapping[str, Any], user: User | None = None) 
     if not may_be_rough(user):
         for name, bound in rougher(info.settings, asked).items():
             text = gettext(
-                "setting {name!r} {must}, as its spider has it; only operators make a task rougher "
-                "to hosts"
+                "setting {name!r} {must}, as its spider has it; only operators may go beyond that"
             )
             raise ArgumentError(text.format(name=name, must=words_of(bound)))
     return asked
 
 
 def may_be_rough(user: User | None) -> bool:
-    """Whether the user may make a task rougher to hosts than its spider is."""
+    """Whether the user may make a task rougher, or more costly, than its spider is."""
     return user is None or user.has_perm("crawlservice.steer_task")
 
 
@@ -108,6 +107,7 @@ def words_of(bound: Bound) -> str:
         "limit": gettext("must be from 1 to {value}"),
         "among": gettext("must have nothing but {value}"),
         "without": gettext("must not have {value}"),
+        "all": gettext("must have {value}"),
         "stays": gettext("must stay {value}"),
     }[bound.kind].format(value=value)
 

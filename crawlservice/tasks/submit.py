@@ -107,7 +107,10 @@ def submit(
         )
     tagged = task_labels.check(labels or {})
     info = info or published(spider)
-    checked = sealed(spider_arguments.check(info, arguments, from_text=from_text))
+    any_file = user is None and schedule is None  # a command
+    checked = sealed(
+        spider_arguments.check(info, arguments, from_text=from_text, any_file=any_file)
+    )
     overrides = dict(settings or {})
     hash_ = outcomes.arguments_hash(info.name, checked, overrides)
     own = task_settings.check(info, overrides, user)

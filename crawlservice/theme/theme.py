@@ -25,7 +25,7 @@ def _pages(request: HttpRequest) -> str:
 
 
 def _script(request: HttpRequest) -> str:
-    return static("crawlservice/htmx.js")
+    return static("crawlservice/theme.js")
 
 
 def _may_submit(request: HttpRequest) -> bool:

@@ -63,7 +63,9 @@ def begin(
         )
     return Watch.objects.create(
         spider=info.name,
-        arguments=sealed(spider_arguments.check(info, arguments, from_text=from_text)),
+        arguments=sealed(
+            spider_arguments.check(info, arguments, from_text=from_text, any_file=user is None)
+        ),
         priority=priority,
         overrides=dict(settings or {}),
         budget=budget,

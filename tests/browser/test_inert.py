@@ -239,7 +239,7 @@ def page(browser: Browser) -> Iterator[Page]:
         dialog.dismiss()
 
     def hear(said: ConsoleMessage) -> None:
-        if "Content Security Policy" in said.text:
+        if "Content Security Policy" in said.text or said.type == "error" or "Alpine" in said.text:
             heard.append(said.text)
 
     page.on("dialog", dismiss)

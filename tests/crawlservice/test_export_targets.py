@@ -4,6 +4,7 @@ process dies."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import ipaddress
 import json
 import os
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 
 import psycopg2
 import pytest
+from django.conf import settings as django_settings
 
 from crawlframe.conf import Settings
 from crawlservice.exports import changes
@@ -33,11 +35,18 @@ from tests.crawlservice.test_exports import POINTS, Killed, kill_at
 
 pytestmark = pytest.mark.usefixtures("orm")
 
+LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1"))
 OPEN = Settings(webhook_private=(ipaddress.ip_network("127.0.0.0/8"),))
 MYSQL = os.environ.get("TEST_MYSQL_URL", "")  # such as mysql://root:secret@127.0.0.1:3306/test
 
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBleHBvcnQ="
 Query = Callable[[str], list[tuple[Any, ...]]]
+
+
+@pytest.fixture(autouse=True)
+def servers_of_this_machine(settings_with: Callable[..., None]) -> None:
+    node = django_settings.CRAWLFRAME
+    settings_with(CRAWLFRAME=dataclasses.replace(node, webhook_private=LOOPBACK))
 
 
 # -- tables ---------------------------------------------------------------------------------------

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
 from redis import Redis
 
 from crawlframe.conf import Settings
+from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
+from crawlservice.accounts.roles import give_role
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Action, Task
 from crawlservice.steward.steward import Steward
@@ -128,3 +133,21 @@ def test_the_latest_limits_are_what_redis_has_in_the_end(
     monkeypatch.setattr(published, "set_limits", slow)
     change_limits(task.pk, WHO, delay=1.0)
     assert in_force(published, task)["delay"] == "9000"
+
+
+def test_who_only_submits_keeps_to_the_bounds_of_the_spider(
+    published: Frontier, as_role: Callable[[str], Client]
+) -> None:
+    """As at submission: of a task of their own that runs."""
+    client = as_role("submitter")
+    me = User.objects.get()
+    task = submit("shop", {"city": "Ulm"}, user=me)  # delay 1.5, concurrency 3
+    for given in ({"delay": 0.0}, {"concurrency": 4}, {"delay": 9.0, "concurrency": 10_000}):
+        with pytest.raises(ArgumentError, match="only operators"):
+            change_limits(task.pk, {"user": me}, **given)
+    sent = {"delay": "0", "concurrency": "3", "page_limit": "0"}
+    page = client.post(f"/admin/crawlservice/task/{task.pk}/limits/", sent)
+    assert "only operators" in page.content.decode()
+    change_limits(task.pk, {"user": me}, delay=9, concurrency=1, page_limit=7)
+    give_role(me, "operator")
+    change_limits(task.pk, {"user": User.objects.get()}, delay=0, concurrency=9)

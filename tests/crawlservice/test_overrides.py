@@ -121,6 +121,8 @@ def test_a_key_repeats_the_same_settings_only(published: Frontier) -> None:
         ({"concurrency": 9}, "setting 'concurrency' must be at most 3"),
         ({"retry_statuses": [404]}, "setting 'retry_statuses' must have nothing but 408, 429, 500"),
         ({"handle_statuses": [429]}, "setting 'handle_statuses' must not have 403, 429, 503"),
+        ({"max_body": 10**12}, "setting 'max_body' must be at most 33554432"),
+        ({"timeout": 86_400}, "setting 'timeout' must be at most 30"),
     ],
 )
 def test_only_operators_make_a_task_rougher_to_hosts(
@@ -171,7 +173,7 @@ def test_the_form_says_which_setting_is_wrong(published: Frontier) -> None:
     page = sent(client, delay="soon", retries="-1")
     assert "give a number or one of auto" in page
     assert "retries must not be negative" in sent(client, retries="-1")
-    assert "only operators make a task rougher to hosts" in sent(client, concurrency="99")
+    assert "only operators may go beyond that" in sent(client, concurrency="99")
     assert not Task.objects.exists()
     sent(client, robots="false")  # a field that this user does not have
     assert Task.objects.get().overrides == {}

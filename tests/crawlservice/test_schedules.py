@@ -28,7 +28,7 @@ from crawlframe.faults import Faults
 from crawlframe.frontier import Frontier
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Delivery, Event, Run, Schedule, Task, Webhook
-from crawlservice.scheduling import schedules
+from crawlservice.scheduling import schedules, timing
 from crawlservice.scheduling.schedules import plan, run_now, start_due, upcoming
 from crawlservice.steward import task_chore
 from crawlservice.steward.steward import Steward
@@ -513,8 +513,11 @@ def test_a_steward_that_dies_in_the_middle(
     assert (counts.state, counts.na) == ("running", 1)
 
 
-def test_the_steward_runs_schedules(add: Add, published: Frontier) -> None:
+def test_the_steward_runs_schedules(
+    add: Add, published: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schedule = add(every=1, overlap="allow")
+    monkeypatch.setattr(timing, "LEAST_EVERY", 1)
     steward, other = (Steward(Settings(), published) for _ in range(2))
     deadline = time.monotonic() + 60
     while len(outcomes(schedule)) < 3 and time.monotonic() < deadline:

@@ -213,9 +213,9 @@ def test_no_trace_is_left_anywhere(
 def test_a_clone_keeps_the_secret_without_showing_it(
     orders: SpiderInfo, as_role: Callable[[str], Client]
 ) -> None:
-    original = submit("orders", GIVEN, user=None)
-    page = reverse("admin:submit") + f"?spider=orders&clone={original.pk}"
     boss = as_role("operator")
+    original = submit("orders", GIVEN, user=User.objects.get(username="operator"))
+    page = reverse("admin:submit") + f"?spider=orders&clone={original.pk}"
     shown = boss.get(page).content.decode()
     assert fields(shown)["token"].attributes["type"] == "password"
     assert_no_trace(shown)
@@ -231,43 +231,104 @@ def test_a_clone_keeps_the_secret_without_showing_it(
     assert revealed(Task.objects.latest("pk").arguments)["token"] == Secret("another")
 
 
-def test_a_secret_of_somebody_elses_task_is_not_copied(
-    orders: SpiderInfo, as_role: Callable[[str], Client]
+@pytest.mark.parametrize("role", ["superuser", "administrator", "operator", "submitter"])
+def test_a_secret_that_another_user_entered_is_not_cloned(
+    orders: SpiderInfo, as_role: Callable[[str], Client], role: str
 ) -> None:
     """With another address among the arguments, the spider would send it there."""
-    client = as_role("submitter")
-    theirs = submit("orders", GIVEN)
+    client = as_role(role)
+    me, other = User.objects.get(username=role), User.objects.create_user("other")
+    schedule = Schedule.objects.create(
+        name="daily", spider="orders", cron="0 6 * * *", user=other,
+        arguments=sealed(check(orders, GIVEN, from_text=False)),
+    )  # fmt: skip
+    run = schedules.run_now(schedule, me).task
+    schedule.delete()  # what the task was made from is no longer known
+    again = submit("orders", GIVEN, user=me)
+    Task.objects.filter(pk=again.pk).update(reparse={"task": 1})
+    assert run is not None
+    theirs = [submit("orders", GIVEN), submit("orders", GIVEN, user=other), run, again]
     page = reverse("admin:submit") + "?spider=orders&clone={}"
     sent = {"argument-city": "Bonn", "argument-token": "", "argument-logins": "", "priority": "0"}
-    refused = client.post(page.format(theirs.pk), sent)
-    assert "token" in problems(refused.content.decode())
-    own = submit("orders", GIVEN, user=User.objects.get(username="submitter"))
+    before = Task.objects.count()
+    for task in theirs:
+        refused = client.post(page.format(task.pk), sent)
+        assert "token" in problems(refused.content.decode())
+    assert Task.objects.count() == before
+    own = submit("orders", GIVEN, user=me)
     client.post(page.format(own.pk), sent)
     assert revealed(Task.objects.latest("pk").arguments)["token"] == Secret(TOKEN)
 
 
-def test_a_schedule_keeps_its_secret_when_it_is_changed(
-    orders: SpiderInfo, as_role: Callable[[str], Client]
+AGAIN = "enter it again: another user entered it"
+UNCHANGED = {
+    "name": "nightly", "spider": "orders", "cron": "0 2 * * *", "timezone": "UTC",
+    "overlap": "skip", "missed": "once", "priority": "0", "argument-city": "Ulm",
+    "argument-token": "", "argument-logins": "", "argument-spare": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ["superuser", "administrator", "operator"])
+@pytest.mark.parametrize("way", ["form", "json", "api"])
+def test_a_secret_of_a_schedule_goes_only_where_it_was_entered_for(
+    orders: SpiderInfo, service: Frontier, as_role: Callable[[str], Client], role: str, way: str
 ) -> None:
+    """Whoever did not enter it changes what does not decide where it goes, and nothing else."""
+    client, other = as_role(role), User.objects.create_user("other")
+    me = User.objects.get(username=role)
     schedule = Schedule.objects.create(
-        name="daily", spider="orders", cron="0 6 * * *",
+        name="daily", spider="orders", cron="0 6 * * *", user=other,
         arguments=sealed(check(orders, GIVEN, from_text=False)),
     )  # fmt: skip
-    boss = as_role("operator")
     page = reverse("admin:crawlservice_schedule_change", args=[schedule.pk])
-    shown = boss.get(page).content.decode()
-    assert_no_trace(shown)
-    sent = {"name": "nightly", "spider": "orders", "cron": "0 2 * * *", "timezone": "UTC",
-            "overlap": "skip", "missed": "once", "priority": "0", "argument-city": "Bonn",
-            "argument-token": "", "argument-logins": "", "argument-spare": ""}  # fmt: skip
-    boss.post(page, sent)
-    schedule.refresh_from_db()
-    assert schedule.name == "nightly"
-    kept = {"city": "Bonn", "token": Secret(TOKEN), "logins": {"ann": Secret(NESTED)}}
-    assert revealed(schedule.arguments) == kept
-    run = schedules.run_now(schedule)
-    assert run.task is not None
-    assert revealed(run.task.arguments) == kept
+
+    def change(arguments: dict[str, Any] = SHOWN, **settings: Any) -> str:
+        if way == "api":
+            body = {"name": "nightly", "cron": "0 2 * * *", "arguments": arguments}
+            url = f"/api/v1/schedules/{schedule.pk}"
+            json_ = "application/json"
+            _, token = tokens.make(me, "t", "operate", 1)
+            answer = client.patch(
+                url,
+                body | {"settings": settings},
+                json_,
+                headers={"Authorization": f"Bearer {token}"},
+            )
+        elif way == "json":
+            written = {"arguments": json.dumps(arguments), "overrides": json.dumps(settings)}
+            plain = {n: v for n, v in UNCHANGED.items() if not n.startswith("argument-")}
+            answer = client.post(page, plain | written)
+        else:
+            texts = {f"argument-{n}": "" if v in (MASK, {"ann": MASK}) else v if isinstance(v, str)
+                     else json.dumps(v) for n, v in arguments.items()}  # fmt: skip
+            chosen = {f"setting-{name}": str(value) for name, value in settings.items()}
+            answer = client.post(page, UNCHANGED | texts | chosen)
+        schedule.refresh_from_db()
+        return answer.content.decode()
+
+    change(delay=3)
+    assert (schedule.name, schedule.overrides) == ("nightly", {"delay": 3})
+    assert revealed(schedule.arguments)["token"] == Secret(TOKEN)
+    assert schedule.user == other
+    kept = schedule.arguments
+    for arguments, settings in (
+        ({**SHOWN, "city": "Bonn"}, {}),
+        ({**SHOWN, "logins": {"eve": "x"}}, {}),
+        ({"city": "Ulm", "token": MASK}, {}),  # one that is left out is a change, too
+        ({**SHOWN, "token": "mine"}, {}),  # the logins would go with it
+        (SHOWN, {"proxy": "http://192.0.2.1:3128"}),
+    ):
+        if way == "form" and "logins" not in arguments:
+            continue  # an empty field keeps what is there
+        assert AGAIN in change(arguments, **settings)
+        assert (schedule.arguments, schedule.user) == (kept, other)
+    entered = {"city": "Bonn", "token": "mine", "logins": {"eve": "mine too"}}
+    change(entered)
+    assert schedule.user == me
+    change({"city": "Köln", "token": MASK, "logins": {"eve": MASK}} if way != "form" else
+           {"city": "Köln", "token": MASK, "logins": {"ann": MASK}})  # fmt: skip
+    assert revealed(schedule.arguments)["token"] == Secret("mine")
+    assert schedule.arguments["city"] == "Köln"
 
 
 def test_a_schedule_of_a_spider_that_no_node_has(
@@ -275,11 +336,11 @@ def test_a_schedule_of_a_spider_that_no_node_has(
 ) -> None:
     """Its arguments are JSON: what is known as a secret is masked, and kept."""
     info = describe(Orders)
+    boss = as_role("operator")
     schedule = Schedule.objects.create(
-        name="daily", spider="orders", cron="0 6 * * *",
+        name="daily", spider="orders", cron="0 6 * * *", user=User.objects.get(),
         arguments=sealed(check(info, GIVEN, from_text=False)),
     )  # fmt: skip
-    boss = as_role("operator")
     page = reverse("admin:crawlservice_schedule_change", args=[schedule.pk])
     shown = boss.get(page).content.decode()
     assert_no_trace(shown)
@@ -292,6 +353,9 @@ def test_a_schedule_of_a_spider_that_no_node_has(
     schedule.refresh_from_db()
     assert revealed(schedule.arguments)["token"] == Secret(TOKEN)
     assert schedule.arguments["city"] == "Bonn"
+    Schedule.objects.update(user=None)
+    sent["arguments"] = json.dumps({**SHOWN, "city": "Köln"})
+    assert AGAIN in boss.post(page, sent).content.decode()
     # What was typed before anybody knew that it is a secret is sealed at the first start.
     Schedule.objects.filter(pk=schedule.pk).update(arguments=GIVEN)
     service.spiders.publish([info])

@@ -64,6 +64,28 @@ def test_default_headers(site: Site) -> None:
     assert got.header("Cookie") is None
 
 
+@pytest.mark.parametrize("downloader", ["curl", "requests"])
+def test_the_login_of_a_url_is_sent_and_nothing_else_has_it(site: Site, downloader: str) -> None:
+    """Not the URL of the request, its record or its response, nor the target of a redirect."""
+    host = site.url.removeprefix("http://")
+    site.answer("/")
+    site.answer("/from", b"", 302, {"Location": f"http://eve:theirs@{host}/to"})
+    site.answer("/to")
+    own = SpiderSettings(downloader=downloader)
+    url = f"http://us%65r:p%40%C3%BC@{host}/"
+    for request in (Request(url), Request.plain(url)):
+        response = fetch(request, own)
+        assert response.url == request.url == f"{site.url}/"
+        assert site.seen[-1].header("Authorization") == "Basic dXNlcjpwQMO8"
+        assert b"us%65r" not in request.encode()
+        assert "dXNlcj" not in repr(request)
+    response = fetch(Request(f"http://user:p@{host}/from"), own)
+    assert (response.url, response.redirects) == (f"{site.url}/to", (f"{site.url}/from",))
+    assert site.seen[-1].header("Authorization") == "Basic dXNlcjpw"
+    assert fetch(Request(url, headers={"authorization": "Bearer x"}), own).status == 200
+    assert site.seen[-1].header("Authorization") == "Bearer x"
+
+
 def test_headers_of_spider_and_request_win(site: Site) -> None:
     site.answer("/")
     settings = SpiderSettings(

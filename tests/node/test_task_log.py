@@ -49,6 +49,17 @@ def texts(log: TaskLog) -> list[str]:
     return [line.text for line in log.take()[0]]
 
 
+def test_logins_of_urls_are_masked(log: TaskLog, page: Outcome) -> None:
+    logging.getLogger("spiders.shop").warning("bad: %s", "https://ann:pw@a.example/")
+    try:
+        raise ValueError("https://ann:pw@a.example/")
+    except ValueError:
+        logging.getLogger("spiders.shop").exception("it raised")
+    found = texts(log)
+    assert found[0] == "bad: https://********@a.example/"
+    assert "ann:pw" not in found[1]
+
+
 def test_a_line_has_its_request_level_and_time(log: TaskLog, page: Outcome) -> None:
     logging.getLogger("spiders.shop").warning("%d of %d", 3, 4)
     (line,), lost = log.take()

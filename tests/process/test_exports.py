@@ -56,7 +56,8 @@ class Killable:
     def __init__(self, env: dict[str, str]) -> None:
         self._program = subprocess.Popen(
             [sys.executable, "-m", "tests.process.exporting"],
-            cwd=CHECKOUT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            cwd=CHECKOUT, env={**env, "CRAWLFRAME_WEBHOOK_PRIVATE": "127.0.0.0/8"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             start_new_session=True,
         )  # fmt: skip
 

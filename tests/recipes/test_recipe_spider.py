@@ -3,10 +3,13 @@ worker."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
+from crawlframe.errors import SpiderError
+from crawlframe.recipes import patterns
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.spider import RecipeSpider, spider_of
 from crawlframe.spider import build, describe
@@ -86,6 +89,42 @@ def test_fields_of_each_part_with_required_ones() -> None:
 )
 def test_ways_to_a_value(field: dict[str, Any], value: Any) -> None:
     assert items({"fields": {"it": field}}) == [{"it": value}]
+
+
+ENDLESS = [r"(?:a?){99}a{99}$", r"^(?:(.+)+?)+?\dx$", r"(a|aa|aaa)*?b\b", r"((a*)*)*?\1b"]
+
+
+@pytest.mark.parametrize("pattern", ENDLESS)
+def test_a_regular_expression_that_backtracks_ends(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is an expression of a recipe; a match that does end is found."""
+    monkeypatch.setattr(patterns, "SECONDS", 0.2)
+    link = f"/{'a' * 200}!"
+    html = f'<p>{"a" * 5000}!</p><a href="{link}">x</a>'
+    ways: list[dict[str, Any]] = [
+        {"fields": {"it": {"css": "p", "regex": pattern}}},
+        {"fields": {"it": {"regex": pattern}}},
+        {"fields": {"it": {"page": "url", "regex": "^http"}}, "next": {"regex": pattern}},
+        {"rules": [{"allow": [pattern]}]},
+        {"rules": [{"deny": [pattern]}]},
+    ]
+    told = []
+    for data in ways:
+        with contextlib.suppress(SpiderError):
+            run(spider(**data), page(html))
+            continue
+        told.append(data)
+    assert told or pattern in ENDLESS[1:]
+
+
+@pytest.mark.parametrize("pattern", ENDLESS[:1])
+def test_which_one_it_was_is_said(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "SECONDS", 0.2)
+    data = {"fields": {"it": {"css": "p", "regex": pattern}}}
+    with pytest.raises(SpiderError, match=r"took longer than 0\.2 s") as refused:
+        run(spider(**data), page(f"<p>{'a' * 5000}!</p>"))
+    assert repr(pattern) in str(refused.value)
 
 
 def test_blocks_are_apart_and_scripts_are_not_text() -> None:

@@ -196,8 +196,8 @@ def test_lines_across_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_field_that_is_too_long_is_an_error_with_its_line() -> None:
-    with pytest.raises(SpiderError, match=r"feed: line 2: field larger than field limit"):
-        run(Prices, body("a\n" + "x" * 200_000, "text/csv"))
+    with pytest.raises(SpiderError, match=r"feed: line \d+: field larger than field limit"):
+        run(Prices, body('a\n"' + "xx\n" * 1_500_000, "text/csv"))
 
 
 @pytest.mark.parametrize(
@@ -234,3 +234,50 @@ def test_a_line_of_a_csv_file_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(feeds, "MAX_LINE", 100_000)
     with pytest.raises(SpiderError, match="it has more than 100,000 characters"):
         run(Rows, body("a,b\n" + "x," * 200_000, "text/csv"))
+
+
+def test_a_field_may_be_as_long_as_a_line() -> None:
+    class Texts(CSVFeedSpider):
+        name = "texts"
+        start_urls = (URL,)
+
+        def parse_row(self, response: Response, row: dict[str, str]) -> Any:
+            yield {name: len(text) for name, text in row.items()}
+
+    for length in (131_072, 131_073, 1_000_000):
+        for quoted in ("{}", '"{}"', '"\n{}"'):
+            text = quoted.format("x" * length)
+            assert run(Texts, body(f"a,b\n1,{text}\n", "text/csv")).items == [
+                {"a": 1, "b": len(text.strip('"'))}
+            ]
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("price,price", ["price", "price_2"]),
+        ("price,price,price,id", ["price", "price_2", "price_3", "id"]),
+        ("price,price_2,price", ["price", "price_2", "price_3"]),
+        ("price_2,price,price", ["price_2", "price", "price_3"]),
+        ("a,a,a_2,a", ["a", "a_2", "a_2_2", "a_3"]),
+        ("id,,", ["id", "", "_2"]),
+    ],
+)
+def test_columns_of_one_name_are_told_apart(header: str, columns: list[str]) -> None:
+    class Rows(CSVFeedSpider):
+        name = "rows"
+        start_urls = (URL,)
+
+        def parse_row(self, response: Response, row: dict[str, str]) -> Any:
+            yield row
+
+    values = [str(number) for number in range(len(columns))]
+    text = ",".join(values)
+    found = run(Rows, body(f"{header}\n{text}\n", "text/csv")).items
+    assert found == [dict(zip(columns, values, strict=True))]
+
+    class Named(Rows):
+        name = "named"
+        headers = header.split(",")
+
+    assert run(Named, body(f"{text}\n", "text/csv")).items == found

@@ -164,6 +164,29 @@ def test_the_result_does_not_depend_on_earlier_pages() -> None:
         assert cache.cache_info().currsize == 0
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("<p>Updated 5 March 2025. Published 1 February 2025</p>", date(2025, 2, 1)),
+        ("<p class=date>Updated March 5, 2025 | Published: February 1, 2025</p>", date(2025, 2, 1)),
+        ("<p>Last updated on March 5th, 2025. Posted on February 1st, 2025</p>", date(2025, 2, 1)),
+        ("<p><b>Published</b> <time>2025-02-01</time></p>", date(2025, 2, 1)),
+        ("<p>Published 1 February 2025</p><p>Published 2 March 2025</p>", None),
+        ("<p>2025年2月1日</p>", date(2025, 2, 1)),
+        ("<p>2025年02月01日（土） 12:30</p>", date(2025, 2, 1)),
+        ("<p>更新日：2025年3月5日 公開日：2025年2月1日</p>", date(2025, 2, 1)),
+        ("<p>投稿日 2025/02/01　更新日 2025/03/05</p>", date(2025, 2, 1)),
+        ("<p>The bees of 2025年2月1日 were many more than those of the years before.</p>", None),
+    ],
+)
+def test_the_day_that_is_called_that_of_publication(line: str, found: date | None) -> None:
+    plain = PAGE.replace('<meta property="article:published_time" content="2025-03-04">', "")
+    sent = {"Date": "Sun, 08 Jun 2025 10:00:00 GMT"}
+    assert page(plain.replace("<h2>", f"{line}<h2>"), **sent).article.date == found
+    stated = PAGE.replace("<h2>", f"{line}<h2>")
+    assert page(stated, **sent).article.date == date(2025, 3, 4)  # metadata are more reliable
+
+
 def test_a_date_after_that_of_the_response_is_none_of_publication() -> None:
     html = PAGE.replace("2025-03-04", "2025-06-07")
     url = "https://magazine.example/bees"

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, TextIO
 
 from crawlframe.ledger import LogLine, TaskSpec
-from crawlframe.secret import MASK, secret_texts
+from crawlframe.secret import MASK, secret_texts, without_logins
 from crawlframe.stats import OPENING, RUNNING
 
 MAX_HELD = 1000  # lines that wait to be written; older ones are dropped
@@ -80,7 +80,7 @@ class TaskLog(logging.Handler):
 
     def add(self, here: Running, level: int, logger: str, text: str, at: float) -> None:
         """Takes a line. ``at``: seconds since the epoch."""
-        url = here.url
+        text, url = without_logins(text), here.url
         for secret in self._secrets.get(here.task, ()):  # first: a cut one would not be found
             text, url = text.replace(secret, MASK), url.replace(secret, MASK)
         url = url[:MAX_URL]
