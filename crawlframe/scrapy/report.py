@@ -101,7 +101,13 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
         elif key in _IGNORED:
             verdict.but.append(f"{place} is ignored: {_IGNORED[key]}")
     _judge_needs(source.needs, verdict)
-    verdict.but += map(str, source.state)
+    if state := spider.scrapy_state:
+        how = (
+            "each task runs in a process of its own (workers = 1)"
+            if spider.workers
+            else "CRAWLFRAME_WORKERS = 0 runs a task in many processes, each of which"
+        )
+        verdict.but.append(f"{how}, for it keeps state: {'; '.join(state)}")
     return verdict
 
 

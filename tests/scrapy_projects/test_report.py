@@ -36,12 +36,12 @@ def test_arguments_are_the_parameters_and_what_is_read(tmp_path: Path) -> None:
         """,
     )
     arguments = describe(spider).arguments
-    assert [*arguments["properties"]] == ["city", "days", "colour", "limit", "region"]
+    assert [*arguments["properties"]] == ["city", "days", "colour", "limit", "region", "known"]
     assert arguments["required"] == ["city"]
-    made = spider._make({"city": "a", "limit": "5"})
+    made = spider._make({"city": "a", "limit": "5", "known": "2"})
     assert isinstance(made, PortedSpider)
     inside = made._opened_port().spider
-    assert (inside.city, inside.limit) == ("a", "5")
+    assert (inside.city, inside.limit, inside.known) == ("a", "5", "2")
 
 
 def test_state_on_self_is_found_with_its_line(tmp_path: Path) -> None:

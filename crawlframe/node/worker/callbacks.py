@@ -69,9 +69,13 @@ class Callbacks:
         self._computing = _Queue()
         self._slow: dict[tuple[int, str], bool] = {}  # (task, callback) -> whether it computes
         self._reported: set[tuple[int, str]] = set()
+        # Tasks with this process for themselves, whose code may not allow for threads.
+        self.single_threaded: set[int] = set()
 
     def expect(self, task: int, name: str, computes: bool) -> None:
         """Marks a callback as slow, because it computes or because it waits."""
+        if task in self.single_threaded:
+            return
         if len(self._slow) >= REMEMBERED:
             self._slow.clear()
             self._reported.clear()
@@ -120,7 +124,8 @@ class Callbacks:
             return _collect(call.function, call.take)
         finally:
             self._mark(LOOP, b"")
-            if (seconds := time.monotonic() - began) > SLOW:
+            seconds = time.monotonic() - began
+            if seconds > SLOW and call.task not in self.single_threaded:
                 self.expect(call.task, call.name, computes=True)  # until it has run in a thread
                 log.info(
                     "callback %s took %.2f s; from now on it runs in threads", call.name, seconds

@@ -1,0 +1,211 @@
+"""Shared state: what classes and modules keep in memory from task to task. The source of the
+functions that a spider reaches is read beside the values that their names have now."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import functools
+import inspect
+from collections.abc import Iterator, Mapping, Set
+from enum import Enum
+from types import FunctionType, ModuleType
+from typing import Any
+
+from crawlframe.code.source import FRAMEWORK, SourceFinder
+from crawlframe.scrapy.reading import CHANGING, ClassSource, parsed
+
+Method = tuple[FunctionType, type | None]  # and its class; None: a function
+
+# Packages whose objects do not change, or not so that a task would notice.
+_INERT = frozenset(
+    {
+        "_thread", "builtins", "datetime", "decimal", "functools", "ipaddress",
+        "itemloaders", "logging", "loguru", "lxml", "parsel", "pathlib", "pytz", "re",
+        "scrapy", "string", "structlog", "types", "typing", "uuid", "w3lib", "zoneinfo",
+    }
+)  # fmt: skip
+# What only reads a container, as its method or with it as an argument.
+_READING = frozenset(
+    {
+        "Counter", "FormRequest", "JsonRequest", "Request", "all", "any", "choice",
+        "choices", "copy", "count", "deepcopy", "dict", "dumps", "enumerate", "extend",
+        "float", "follow", "follow_all", "format", "from_response", "frozenset", "get",
+        "index", "int", "isinstance", "items", "iter", "join", "keys", "len", "list",
+        "map", "max", "min", "print", "replace", "repr", "reversed", "sample", "set",
+        "sorted", "str", "sum", "tuple", "union", "update", "urlencode", "values", "zip",
+    }
+)  # fmt: skip
+
+_source = functools.lru_cache(maxsize=1024)(ClassSource)
+
+
+def shared_by(classes: list[type]) -> list[str]:
+    """What the methods of these classes, and all that they call of the authors', keep in memory: on
+    classes, in modules, and in objects of other classes. One sentence for each name."""
+    left = [one for kind in classes for one in _methods(kind)]
+    seen, found = {*left}, dict[tuple[str, str], str]()
+    while left:
+        here, reached = _read(*left.pop())
+        found = {**here, **found}
+        left += reached - seen
+        seen |= reached
+    kinds = {kind: None for _, kind in seen if kind is not None}
+    objects = (str(one) for kind in [*classes, *kinds] for one in _source(kind).state)
+    return [*dict.fromkeys([*objects, *found.values()])]
+
+
+@functools.lru_cache(maxsize=4096)
+def _methods(value: Any, kind: type | None = None) -> tuple[Method, ...]:
+    """The authors' function that a value is, or those of a class with its bases."""
+    if isinstance(value, type):
+        parts = (part for base in value.__mro__[:-1] for part in vars(base).values())
+        plain = (one for one in parts if callable(one) or hasattr(one, "__get__"))
+        return sum((_methods(one, value) for one in plain if not isinstance(one, type)), ())
+    for name in ("__func__", "fget", "func"):
+        value = getattr(value, name, value)
+    value = inspect.unwrap(value) if callable(value) else value
+    if isinstance(value, FunctionType):
+        file = value.__code__.co_filename
+        if not file.startswith(FRAMEWORK) and SourceFinder.install().owns(file):
+            return ((value, kind),)
+    return ()
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(function: FunctionType, kind: type | None) -> tuple[dict[Any, str], set[Method]]:
+    """What one function keeps, by file and name, and the functions that it reaches."""
+    code = function.__code__
+    for node in ast.walk(parsed(code.co_filename)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            first = [node, *getattr(node, "decorator_list", ())]
+            if code.co_firstlineno in (one.lineno for one in first[:2]):
+                scope = _Scope(node, function, kind)
+                place = f"{code.co_filename}:{{}}: {{}} {{}} changed in {code.co_name}"
+                found = {
+                    (code.co_filename, name): place.format(line, name, "is" if sure else "may be")
+                    for name, line, sure in scope.changes()
+                }
+                return found, scope.reached
+    return {}, set()
+
+
+class _Scope:
+    """One function, its names, and the functions that it reaches, known after ``changes``."""
+
+    def __init__(self, node: ast.AST, function: FunctionType, kind: type | None) -> None:
+        self.reached = set[Method]()
+        self._nodes = [*ast.walk(node)]
+        self._up = {one: up for up in self._nodes for one in ast.iter_child_nodes(up)}
+        self._globals = {n for one in self._nodes if isinstance(one, ast.Global) for n in one.names}
+        own = {one.arg for one in self._nodes if isinstance(one, ast.arg)} | {
+            one.id
+            for one in self._nodes
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        }
+        names = vars(builtins) | function.__globals__
+        self._values = {n: v for n, v in names.items() if n not in own - self._globals}
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+        # A default is one object for all calls.
+        self._values |= {one.name: one.default for one in parameters if not inert(one.default)}
+        self._me, self._kind = "", kind
+        if kind is not None and parameters:
+            self._me = next(iter(parameters)).name
+            self._rebound = _source(kind).rebound
+            if isinstance(inspect.getattr_static(kind, function.__name__, None), classmethod):
+                self._values[self._me], self._me = kind, ""
+        for one in self._nodes:
+            if isinstance(one, ast.For) and isinstance(one.target, ast.Name):
+                many = self._value(one.iter)
+                if isinstance(many, list | tuple):
+                    self._values[one.target.id] = next((x for x in many if not inert(x)), None)
+
+    def changes(self) -> Iterator[tuple[str, int, bool]]:
+        """(name, line, whether it is certain) of what is changed, or may be."""
+        for node in self._nodes:
+            match node:
+                case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in self._globals:
+                    yield name, node.lineno, True
+                case ast.Call(func=ast.Name(id="globals" | "exec" as name)):
+                    yield f"{name}()", node.lineno, False
+                case (
+                    ast.Attribute(value=owner, ctx=ast.Store() | ast.Del())
+                    | ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[owner, *_])
+                ) if self._value(owner) is not None:
+                    yield ast.unparse(node), node.lineno, True
+                case ast.AugAssign(target=target) if not inert(self._value(target)):
+                    yield ast.unparse(target), node.lineno, True
+                case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
+                    value = self._value(node)
+                    if isinstance(value, type) or callable(value):
+                        self.reached.update(_methods(value))
+                    if not inert(value) and (sure := self._changes(node, value)) is not None:
+                        yield ast.unparse(node), node.lineno, sure
+
+    def _changes(self, node: ast.AST, value: Any) -> bool | None:
+        """Whether the use of an object changes it; None if it does not, False if that cannot be
+        told."""
+        known = isinstance(value, list | tuple | Mapping | Set)
+        flat = known and all(map(inert, value.values() if isinstance(value, Mapping) else value))
+        while True:
+            match up := self._up[node]:
+                case ast.Subscript(ctx=ast.Load(), slice=index):
+                    if flat or index is node:
+                        return None
+                case ast.Subscript():
+                    return True
+                case ast.Attribute(attr=name) if name in CHANGING:
+                    return True
+                case ast.Attribute(attr=name):
+                    return None if known and name in _READING else False
+                case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                    return None if known and up.func is not node and name in _READING else False
+                case ast.keyword() if up.arg is not None:
+                    pass
+                case ast.Dict() if up.keys[up.values.index(node)] is not None:
+                    return False
+                case (
+                    ast.keyword() | ast.Compare() | ast.BinOp() | ast.For() | ast.comprehension()
+                    | ast.FormattedValue() | ast.Starred() | ast.UnaryOp() | ast.If() | ast.While()
+                    | ast.Expr() | ast.YieldFrom() | ast.withitem() | ast.Dict()
+                ):  # fmt: skip
+                    return None
+                case _:
+                    return False
+            node = up
+
+    def _value(self, node: ast.AST) -> Any:
+        """What an expression refers to; None if that is nothing shared."""
+        match node:
+            case ast.Name(id=name):
+                return None if name == self._me else self._values.get(name)
+            case ast.Call(func=ast.Name(id="type"), args=[ast.Name(id=name)]) if name == self._me:
+                return self._kind
+            case ast.Attribute(value=owner, attr=name):
+                mine = isinstance(owner, ast.Name) and owner.id == self._me != ""
+                found = self._kind if mine else self._value(owner)
+                if name == "__class__" or (mine and name in self._rebound):
+                    return found if name == "__class__" else None
+                if isinstance(found, ModuleType):
+                    return vars(found).get(name)
+                return inspect.getattr_static(found, name, None) if inspect.isclass(found) else None
+        return None
+
+
+def inert(value: Any) -> bool:
+    """Whether an object keeps nothing that a task could leave behind in it."""
+    if isinstance(value, tuple | frozenset):
+        return all(map(inert, value))
+    if isinstance(value, FunctionType) and value.__closure__:
+        names = value.__code__.co_freevars  # one that counts, say
+        steps = dis.get_instructions(value)
+        return not any(
+            one.opname == "STORE_DEREF" and one.argval in names for one in steps
+        ) and all(
+            one.cell_contents is value or inert(one.cell_contents) for one in value.__closure__
+        )
+    changes = list | set | dict | bytearray | functools._lru_cache_wrapper | Iterator
+    if isinstance(value, changes) and not isinstance(value, type):
+        return False
+    return isinstance(value, type | Enum) or type(value).__module__.partition(".")[0] in _INERT
