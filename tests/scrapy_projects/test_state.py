@@ -69,7 +69,10 @@ KEPT = {  # name of what is found -> spider
     "lambda": ("SEEN", one("new(1)", head="SEEN = set()\nnew = lambda x: SEEN.add(x)")),
     "decorated": (
         "CALLS",
-        one("new(1)", head="CALLS = []\ndef count(f): return f\n@count\ndef new(x): CALLS.append(x)"),
+        one(
+            "new(1)",
+            head="CALLS = []\ndef twice(f): return f\n@twice\ndef new(x): CALLS.append(x)",
+        ),
     ),
     "iterator": ("N", one("next(N)", head="import itertools\nN = itertools.count()")),
     "generator": ("N", one("next(N)", head="N = iter([1, 2])")),
