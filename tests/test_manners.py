@@ -20,7 +20,7 @@ OTHERS = {
     "file_timeout",
     "conditional", "keep", "links_per_page", "max_age", "max_body", "max_file", "max_redirects",
     "page_limit", "pause_layers", "query_permutations", "repeated_segments", "same_content",
-    "skip_unchanged",
+    "skip_unchanged", "keep_partial",
     "time_limit", "timeout", "url_length",
 }  # fmt: skip
 STRICT = SpiderSettings(
