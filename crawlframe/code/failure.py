@@ -52,6 +52,8 @@ def _one_line(error: BaseException) -> str:
         return line
     if isinstance(error, ModuleNotFoundError) and _is_to_install(error.name):
         line += ": install it on this node"
+    if isinstance(error, RuntimeError) and "INSTALLED_APPS" in line:
+        line += " CRAWLFRAME_APPS names apps besides Crawlframe's; django.setup() adds none"
     return f"{type(error).__name__}: {line}".removesuffix(": ")
 
 

@@ -9,6 +9,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from scrapy import signals
+
 # Methods that change the object they belong to, or what it writes to.
 CHANGING = frozenset(
     {
@@ -20,6 +22,7 @@ CHANGING = frozenset(
     }
 )  # fmt: skip
 SET, CHANGED = "set", "changed"
+_SIGNALS = frozenset(name for name in vars(signals) if name[0] != "_")
 _SCRAPYS = frozenset(
     {"crawler", "logger", "settings", "stats"}
 )  # attributes with objects of Scrapy
@@ -182,15 +185,43 @@ class ClassSource:
         return [need for file, node in self.nodes for need in _needs(node, file)]
 
 
+def _is_lost(given: ast.expr, what: str) -> bool:
+    """Whether it is a partial whose arguments cannot travel."""
+    match given:
+        case ast.Call(func=ast.Name(id="partial") | ast.Attribute(attr="partial"), args=args):
+            return len(args) > 1 or what == "errback"
+    return False
+
+
+def _returns_beside(function: ast.FunctionDef) -> bool:
+    """Whether a generator returns a value, which nothing gets."""
+    nodes, left = list[ast.AST](), [*function.body]
+    while left:
+        nodes.append(node := left.pop())
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            left += ast.iter_child_nodes(node)  # type: ignore[arg-type]
+    yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes)
+    returns = (node.value for node in nodes if isinstance(node, ast.Return))
+    return yields and any(value is not None and ast.unparse(value) != "None" for value in returns)
+
+
 def _needs(node: ast.AST, file: str) -> Iterator[Need]:
     for one in ast.walk(node):
         match one:
             case ast.Attribute(value=ast.Attribute(attr="engine"), attr=name):
                 yield Need("engine", name, file, one.lineno)
-            case ast.Attribute(value=ast.Name(id="signals"), attr=name):
+            case ast.Attribute(attr=name) | ast.Name(id=name, ctx=ast.Load()) if name in _SIGNALS:
                 yield Need("signal", name, file, one.lineno)
-            case ast.keyword(arg="callback" | "errback", value=ast.Lambda() as given):
+            case ast.Call(
+                func=ast.Name(id=name) | ast.Attribute(attr=name),
+                args=[_, ast.Lambda() as given, *_],
+            ) if name.endswith(("Request", "follow", "follow_all")):
                 yield Need("lambda", "", file, given.lineno)
+            case ast.keyword(arg="callback" | "errback" as what, value=given):
+                if isinstance(given, ast.Lambda) or _is_lost(given, what):
+                    yield Need("lambda", "", file, given.lineno)
+            case ast.FunctionDef() if _returns_beside(one):
+                yield Need("return", one.name, file, one.lineno)
 
 
 def _opening(node: ast.ClassDef) -> Iterator[str]:

@@ -41,10 +41,6 @@ _NEVER_SENT = {
     "spider_idle": "a task ends when nothing is left of it",
     "scheduler_empty": "a task ends when nothing is left of it",
     "request_dropped": "duplicates are dropped when they are committed",
-    "request_reached_downloader": "response_downloaded is sent for each page",
-    "request_left_downloader": "response_downloaded is sent for each page",
-    "headers_received": "a response is there as a whole",
-    "bytes_received": "a response is there as a whole",
     "robots_parsed": "robots.txt is read once for the cluster",
     "memusage_warning_reached": "CRAWLFRAME_MAX_MEMORY limits the memory of a worker",
     "feed_slot_closed": "items are stored; the command export writes files",
@@ -134,7 +130,14 @@ def _judge_needs(needs: list[Need], verdict: Verdict) -> None:
     for need in needs:
         place = f"{need.file}:{need.line}"
         if need.kind == "lambda":
-            verdict.cannot.append(f"{place}: a callback must be a method of the spider")
+            verdict.cannot.append(
+                f"{place}: a callback must be a method of the spider, or a partial of one with "
+                "named arguments"
+            )
+        elif need.kind == "return":
+            verdict.but.append(
+                f"{place}: {need.name} yields: what it returns is lost, as in Scrapy"
+            )
         elif need.kind == "engine" and need.name not in _ENGINE:
             verdict.cannot.append(f"{place}: there is no crawler.engine.{need.name}")
         elif need.kind == "engine" and need.name == "downloader":
@@ -144,3 +147,5 @@ def _judge_needs(needs: list[Need], verdict: Verdict) -> None:
             )
         elif need.kind == "signal" and need.name in _NEVER_SENT:
             verdict.but.append(f"{place}: {need.name} is never sent: {_NEVER_SENT[need.name]}")
+        elif need.kind == "signal" and need.name in ("headers_received", "bytes_received"):
+            verdict.but.append(f"{place}: {need.name} is sent when the response is complete")

@@ -158,6 +158,25 @@ def test_what_is_yielded_before_an_error_is_kept_if_asked_for(
         assert (outcome.stats is not None) == whole
 
 
+@pytest.mark.parametrize("value", ["[{'n': 2}]", "{'n': 2}", "0", "None"])
+def test_what_a_generator_returns_is_refused(tmp_path: Path, value: str) -> None:
+    body = f"""
+def start(self):
+    yield {{"n": 1}}
+    return {value}
+def parse(self, response):
+    yield {{"n": 1}}
+    return {value}
+"""
+    worker = runs(tmp_path, body)
+    for outcome in (asyncio.run(worker.page()), asyncio.run(worker.start())):
+        if value == "None":
+            assert items(outcome) == [{"n": 1}]
+        else:
+            assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
+            assert f"what it returns is lost: {value}; write yield from" in outcome.detail
+
+
 def test_what_is_no_item_is_refused_before_the_pipelines(tmp_path: Path) -> None:
     worker = runs(tmp_path, "pipelines = [doubled]\ndef parse(self, response):\n    yield 42")
     outcome = asyncio.run(worker.page())

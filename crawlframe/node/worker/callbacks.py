@@ -12,12 +12,13 @@ import sys
 import time
 import types
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
 from crawlframe.conf import Settings
+from crawlframe.errors import SpiderError
 from crawlframe.node.running_marks import LOOP, SIZE, STEPS, THREADS
 from crawlframe.request import Request
 from crawlframe.text.offload import OFFLOAD
@@ -282,9 +283,18 @@ def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
         if result is None or isinstance(result, dict | Request):
             take(result)
             return None
-    for thing in result:
+    for thing in whole(result):
         take(thing)
     return None
+
+
+def whole(things: Iterable[Any]) -> Iterator[Any]:
+    """Yields them. Raises SpiderError if a generator returns something, too, which nothing gets."""
+    lost = yield from things
+    if lost is not None:
+        raise SpiderError(
+            f"the callback yields, so what it returns is lost: {lost!r:.80}; write yield from"
+        )
 
 
 class CallbackThrottle:

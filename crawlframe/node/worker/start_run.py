@@ -16,7 +16,7 @@ from typing import Any
 from crawlframe.collector import Collector
 from crawlframe.frontier.batches import MAX_ENTRIES
 from crawlframe.ledger import StartPart
-from crawlframe.node.worker.callbacks import Call
+from crawlframe.node.worker.callbacks import Call, whole
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.revisit.visit import FoundPage, Visit
@@ -322,7 +322,7 @@ class Starts:
 def _all_of(result: Any) -> Iterator[Any]:
     if result is None or isinstance(result, dict | Request):
         return iter((result,))
-    return iter(result)
+    return whole(result)
 
 
 def _mark(request: tuple[str, str, bytes | None]) -> bytes:
