@@ -61,23 +61,6 @@ class Need(NamedTuple):
     line: int
 
 
-class State(NamedTuple):
-    """An attribute of self that one method changes and another reads."""
-
-    name: str
-    file: str
-    line: int  # of the change
-    writer: str
-    reader: str
-    read_line: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.file}:{self.line}: self.{self.name} is changed in {self.writer} and read in "
-            f"{self.reader} (line {self.read_line})"
-        )
-
-
 def parsed(file: str) -> ast.Module:
     """The source in a file, without anything if it cannot be read."""
     try:
@@ -134,20 +117,20 @@ class ClassSource:
         return [name for name in dict.fromkeys(names) if name in asked or name not in written]
 
     @cached_property
-    def state(self) -> list[State]:
-        """What is kept on self between callbacks, once for each attribute."""
-        first = self._beginnings
-        uses = [use for use in self.uses if use.method not in first]
-        found: dict[str, State] = {}
-        for write in uses:
-            if write.writes and write.name not in found:
-                reads = (one for one in uses if one.stale and one.name == write.name)
-                once = write.method in _STARTS
-                read = next((one for one in reads if not once or one.method not in _STARTS), None)
-                if read is not None:
-                    found[write.name] = State(
-                        write.name, write.file, write.line, write.method, read.method, read.line
+    def state(self) -> list[str]:
+        """What is kept on self between callbacks: one sentence for each attribute, with its
+        place."""
+        uses = [use for use in self.uses if use.method not in self._beginnings]
+        found: dict[str, str] = {}
+        for write in (use for use in uses if use.writes and use.name not in found):
+            for read in uses:
+                once = _STARTS.issuperset((read.method, write.method))
+                if read.stale and read.name == write.name and not once:
+                    found[write.name] = (
+                        f"{write.file}:{write.line}: self.{write.name} is changed in "
+                        f"{write.method} and read in {read.method} (line {read.line})"
                     )
+                    break
         return [*found.values()]
 
     @cached_property
@@ -185,26 +168,6 @@ class ClassSource:
         return [need for file, node in self.nodes for need in _needs(node, file)]
 
 
-def _is_lost(given: ast.expr, what: str) -> bool:
-    """Whether it is a partial whose arguments cannot travel."""
-    match given:
-        case ast.Call(func=ast.Name(id="partial") | ast.Attribute(attr="partial"), args=args):
-            return len(args) > 1 or what == "errback"
-    return False
-
-
-def _returns_beside(function: ast.FunctionDef) -> bool:
-    """Whether a generator returns a value, which nothing gets."""
-    nodes, left = list[ast.AST](), [*function.body]
-    while left:
-        nodes.append(node := left.pop())
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            left += ast.iter_child_nodes(node)  # type: ignore[arg-type]
-    yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes)
-    returns = (node.value for node in nodes if isinstance(node, ast.Return))
-    return yields and any(value is not None and ast.unparse(value) != "None" for value in returns)
-
-
 def _needs(node: ast.AST, file: str) -> Iterator[Need]:
     for one in ast.walk(node):
         match one:
@@ -212,16 +175,22 @@ def _needs(node: ast.AST, file: str) -> Iterator[Need]:
                 yield Need("engine", name, file, one.lineno)
             case ast.Attribute(attr=name) | ast.Name(id=name, ctx=ast.Load()) if name in _SIGNALS:
                 yield Need("signal", name, file, one.lineno)
-            case ast.Call(
-                func=ast.Name(id=name) | ast.Attribute(attr=name),
-                args=[_, ast.Lambda() as given, *_],
-            ) if name.endswith(("Request", "follow", "follow_all")):
-                yield Need("lambda", "", file, given.lineno)
-            case ast.keyword(arg="callback" | "errback" as what, value=given):
-                if isinstance(given, ast.Lambda) or _is_lost(given, what):
-                    yield Need("lambda", "", file, given.lineno)
-            case ast.FunctionDef() if _returns_beside(one):
-                yield Need("return", one.name, file, one.lineno)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
+                sends = name.endswith(("Request", "follow", "follow_all"))
+                asked = [(given, 1) for given in args[1:2] if sends]
+                callbacks = [k for k in one.keywords if k.arg in ("callback", "errback")]
+                asked += [(k.value, int(k.arg == "callback")) for k in callbacks]
+                for (
+                    given,
+                    most,
+                ) in asked:  # arguments of a partial that can travel, and its function
+                    match given:
+                        case ast.Call(func=func, args=args) if len(args) > most:
+                            is_lost = ast.unparse(func).endswith("partial")
+                        case _:
+                            is_lost = isinstance(given, ast.Lambda)
+                    if is_lost:
+                        yield Need("lambda", "", file, given.lineno)
 
 
 def _opening(node: ast.ClassDef) -> Iterator[str]:

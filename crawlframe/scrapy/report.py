@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from scrapy.utils.misc import load_object
+from scrapy.utils.misc import is_generator_with_return_value, load_object
 from scrapy.utils.python import global_object_name
 
 from crawlframe.porting import META, NO_PROXY
 from crawlframe.scrapy import components
 from crawlframe.scrapy.reading import ClassSource, Need
 from crawlframe.scrapy.settings import merged
+from crawlframe.scrapy.shared import methods_of
 from crawlframe.scrapy.spider import PortedSpider
 
 _BROWSERS = ("playwright", "splash", "selenium", "zyte_api", "impersonate")
@@ -97,6 +98,12 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
         elif key in _IGNORED:
             verdict.but.append(f"{place} is ignored: {_IGNORED[key]}")
     _judge_needs(source.needs, verdict)
+    for function, _ in methods_of(kind):
+        if is_generator_with_return_value(function):
+            place = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+            verdict.but.append(
+                f"{place}: {function.__name__} yields: what it returns is lost, as in Scrapy"
+            )
     if state := spider.scrapy_state:
         how = (
             "each task runs in a process of its own (workers = 1)"
@@ -133,10 +140,6 @@ def _judge_needs(needs: list[Need], verdict: Verdict) -> None:
             verdict.cannot.append(
                 f"{place}: a callback must be a method of the spider, or a partial of one with "
                 "named arguments"
-            )
-        elif need.kind == "return":
-            verdict.but.append(
-                f"{place}: {need.name} yields: what it returns is lost, as in Scrapy"
             )
         elif need.kind == "engine" and need.name not in _ENGINE:
             verdict.cannot.append(f"{place}: there is no crawler.engine.{need.name}")

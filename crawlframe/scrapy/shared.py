@@ -38,13 +38,14 @@ _READING = frozenset(
     }
 )  # fmt: skip
 
+_CHANGE: Any = (list, set, dict, bytearray, functools._lru_cache_wrapper, Iterator)
 _source = functools.lru_cache(maxsize=1024)(ClassSource)
 
 
 def shared_by(classes: list[type]) -> list[str]:
     """What the methods of these classes, and all that they call of the authors', keep in memory: on
     classes, in modules, and in objects of other classes. One sentence for each name."""
-    left = [one for kind in classes for one in _methods(kind)]
+    left = [one for kind in classes for one in methods_of(kind)]
     seen, found = {*left}, dict[tuple[str, str], str]()
     while left:
         here, reached = _read(*left.pop())
@@ -52,17 +53,17 @@ def shared_by(classes: list[type]) -> list[str]:
         left += reached - seen
         seen |= reached
     kinds = {kind: None for _, kind in seen if kind is not None}
-    objects = (str(one) for kind in [*classes, *kinds] for one in _source(kind).state)
+    objects = (one for kind in [*classes, *kinds] for one in _source(kind).state)
     return [*dict.fromkeys([*objects, *found.values()])]
 
 
 @functools.lru_cache(maxsize=4096)
-def _methods(value: Any, kind: type | None = None) -> tuple[Method, ...]:
+def methods_of(value: Any, kind: type | None = None) -> tuple[Method, ...]:
     """The authors' function that a value is, or those of a class with its bases."""
     if isinstance(value, type):
         parts = (part for base in value.__mro__[:-1] for part in vars(base).values())
         plain = (one for one in parts if callable(one) or hasattr(one, "__get__"))
-        return sum((_methods(one, value) for one in plain if not isinstance(one, type)), ())
+        return sum((methods_of(one, value) for one in plain if not isinstance(one, type)), ())
     for name in ("__func__", "fget", "func"):
         value = getattr(value, name, value)
     value = inspect.unwrap(value) if callable(value) else value
@@ -139,11 +140,11 @@ class _Scope:
                 case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
                     value = self._value(node)
                     if isinstance(value, type) or callable(value):
-                        self.reached.update(_methods(value))
+                        self.reached.update(methods_of(value))
                     if not inert(value) and (sure := self._changes(node, value)) is not None:
                         yield ast.unparse(node), node.lineno, sure
 
-    def _changes(self, node: ast.AST, value: Any) -> bool | None:
+    def _changes(self, node: Any, value: Any) -> bool | None:
         """Whether the use of an object changes it; None if it does not, False if that cannot be
         told."""
         known = isinstance(value, list | tuple | Mapping | Set)
@@ -205,7 +206,6 @@ def inert(value: Any) -> bool:
         ) and all(
             one.cell_contents is value or inert(one.cell_contents) for one in value.__closure__
         )
-    changes = list | set | dict | bytearray | functools._lru_cache_wrapper | Iterator
-    if isinstance(value, changes) and not isinstance(value, type):
+    if isinstance(value, _CHANGE):
         return False
     return isinstance(value, type | Enum) or type(value).__module__.partition(".")[0] in _INERT

@@ -119,7 +119,7 @@ def test_items_are_those_of_scrapy(project: Path, tmp_path: Path) -> None:
     assert registry.broken == {}
     with Site() as site:
         real = [sys.executable, HERE / "real.py", site.url, tmp_path, *NAMES]
-        subprocess.run(real, cwd=project, check=True)
+        subprocess.run([*map(str, real)], cwd=project, check=True)
         for name in NAMES:
             lines = (tmp_path / f"{name}.jsonl").read_text().splitlines()
             ours = crawl(registry, name, site=site.url)

@@ -65,9 +65,11 @@ def test_state_on_self_is_found_with_its_line(tmp_path: Path) -> None:
                 self.reason = reason
         """,
     )
-    found = [(one.name, one.line, one.writer, one.reader) for one in spider.scrapy_source.state]
-    assert found == [("made", 10, "parse", "parse"), ("total", 13, "parse", "parse_more")]
-    file = spider.scrapy_source.state[0].file
+    file = spider.scrapy_source.nodes[0][0]
+    assert spider.scrapy_source.state == [
+        f"{file}:10: self.made is changed in parse and read in parse (line 10)",
+        f"{file}:13: self.total is changed in parse and read in parse_more (line 15)",
+    ]
     assert f"{file}:10: self.made is changed in parse" in str(verdict_on(spider))
 
 

@@ -4,7 +4,6 @@ runs nothing else before or after."""
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Collection
 
@@ -13,8 +12,6 @@ from crawlframe.frontier import Claim, Claimed
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.worker_pool import OF_TASK, WorkerPool
 from crawlframe.node.messages import Run
-
-log = logging.getLogger(__name__)
 
 PRUNE_EVERY = 10.0  # seconds between two looks which of the tasks have ended
 SOON = 1.0  # the same, where the worker of a task that has ended makes room for another one
@@ -42,21 +39,14 @@ class OneWorker:
         self._give_back = give_back
         self._apart = apart
         self._workers: dict[int, Child | None] = {}
-        self._waiting: Collection[int] = ()
         self._next_prune = 0.0
         if apart:
             pool.apart = self._workers
 
     def servable(self, tasks: Collection[int]) -> list[int]:
         """The tasks, among those that no node serves, that this master has room for."""
-        if not self._apart:
-            return [*tasks]
-        room = max(0, self._apart - len(self._workers))
-        first, left = sorted(tasks)[:room], sorted(tasks)[room:]
-        if not {*left}.issubset(self._waiting):
-            log.info("task %d waits: each of %d others has a worker here", left[0], self._apart)
-        self._waiting = left
-        return first
+        room = max(0, self._apart - len(self._workers)) if self._apart else None
+        return sorted(tasks)[:room]
 
     def serve(self, task: int) -> None:
         """From now on this master serves the task."""

@@ -290,7 +290,7 @@ def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
 
 def whole(things: Iterable[Any]) -> Iterator[Any]:
     """Yields them. Raises SpiderError if a generator returns something, too, which nothing gets."""
-    lost = yield from things
+    lost: Any = yield from things  # type: ignore[func-returns-value]
     if lost is not None:
         raise SpiderError(
             f"the callback yields, so what it returns is lost: {lost!r:.80}; write yield from"
