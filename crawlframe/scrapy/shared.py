@@ -8,6 +8,7 @@ import builtins
 import dis
 import functools
 import inspect
+import sys
 from collections.abc import Iterator, Mapping, Set
 from enum import Enum
 from types import FunctionType, ModuleType
@@ -43,9 +44,12 @@ _source = functools.lru_cache(maxsize=1024)(ClassSource)
 
 
 def shared_by(classes: list[type]) -> list[str]:
-    """What the methods of these classes, and all that they call of the authors', keep in memory: on
-    classes, in modules, and in objects of other classes. One sentence for each name."""
-    left = [one for kind in classes for one in methods_of(kind)]
+    """What the methods of these classes, the functions of their modules, and all that they call of
+    the authors', keep in memory: on classes, in modules, and in objects of other classes. One
+    sentence for each name."""
+    beside = (one for kind in classes for one in vars(sys.modules[kind.__module__]).values())
+    plain = [one for one in beside if isinstance(one, FunctionType)]
+    left = [one for value in [*classes, *plain] for one in methods_of(value)]
     seen, found = {*left}, dict[tuple[str, str], str]()
     while left:
         here, reached = _read(*left.pop())
@@ -78,18 +82,29 @@ def methods_of(value: Any, kind: type | None = None) -> tuple[Method, ...]:
 def _read(function: FunctionType, kind: type | None) -> tuple[dict[Any, str], set[Method]]:
     """What one function keeps, by file and name, and the functions that it reaches."""
     code = function.__code__
-    for node in ast.walk(parsed(code.co_filename)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            first = [node, *getattr(node, "decorator_list", ())]
-            if code.co_firstlineno in (one.lineno for one in first[:2]):
-                scope = _Scope(node, function, kind)
-                place = f"{code.co_filename}:{{}}: {{}} {{}} changed in {code.co_name}"
-                found = {
-                    (code.co_filename, name): place.format(line, name, "is" if sure else "may be")
-                    for name, line, sure in scope.changes()
-                }
-                return found, scope.reached
-    return {}, set()
+    file = code.co_filename
+    node = _by_line(parsed(file)).get(code.co_firstlineno)
+    if node is None:
+        return {}, set()
+    scope = _Scope(node, function, kind)
+    found = {
+        (
+            file,
+            name,
+        ): f"{file}:{line}: {name} {'is' if sure else 'may be'} changed in {code.co_name}"
+        for name, line, sure in scope.changes()
+    }
+    return found, scope.reached
+
+
+@functools.lru_cache(maxsize=1024)
+def _by_line(tree: ast.Module) -> dict[int, ast.AST]:
+    """The functions of a module, by the first line of each, which may be that of a decorator."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    found = [node for node in ast.walk(tree) if isinstance(node, kinds)][::-1]  # the outer one wins
+    return {
+        min([n.lineno, *(d.lineno for d in getattr(n, "decorator_list", ()))]): n for n in found
+    }
 
 
 class _Scope:
@@ -97,25 +112,26 @@ class _Scope:
 
     def __init__(self, node: ast.AST, function: FunctionType, kind: type | None) -> None:
         self.reached = set[Method]()
-        self._nodes = [*ast.walk(node)]
-        self._up = {one: up for up in self._nodes for one in ast.iter_child_nodes(up)}
+        self._kind, self._outside = kind, function.__globals__
+        self._nodes, self._up = [node], dict[ast.AST, ast.AST]()
+        for one in self._nodes:
+            self._up |= dict.fromkeys(children := [*ast.iter_child_nodes(one)], one)
+            self._nodes += children
         self._globals = {n for one in self._nodes if isinstance(one, ast.Global) for n in one.names}
-        own = {one.arg for one in self._nodes if isinstance(one, ast.arg)} | {
-            one.id
+        self._local = {
+            getattr(one, "arg", None) or getattr(one, "id", "")
             for one in self._nodes
-            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
-        }
-        names = vars(builtins) | function.__globals__
-        self._values = {n: v for n, v in names.items() if n not in own - self._globals}
-        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
-        # A default is one object for all calls.
-        self._values |= {one.name: one.default for one in parameters if not inert(one.default)}
-        self._me, self._kind = "", kind
-        if kind is not None and parameters:
-            self._me = next(iter(parameters)).name
-            self._rebound = _source(kind).rebound
-            if isinstance(inspect.getattr_static(kind, function.__name__, None), classmethod):
-                self._values[self._me], self._me = kind, ""
+            if isinstance(one, ast.arg)
+            or (isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+        } - self._globals
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        defaults = zip(names[::-1], (function.__defaults__ or ())[::-1], strict=False)
+        given = {**dict(defaults), **(function.__kwdefaults__ or {})}  # one object for all calls
+        self._values = {name: value for name, value in given.items() if not inert(value)}
+        self._me = names[0] if names and kind is not None else ""
+        self._rebound = _source(kind).rebound if kind is not None else set()
+        if isinstance(inspect.getattr_static(kind, function.__name__, None), classmethod):
+            self._values[self._me], self._me = kind, ""
         for one in self._nodes:
             if isinstance(one, ast.For) and isinstance(one.target, ast.Name):
                 many = self._value(one.iter)
@@ -139,7 +155,7 @@ class _Scope:
                     yield ast.unparse(target), node.lineno, True
                 case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
                     value = self._value(node)
-                    if isinstance(value, type) or callable(value):
+                    if callable(value) and not self._is_mine(node):
                         self.reached.update(methods_of(value))
                     if not inert(value) and (sure := self._changes(node, value)) is not None:
                         yield ast.unparse(node), node.lineno, sure
@@ -176,15 +192,22 @@ class _Scope:
                     return False
             node = up
 
+    def _is_mine(self, node: ast.AST) -> bool:
+        """Whether it is an attribute of self."""
+        owner = node.value if isinstance(node, ast.Attribute) else None
+        return isinstance(owner, ast.Name) and owner.id == self._me != ""
+
     def _value(self, node: ast.AST) -> Any:
         """What an expression refers to; None if that is nothing shared."""
         match node:
             case ast.Name(id=name):
-                return None if name == self._me else self._values.get(name)
+                if name in self._local or name == self._me:
+                    return self._values.get(name)
+                return self._values.get(name, self._outside.get(name, vars(builtins).get(name)))
             case ast.Call(func=ast.Name(id="type"), args=[ast.Name(id=name)]) if name == self._me:
                 return self._kind
             case ast.Attribute(value=owner, attr=name):
-                mine = isinstance(owner, ast.Name) and owner.id == self._me != ""
+                mine = self._is_mine(node)
                 found = self._kind if mine else self._value(owner)
                 if name == "__class__" or (mine and name in self._rebound):
                     return found if name == "__class__" else None

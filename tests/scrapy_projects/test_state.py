@@ -74,6 +74,14 @@ KEPT = {  # name of what is found -> spider
             head="CALLS = []\ndef twice(f): return f\n@twice\ndef new(x): CALLS.append(x)",
         ),
     ),
+    "of a rule": (
+        "SEEN",
+        one(
+            members="rules = [scrapy.spiders.Rule(LE(process_value=new))]",
+            head="from scrapy.linkextractors import LinkExtractor as LE\nSEEN = set()\n"
+            "def new(x): SEEN.add(x); return x",
+        ),
+    ),
     "iterator": ("N", one("next(N)", head="import itertools\nN = itertools.count()")),
     "generator": ("N", one("next(N)", head="N = iter([1, 2])")),
     "cache": (
