@@ -13,7 +13,16 @@ from crawlframe.budgets import (
     TEMPLATE,
     LinkCheck,
 )
-from crawlframe.errors import BadRequest, DropItem, SpiderError, UnfitItem
+from crawlframe.errors import (
+    BadRequest,
+    CloseTask,
+    DropItem,
+    FetchError,
+    FileGone,
+    PipelineFailed,
+    SpiderError,
+    UnfitItem,
+)
 from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.model_items import is_model, model_item
 from crawlframe.outcome import Outcome
@@ -59,6 +68,7 @@ class Collector:
         watching: Watching | None = None,
         template: PageTemplate | None = None,
         aliases: KnownByRules | None = None,
+        keeps: bool = False,
     ) -> None:
         """``depth`` is the depth of the requests yielded here, none of which is taken if it is more
         than ``depth_limit`` or ``layers``, where these are not 0; ``allowed`` returns whether a URL
@@ -68,7 +78,8 @@ class Collector:
         links. ``nofollow``: no request is taken; ``noindex``: no item is; both are counted.
         ``route`` returns through which proxies a request goes. ``watching``: which pages are
         visited by themselves; requests for them are found, and not followed. ``template``: the
-        links of the page that are followed once. ``aliases``: which URLs are the same page."""
+        links of the page that are followed once. ``aliases``: which URLs are the same page.
+        ``keeps``: what cannot be taken is left out, and becomes the ``failure`` of the outcome."""
         self._outcome = outcome
         self._watching = watching
         outcome.visit = None if watching is None else watching.visit(outcome.callback)
@@ -94,6 +105,9 @@ class Collector:
         self._limits = limits
         if limits is not None:
             self._length, self._slashes = limits.length, limits.slashes
+        self._keeps = keeps
+        if keeps:
+            self.take = self._take_or_leave  # type: ignore[method-assign]
         self.waiting: list[tuple[Any, Upsert | None]] = []  # items for the async pipelines
 
     def take(self, thing: Any) -> None:
@@ -108,6 +122,8 @@ class Collector:
                 self._outcome.count(DROPPED_NOINDEX)
             else:  # pipelines are for items that are stored as they are
                 self._outcome.proxies = listed.with_proxy(self._outcome.proxies, thing)
+        elif isinstance(thing, BadRequest):  # in place of one that cannot be made
+            raise thing
         elif thing is not None:
             upsert = None
             if type(thing) is Upsert:
@@ -120,6 +136,17 @@ class Collector:
                 self._process(thing, self._pipelines, upsert)
             else:
                 self._store(thing, upsert)
+
+    def _take_or_leave(self, thing: Any) -> None:
+        try:
+            Collector.take(self, thing)
+        except Exception as error:
+            self._leave_out(error)
+
+    def _leave_out(self, error: Exception) -> None:
+        if not self._keeps or isinstance(error, CloseTask | FetchError | FileGone):
+            raise error
+        self._outcome.failure = self._outcome.failure or (error, "callback")
 
     def forget(self, before: int) -> None:
         """Forgets which requests were taken, because they are recorded elsewhere. ``before``: how
@@ -141,6 +168,8 @@ class Collector:
                 self._store(await self._pipelines.finish(item, self._response), upsert)
             except DropItem as drop:
                 self._drop(drop, self._pipelines)
+            except Exception as error:
+                self._leave_out(error)
 
     def _process(self, item: Any, pipelines: Pipelines, upsert: Upsert | None) -> None:
         if not is_item(item):
@@ -157,6 +186,8 @@ class Collector:
 
     def _drop(self, drop: DropItem, pipelines: Pipelines) -> None:
         self._outcome.unfit |= isinstance(drop, UnfitItem)
+        if isinstance(drop, PipelineFailed) and self._outcome.failure is None:
+            self._outcome.failure = drop.__cause__ or drop, "pipeline"
         if self._outcome.attempt is not None:
             self._outcome.attempt.dropped += 1
         self._outcome.count(pipelines.counter_of(drop.reason))

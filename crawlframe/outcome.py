@@ -119,6 +119,8 @@ class Outcome:
     attempt: Attempt | None = None  # set if it is rendered when it must be
     visit: Visit | None = None  # set if its task is a round of a watch
     exchange: dict[str, Any] | None = None  # of an error: its headers, as they are recorded
+    # What authors' code raised while the rest of what it led to is kept, and the reason for it.
+    failure: tuple[BaseException, str] | None = None
     error_group: int = 0  # of an error: the group that the ledger puts it into
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
@@ -128,7 +130,7 @@ class Outcome:
         if verdict is not Verdict.DONE:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
             self.stats, self.closing, self.models, self.files = None, "", None, []
-            self.proxies = None
+            self.proxies = self.failure = None
             if self.visit is not None:
                 self.visit.drop()
         return self

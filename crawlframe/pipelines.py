@@ -8,9 +8,9 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
-from crawlframe.errors import SpiderError
+from crawlframe.errors import CloseTask, DropItem, FileGone, PipelineFailed, SpiderError
 from crawlframe.items import clean_text, is_item
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -55,6 +55,12 @@ class Pipeline:
             f"pipeline {self.name} returned {type(item).__name__} {str(item)[:80]!r}; {hint}"
         )
 
+    def fail(self, error: Exception) -> NoReturn:
+        """Raises what an exception of ``process`` means."""
+        if isinstance(error, DropItem | CloseTask | FileGone):
+            raise error
+        raise PipelineFailed(f"{self.name} raised {type(error).__name__}") from error
+
 
 class Pipelines:
     """The pipelines of one spider object: ``process`` runs the synchronous ones, up to the first
@@ -90,17 +96,23 @@ class Pipelines:
 
     def process(self, item: Any, response: Response | None) -> Any:
         """The item after the synchronous ones. If ``waits``, it is a copy: the callback may go on
-        to change its own. Raises what they raise, including DropItem."""
+        to change its own. Raises DropItem, PipelineFailed too, CloseTask and FileGone."""
         for one in self._all[: self._plain]:
-            item = one.checked(one.process(item, response))
+            try:
+                item = one.checked(one.process(item, response))
+            except Exception as error:
+                one.fail(error)
         # A copy of a model instance would not be the one that others refer to.
         return copy.deepcopy(item) if self.waits and not hasattr(item, "_meta") else item
 
     async def finish(self, item: Any, response: Response | None) -> Any:
-        """The item after the others. Raises what they raise."""
+        """The item after the others. Raises as ``process`` does."""
         for one in self._all[self._plain :]:
-            processed = one.process(item, response)
-            item = one.checked(await processed if one.is_async else processed)
+            try:
+                processed = one.process(item, response)
+                item = one.checked(await processed if one.is_async else processed)
+            except Exception as error:
+                one.fail(error)
         return item
 
     def counter_of(self, reason: str) -> str:

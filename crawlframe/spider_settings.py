@@ -63,6 +63,9 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     # "recorded": a new version of its code is refused if its recorded pages fail.
     check: Literal["recorded"] | None = None
     keep: Literal["errors", "all", "none"] = "errors"  # of the pages that were fetched
+    # If a callback raises, what it yielded before is kept; if something that it yields is refused,
+    # the rest is.
+    keep_partial: bool = False
     # Callbacks are not run: kept pages are parsed later. "start": the pages that start and sitemaps
     # name; "links": also what they link to within allowed_domains.
     fetch_only: Literal["start", "links"] | None = None

@@ -56,7 +56,10 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and _is_to_install(error.name):
         line += ": install it on this node"
     if found := _NO_APP.search(line):
-        line = f"the app of {found[1]} is not in CRAWLFRAME_APPS of this node; name it and restart"
+        line = (
+            f"the app of {found[1]} is not in CRAWLFRAME_APPS of this node, and django.setup() "
+            "adds none; name it and restart"
+        )
     return f"{type(error).__name__}: {line}".removesuffix(": ")
 
 

@@ -73,6 +73,10 @@ class DropItem(CrawlframeError):
         self.reason = str(reason)
 
 
+class PipelineFailed(DropItem):
+    """A pipeline raised the cause of this: its item is left out, and the page ends as an error."""
+
+
 class UnfitItem(DropItem):
     """The item does not fit the class of the items."""
 

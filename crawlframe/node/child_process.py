@@ -24,6 +24,7 @@ WORKERS = (
     "worker",  # takes any request
     "cpu",  # for callbacks that compute
     "isolated",  # for requests that must run alone, one at a time
+    "task",  # followed by its number: for the requests of one task
 )
 CHECKER = "checker"  # the role of a process that replays recorded pages
 ADOPTION = 5.0  # seconds a process may take to become the master's child
@@ -97,7 +98,7 @@ class Child:
     @property
     def works(self) -> bool:
         """Whether it is a worker, of whatever kind."""
-        return self.role in WORKERS
+        return self.role.partition(" ")[0] in WORKERS
 
     @property
     def taking(self) -> bool:

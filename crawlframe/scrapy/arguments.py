@@ -1,5 +1,6 @@
 """The arguments of a Scrapy spider, which are text: the parameters of its ``__init__``, and what
-its methods read of ``self`` or ``kwargs`` though nothing sets it."""
+its methods read of ``self`` or ``kwargs`` though nothing sets it, and what its class has a value
+for."""
 
 from __future__ import annotations
 
@@ -12,8 +13,14 @@ import msgspec
 from crawlframe.scrapy.reading import ClassSource
 
 Given = str | msgspec.UnsetType
-# Scrapy sets them on the object.
-_NAMES = frozenset({"crawler", "name", "settings", "start_urls"})
+# Scrapy sets them on the object, or reads them of the class.
+_NAMES = frozenset(
+    {
+        "allowed_domains", "crawler", "custom_settings", "download_delay", "download_maxsize",
+        "download_timeout", "expect", "handle_httpstatus_list", "max_concurrent_requests", "name",
+        "rules", "settings", "start_urls", "user_agent",
+    }
+)  # fmt: skip
 
 
 def parameters_of(spider: type, source: ClassSource) -> dict[str, inspect.Parameter]:
@@ -34,10 +41,22 @@ def parameters_of(spider: type, source: ClassSource) -> dict[str, inspect.Parame
         if not any(one.kind is one.VAR_KEYWORD for one in parameters):
             break
     else:
-        for name in source.unset:
-            if name not in found and name not in _NAMES and not hasattr(spider, name):
-                found[name] = _parameter(name, None, False)
+        unset = [name for name in source.unset if not hasattr(spider, name)]
+        for name in [*unset, *_values(spider)]:
+            if name not in found and name not in _NAMES:
+                found[name] = _parameter(name, getattr(spider, name, None), False)
     return found
+
+
+def _values(spider: type) -> list[str]:
+    """The attributes that Scrapy's ``__init__`` replaces by arguments of their names."""
+    own = [one for one in spider.__mro__ if not one.__module__.startswith(("scrapy.", "builtins"))]
+    return [
+        name
+        for kind in reversed(own)
+        for name, value in vars(kind).items()
+        if name[0] != "_" and not callable(value) and not hasattr(value, "__get__")
+    ]
 
 
 def start_with(parameters: dict[str, inspect.Parameter]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from scrapy.utils.spider import iterate_spider_output
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from crawlframe.errors import CloseTask, SpiderError
+from crawlframe.errors import BadRequest, CloseTask, SpiderError
 from crawlframe.scrapy import components
 from crawlframe.scrapy.crawler import SCHEDULED, PortedCrawler
 from crawlframe.scrapy.requests import Translator
@@ -79,13 +79,13 @@ class ScrapyCallbacks:
         try:
             result = function(failure)
         except Exception as error:
-            raise self._ended(error, response) from error
+            raise self._ended(error, response or failure) from error
         if response is not None:
             return self._led_to(result, response)
         # Scrapy's middlewares are around responses.
-        if inspect.isawaitable(result) or isinstance(result, AsyncIterator):
-            return self._passed_async(result, None)
-        return self._passed(iterate_spider_output(result), None)
+        if not (inspect.isawaitable(result) or isinstance(result, AsyncIterator)):
+            result = _async(iterate_spider_output(result))
+        return self._passed_async(result, failure)
 
     # -- what is yielded --------------------------------------------------------------------------
 
@@ -110,6 +110,8 @@ class ScrapyCallbacks:
 
     def _recovered(self, error: Exception, response: Any, first: int) -> Iterator[Any]:
         """What a middleware makes of an error. Raises it if none does."""
+        for request in self._asked():
+            yield self._ours(request, response)
         if isinstance(error, CloseSpider | CloseTask):
             raise self._ended(error, response) from error
         for number, layer in enumerate(self._layers[first:], first):
@@ -117,7 +119,8 @@ class ScrapyCallbacks:
                 continue
             result = layer.exception(response=response, exception=error)
             if result is not None:
-                return self._through(result, response, number + 1)
+                yield from self._through(result, response, number + 1)
+                return
         raise self._ended(error, response) from error
 
     async def _through_async(self, result: Any, response: Any) -> AsyncIterator[Any]:
@@ -174,21 +177,24 @@ class ScrapyCallbacks:
     def _ours(self, thing: Any, response: Any) -> Any:
         if not isinstance(thing, ScrapyRequest):
             return thing
+        try:
+            ours = self._translator.ours(thing)
+        except BadRequest as error:  # only this one is left out
+            return error
         self._crawler.note(SCHEDULED)
         if self._crawler.listens(signals.request_scheduled):
             self._crawler.send(signals.request_scheduled, request=thing, spider=self._spider)
-        return self._translator.ours(thing)
+        return ours
 
     def _ended(self, error: Exception, response: Any) -> Exception:
         if isinstance(error, CloseSpider):
             return CloseTask(error.reason)
-        if not isinstance(error, CloseTask) and self._crawler.listens(signals.spider_error):
-            self._crawler.send(
-                signals.spider_error,
-                failure=Failure(error),
-                response=response,
-                spider=self._spider,
-            )
+        if not isinstance(error, CloseTask):
+            for name in ("count", type(error).__name__):
+                self._crawler.stats.inc_value(f"spider_exceptions/{name}")
+            if self._crawler.listens(signals.spider_error):
+                told = {"failure": Failure(error), "response": response, "spider": self._spider}
+                self._crawler.send(signals.spider_error, **told)
         return error
 
 

@@ -27,13 +27,17 @@ def named(settings: BaseSettings, setting: str) -> list[Any]:
     return [one for one in listed if not is_replaced(one)]
 
 
-def load(settings: BaseSettings) -> None:
+def load(settings: BaseSettings) -> list[type]:
     """Imports the components of all settings, so that their modules belong to the code that is
-    watched. Raises what they raise."""
-    for setting in (DOWNLOADER, SPIDER, PIPELINES, "EXTENSIONS"):
-        if settings.getdict(setting):
-            for one in named(settings, setting):
-                load_object(one)
+    watched. Returns those that are classes, and not Scrapy's. Raises what they raise."""
+    loaded = [
+        load_object(one)
+        for setting in (DOWNLOADER, SPIDER, PIPELINES, "EXTENSIONS")
+        if settings.getdict(setting)
+        for one in named(settings, setting)
+    ]
+    kinds = [one for one in loaded if isinstance(one, type)]
+    return [one for one in kinds if not one.__module__.startswith("scrapy.")]
 
 
 def is_replaced(one: Any) -> bool:

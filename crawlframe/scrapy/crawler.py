@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pydispatch.dispatcher import getReceivers
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.settings import Settings
@@ -135,7 +135,6 @@ class Engine:
         )
 
 
-RESPONSE_SIGNALS = (signals.response_downloaded, signals.response_received)
 REQUESTED = "downloader/request_count"
 RECEIVED = (REQUESTED, "downloader/response_count", "response_received_count")
 SCHEDULED = "scheduler/enqueued"

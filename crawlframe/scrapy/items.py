@@ -13,7 +13,7 @@ from scrapy.utils.defer import ensure_awaitable
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from crawlframe.errors import CloseTask, DropItem, SpiderError
+from crawlframe.errors import CloseTask, DropItem, PipelineFailed, SpiderError
 from crawlframe.response import Response
 from crawlframe.scrapy import components
 from crawlframe.scrapy.crawler import PortedCrawler
@@ -102,7 +102,8 @@ class Items:
             return CloseTask(error.reason)
         if self._crawler.listens(signals.item_error):
             self._signal(signals.item_error, item, response, failure=Failure(error))
-        return error
+        log.error("%s failed on an item: %r", name, item, exc_info=error)
+        return PipelineFailed(f"{name} raised {type(error).__name__}")
 
     def _signal(self, signal: object, item: Any, response: Any, **more: Any) -> None:
         if self._crawler.listens(signal):

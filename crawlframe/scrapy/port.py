@@ -22,7 +22,6 @@ from crawlframe.scrapy.callbacks import ScrapyCallbacks
 from crawlframe.scrapy.crawler import (
     RECEIVED,
     REQUESTED,
-    RESPONSE_SIGNALS,
     SCHEDULED,
     PortedCrawler,
 )
@@ -151,10 +150,7 @@ class Port:
         attempts = getattr(RUNNING.get(None), "attempts", 0)
         if attempts:
             response.request.meta["retry_times"] = attempts
-        for signal in RESPONSE_SIGNALS:
-            self.crawler.send(
-                signal, response=response, request=response.request, spider=self.spider
-            )
+        self._tell(response.request, response)
         if 300 <= got.status < 400 and not self._handles(response):
             error = FetchError(f"{got.url} answered {got.status}")
             error.request, error.response = got.request, got
@@ -172,7 +168,20 @@ class Port:
         if error.response is not None:
             known = vars(error.response).pop("scrapy", None)
             response = known or responses.theirs(error.response, request)
+        self._tell(request, response)
         return self.callbacks.fail(function, failure_of(error, request, response), response)
+
+    def _tell(self, request: ScrapyRequest, response: Any) -> None:
+        """Sends the signals of a fetch, all when it is over."""
+        send, told = self.crawler.send, {"request": request, "spider": self.spider}
+        send(signals.request_reached_downloader, **told)
+        if response is not None:
+            size = len(response.body)
+            send(signals.headers_received, headers=response.headers, body_length=size, **told)
+            send(signals.bytes_received, data=response.body, **told)
+            send(signals.response_downloaded, response=response, **told)
+            send(signals.response_received, response=response, **told)
+        send(signals.request_left_downloader, **told)
 
     def _fail_with(self, error: FetchError, response: Any) -> Any:
         """What the errback makes of a page that only Scrapy counts as failed."""

@@ -9,17 +9,36 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-# Methods that change the object they belong to.
-_CHANGING = frozenset(
+from scrapy import signals
+
+# Methods that change the object they belong to, or what it writes to.
+CHANGING = frozenset(
     {
-        "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popleft",
-        "remove", "setdefault", "update",
+        "add", "append", "appendleft", "clear", "difference_update", "discard",
+        "export_item", "extend", "extendleft", "insert", "intersection_update", "pop",
+        "popitem", "popleft", "remove", "reverse", "rotate", "setdefault", "sort",
+        "symmetric_difference_update", "update", "write", "writelines", "writerow",
+        "writerows",
     }
 )  # fmt: skip
-# They run in every worker, before anything else.
 SET, CHANGED = "set", "changed"
+_SIGNALS = frozenset(name for name in vars(signals) if name[0] != "_")
+_SCRAPYS = frozenset(
+    {"crawler", "logger", "settings", "stats"}
+)  # attributes with objects of Scrapy
+_SPIDER = "spider"  # the argument of components that is the spider
 _STARTS = frozenset({"start", "start_requests"})  # run once, in one worker
-_BEGINNINGS = frozenset({"__init__", "from_crawler", "_set_crawler", "update_settings"})
+# They run in every worker, before anything else.
+_BEGINNINGS = frozenset(
+    {
+        "__init__", "__post_init__", "_set_crawler", "engine_started", "from_crawler",
+        "from_settings", "open_spider", "spider_opened", "update_settings",
+    }
+)  # fmt: skip
+_BRANCHES = ast.If | ast.For | ast.AsyncFor | ast.While | ast.Try | ast.Match
+
+
+Branches = tuple[tuple[int, str], ...]
 
 
 class Use(NamedTuple):
@@ -30,6 +49,7 @@ class Use(NamedTuple):
     file: str
     line: int
     writes: str  # "", SET or CHANGED
+    stale: bool  # it has what an earlier run of a method left
 
 
 class Need(NamedTuple):
@@ -41,29 +61,21 @@ class Need(NamedTuple):
     line: int
 
 
-class State(NamedTuple):
-    """An attribute of self that one method changes and another reads."""
-
-    name: str
-    file: str
-    line: int  # of the change
-    writer: str
-    reader: str
-    read_line: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.file}:{self.line}: self.{self.name} is changed in {self.writer} and read in "
-            f"{self.reader} (line {self.read_line}), which may run in another worker"
-        )
+def parsed(file: str) -> ast.Module:
+    """The source in a file, without anything if it cannot be read."""
+    try:
+        return _parsed(file, Path(file).stat().st_mtime_ns)
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 @lru_cache(maxsize=1024)
-def _classes(file: str, modified: int) -> dict[str, ast.ClassDef]:
-    try:
-        tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return {}
+def _parsed(file: str, modified: int) -> ast.Module:
+    return ast.parse(Path(file).read_bytes())
+
+
+@lru_cache(maxsize=1024)
+def _classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
@@ -77,10 +89,9 @@ class ClassSource:
                 continue
             try:
                 file = inspect.getfile(kind)
-                modified = Path(file).stat().st_mtime_ns
             except (TypeError, OSError):
                 continue
-            node = _classes(file, modified).get(kind.__name__)
+            node = _classes(parsed(file)).get(kind.__name__)
             if node is not None:
                 self.nodes.append((file, node))
 
@@ -106,24 +117,32 @@ class ClassSource:
         return [name for name in dict.fromkeys(names) if name in asked or name not in written]
 
     @cached_property
-    def state(self) -> list[State]:
-        """What is kept on self between callbacks, once for each attribute."""
-        first = self._beginnings
-        uses = [use for use in self.uses if use.method not in first]
-        found: dict[str, State] = {}
-        for write in uses:
-            if write.writes and write.name not in found:
-                read = next((read for read in uses if _depends(read, write)), None)
-                if read is not None:
-                    found[write.name] = State(
-                        write.name, write.file, write.line, write.method, read.method, read.line
+    def state(self) -> list[str]:
+        """What is kept on self between callbacks: one sentence for each attribute, with its
+        place."""
+        uses = [use for use in self.uses if use.method not in self._beginnings]
+        found: dict[str, str] = {}
+        for write in (use for use in uses if use.writes and use.name not in found):
+            for read in uses:
+                once = _STARTS.issuperset((read.method, write.method))
+                if read.stale and read.name == write.name and not once:
+                    found[write.name] = (
+                        f"{write.file}:{write.line}: self.{write.name} is changed in "
+                        f"{write.method} and read in {read.method} (line {read.line})"
                     )
+                    break
         return [*found.values()]
 
-    @property
+    @cached_property
+    def rebound(self) -> set[str]:
+        """The attributes that each object sets before anything else."""
+        first = self._beginnings
+        return {use.name for use in self.uses if use.writes == SET and use.method in first}
+
+    @cached_property
     def _beginnings(self) -> set[str]:
         """The methods that run in every worker before anything else, and those that they call."""
-        found, left = set(), [*_BEGINNINGS]
+        found, left = set(), [*_BEGINNINGS, *(m for _, node in self.nodes for m in _opening(node))]
         while left:
             found.add(method := left.pop())
             called = {use.name for use in self.uses if use.method == method} - found
@@ -154,51 +173,91 @@ def _needs(node: ast.AST, file: str) -> Iterator[Need]:
         match one:
             case ast.Attribute(value=ast.Attribute(attr="engine"), attr=name):
                 yield Need("engine", name, file, one.lineno)
-            case ast.Attribute(value=ast.Name(id="signals"), attr=name):
+            case ast.Attribute(attr=name) | ast.Name(id=name, ctx=ast.Load()) if name in _SIGNALS:
                 yield Need("signal", name, file, one.lineno)
-            case ast.keyword(arg="callback" | "errback", value=ast.Lambda() as given):
-                yield Need("lambda", "", file, given.lineno)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
+                sends = name.endswith(("Request", "follow", "follow_all"))
+                asked = [(given, 1) for given in args[1:2] if sends]
+                callbacks = [k for k in one.keywords if k.arg in ("callback", "errback")]
+                asked += [(k.value, int(k.arg == "callback")) for k in callbacks]
+                for (
+                    given,
+                    most,
+                ) in asked:  # arguments of a partial that can travel, and its function
+                    match given:
+                        case ast.Call(func=func, args=args) if len(args) > most:
+                            is_lost = ast.unparse(func).endswith("partial")
+                        case _:
+                            is_lost = isinstance(given, ast.Lambda)
+                    if is_lost:
+                        yield Need("lambda", "", file, given.lineno)
 
 
-def _depends(read: Use, write: Use) -> bool:
-    """Whether a read gets what an earlier run of a method wrote."""
-    if read.writes or read.name != write.name:
-        return False
-    if (read.file, read.line) == (write.file, write.line):
-        return False
-    if read.method == write.method:  # set and used at once is no state
-        return write.writes == CHANGED and write.method not in _STARTS
-    return not _STARTS.issuperset((read.method, write.method))
+def _opening(node: ast.ClassDef) -> Iterator[str]:
+    """The methods that are connected to a signal which comes first."""
+    for one in ast.walk(node):
+        match one:
+            case ast.Call(func=ast.Attribute(attr="connect"), args=[ast.Attribute(attr=name), *_]):
+                if any(word in ast.unparse(one) for word in ("spider_opened", "engine_started")):
+                    yield name
 
 
 def _uses(method: ast.FunctionDef | ast.AsyncFunctionDef, file: str) -> Iterator[Use]:
     arguments = method.args.posonlyargs + method.args.args
     if not arguments:
         return
-    me = arguments[0].arg
-    for node in ast.walk(method):
-        match node:
-            case ast.AugAssign(target=target):
-                if name := _attribute(target, me):
-                    yield Use(name, method.name, file, node.lineno, CHANGED)
-            case ast.Call(func=ast.Attribute(value=value, attr=verb)) if verb in _CHANGING:
-                if name := _attribute(value, me):
-                    yield Use(name, method.name, file, node.lineno, CHANGED)
-            case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
-                if name := _attribute(value, me):
-                    yield Use(name, method.name, file, node.lineno, CHANGED)
-            case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=context) if owner == me:
-                writes = "" if isinstance(context, ast.Load) else SET
-                yield Use(name, method.name, file, node.lineno, writes)
+    fresh: dict[str, list[Branches]] = {}
+    for name, line, writes, path in _events(method, arguments[0].arg, ()):
+        known = any(path[: len(one)] == one for one in fresh.get(name, ()))
+        if writes == SET:
+            fresh.setdefault(name, []).append(path)
+        yield Use(name, method.name, file, line, writes, writes != SET and not known)
+
+
+def _events(node: ast.AST, me: str, path: Branches) -> Iterator[tuple[str, int, str, Branches]]:
+    """(attribute, line, writes, the branches that it is in) in the order in which they run."""
+    parts = [*ast.iter_child_nodes(node)]
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            parts = [value, *targets]
+        case ast.AugAssign(target=target) if name := _attribute(target, me):
+            yield name, node.lineno, CHANGED, path
+            parts = [node.value]
+        case ast.AnnAssign(target=target, value=value):
+            parts = [value, target] if value else []
+        case ast.Call(func=ast.Attribute(value=value, attr=verb)) if verb in CHANGING:
+            if name := _attribute(value, me):
+                yield name, node.lineno, CHANGED, path
+        case (
+            ast.Subscript(value=value, ctx=ast.Store() | ast.Del())
+            | ast.Attribute(value=ast.Attribute() as value, ctx=ast.Store() | ast.Del())
+        ):
+            if name := _attribute(value, me):
+                yield name, node.lineno, CHANGED, path
+        case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=context) if owner in (
+            me,
+            _SPIDER,
+        ):
+            yield name, node.lineno, "" if isinstance(context, ast.Load) else SET, path
+    if isinstance(node, _BRANCHES):
+        for field, value in ast.iter_fields(node):
+            inner = (*path, (id(node), field)) if isinstance(value, list) else path
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, ast.AST):
+                    yield from _events(part, me, inner)
+        return
+    for part in parts:
+        yield from _events(part, me, path)
 
 
 def _attribute(node: ast.expr, me: str) -> str:
     """The attribute of self that this is, or is a part of."""
-    while isinstance(node, ast.Subscript):
+    attribute = ""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        attribute = node.attr if isinstance(node, ast.Attribute) else attribute
         node = node.value
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == me:
-        return node.attr
-    return ""
+    mine = isinstance(node, ast.Name) and node.id in (me, _SPIDER)
+    return attribute if mine and attribute not in _SCRAPYS else ""
 
 
 def _asked(node: ast.ClassDef, first: Container[str]) -> Iterator[str]:

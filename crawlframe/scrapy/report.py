@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from scrapy.utils.misc import load_object
+from scrapy.utils.misc import is_generator_with_return_value, load_object
 from scrapy.utils.python import global_object_name
 
 from crawlframe.porting import META, NO_PROXY
 from crawlframe.scrapy import components
 from crawlframe.scrapy.reading import ClassSource, Need
 from crawlframe.scrapy.settings import merged
+from crawlframe.scrapy.shared import methods_of
 from crawlframe.scrapy.spider import PortedSpider
 
 _BROWSERS = ("playwright", "splash", "selenium", "zyte_api", "impersonate")
@@ -41,10 +42,6 @@ _NEVER_SENT = {
     "spider_idle": "a task ends when nothing is left of it",
     "scheduler_empty": "a task ends when nothing is left of it",
     "request_dropped": "duplicates are dropped when they are committed",
-    "request_reached_downloader": "response_downloaded is sent for each page",
-    "request_left_downloader": "response_downloaded is sent for each page",
-    "headers_received": "a response is there as a whole",
-    "bytes_received": "a response is there as a whole",
     "robots_parsed": "robots.txt is read once for the cluster",
     "memusage_warning_reached": "CRAWLFRAME_MAX_MEMORY limits the memory of a worker",
     "feed_slot_closed": "items are stored; the command export writes files",
@@ -101,7 +98,19 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
         elif key in _IGNORED:
             verdict.but.append(f"{place} is ignored: {_IGNORED[key]}")
     _judge_needs(source.needs, verdict)
-    verdict.but += map(str, source.state)
+    for function, _ in methods_of(kind):
+        if is_generator_with_return_value(function):
+            place = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+            verdict.but.append(
+                f"{place}: {function.__name__} yields: what it returns is lost, as in Scrapy"
+            )
+    if state := spider.scrapy_state:
+        how = (
+            "each task runs in a process of its own (workers = 1)"
+            if spider.workers
+            else "CRAWLFRAME_WORKERS = 0 runs a task in many processes, each of which"
+        )
+        verdict.but.append(f"{how}, for it keeps state: {'; '.join(state)}")
     return verdict
 
 
@@ -128,7 +137,10 @@ def _judge_needs(needs: list[Need], verdict: Verdict) -> None:
     for need in needs:
         place = f"{need.file}:{need.line}"
         if need.kind == "lambda":
-            verdict.cannot.append(f"{place}: a callback must be a method of the spider")
+            verdict.cannot.append(
+                f"{place}: a callback must be a method of the spider, or a partial of one with "
+                "named arguments"
+            )
         elif need.kind == "engine" and need.name not in _ENGINE:
             verdict.cannot.append(f"{place}: there is no crawler.engine.{need.name}")
         elif need.kind == "engine" and need.name == "downloader":
@@ -138,3 +150,5 @@ def _judge_needs(needs: list[Need], verdict: Verdict) -> None:
             )
         elif need.kind == "signal" and need.name in _NEVER_SENT:
             verdict.but.append(f"{place}: {need.name} is never sent: {_NEVER_SENT[need.name]}")
+        elif need.kind == "signal" and need.name in ("headers_received", "bytes_received"):
+            verdict.but.append(f"{place}: {need.name} is sent when the response is complete")

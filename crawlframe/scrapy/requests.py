@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from scrapy import Request as ScrapyRequest
@@ -18,6 +19,7 @@ from crawlframe.errors import BadRequest
 from crawlframe.links import without_login
 from crawlframe.porting import NO_PROXY
 from crawlframe.request import Request
+from crawlframe.scrapy.settings import mapped
 
 KEY = "scrapy"  # of our meta
 PREFIX = "scrapy."  # precedes names of callbacks that mean something else in our Spider
@@ -43,18 +45,25 @@ class Translator:
         self._taken = taken
         self._redirects: int | None = None if settings.getbool("REDIRECT_ENABLED") else 0
         self._cookies = settings.getbool("COOKIES_ENABLED")
+        own = mapped(settings, type(spider)).settings
+        self._headers: dict[str, str] = dict(own.get("headers", {}))
+        if agent := own.get("user_agent"):
+            self._headers.setdefault("User-Agent", agent)
         if REDIRECTS.intersection(getattr(spider, "handle_httpstatus_list", None) or ()):
             self._redirects = 0
 
     def ours(self, request: ScrapyRequest) -> Request:
         """Raises BadRequest if it cannot be queued: its callback is no method of the spider, or it
-        names a proxy."""
+        names a proxy. The arguments of a partial travel in ``cb_kwargs``."""
+        if isinstance(call := request.callback, partial) and not call.args:
+            named = {**call.keywords, **request.cb_kwargs}
+            request = request.replace(callback=call.func, cb_kwargs=named)
         try:
             given = request.to_dict(spider=self._spider)
         except ValueError as error:
             raise BadRequest(
-                f"request {request.url}: {error}; callbacks must be methods of the spider, for "
-                "the request may run in another process"
+                f"request {request.url}: {error}; callbacks must be methods of the spider, or "
+                "partials of them with named arguments, for the request may run in another process"
             ) from None
         meta = {key: value for key, value in given["meta"].items() if key not in SET_BY_SCRAPY}
         if meta.get("proxy"):
@@ -97,7 +106,7 @@ class Translator:
     def theirs(self, request: Request) -> ScrapyRequest:
         """Raises ValueError if the spider has lost the method that it names."""
         rest: dict[str, Any] = request.meta.get(KEY) or {}
-        return request_from_dict(
+        made = request_from_dict(
             {
                 "url": request.url,
                 "callback": (request.callback or "").removeprefix(PREFIX) or None,
@@ -114,6 +123,9 @@ class Translator:
             },
             spider=self._spider,
         )
+        for name, value in self._headers.items():
+            made.headers.setdefault(name, value)
+        return made
 
     def _name(self, name: str | None) -> str | None:
         return f"{PREFIX}{name}" if name in self._taken else name

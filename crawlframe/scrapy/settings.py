@@ -106,6 +106,7 @@ def mapped(settings: BaseSettings, spider: type) -> Mapped:
         result.ignored.append(
             "ROBOTSTXT_OBEY is not set, and robots.txt is obeyed; set it to False if you may"
         )
+    ours["keep_partial"] = True
     ours["repeated_segments"] = 0  # Scrapy follows what our budgets would drop
     for name, why in _ELSEWHERE.items():
         if _is_set(settings, name) and settings.get(name):

@@ -19,6 +19,7 @@ from crawlframe.scrapy.port import Port
 from crawlframe.scrapy.reading import ClassSource
 from crawlframe.scrapy.requests import PREFIX
 from crawlframe.scrapy.settings import Mapped, mapped, merged, theirs
+from crawlframe.scrapy.shared import shared_by
 from crawlframe.spider import Spider, read_settings
 from crawlframe.task_life import Summary, TaskInfo
 
@@ -31,6 +32,7 @@ class PortedSpider(Spider):
     scrapy_settings: ClassVar[Settings]
     scrapy_source: ClassVar[ClassSource]
     scrapy_mapped: ClassVar[Mapped]
+    scrapy_state: ClassVar[list[str]]  # what is kept in memory, each with its place
 
     _port: Port | None = None
 
@@ -88,9 +90,10 @@ def ported(kind: type, settings: Settings) -> type[PortedSpider]:
     """The class of ours for a spider class of Scrapy in a project with these settings. Raises what
     its class methods raise."""
     own = merged(kind, settings)
-    if own is not settings:
-        components.load(own)
     source = ClassSource(kind)
+    state = shared_by([kind, *components.load(own)])
+    chosen = own.get("CRAWLFRAME_WORKERS")
+    workers = int(bool(state)) if chosen is None else int(chosen)
     result = mapped(own, kind)
     layered = bool(own.getdict(components.DOWNLOADER)) or any(
         getattr(kind, f"http_{name}", "") or own.get(f"HTTPAUTH_{name.upper()}")
@@ -104,11 +107,13 @@ def ported(kind: type, settings: Settings) -> type[PortedSpider]:
         "settings": result.settings,
         "middlewares": [DownloadsOfTasks()] if layered else [],
         "expect": getattr(kind, "expect", None) or own.get("CRAWLFRAME_EXPECT"),
-        "workers": 1 if own.getint("CRAWLFRAME_WORKERS") == 1 else None,
+        "workers": workers or None,
+        "_own_process": workers == 1,
         "scrapy_class": kind,
         "scrapy_settings": settings,
         "scrapy_source": source,
         "scrapy_mapped": result,
+        "scrapy_state": state,
         "start": start_with(parameters_of(kind, source)),
     }
     return type(kind.__name__, (PortedSpider,), namespace)

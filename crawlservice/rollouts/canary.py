@@ -78,7 +78,9 @@ class CanaryTrial:
             self._seen.add(pk)
             if state != Page.State.ERROR or reason in NO_ERRORS:
                 continue
-            exception = exception_of(detail) if reason in ("callback", "middleware") else ""
+            exception = (
+                exception_of(detail) if reason in ("callback", "middleware", "pipeline") else ""
+            )
             kind = Kind(spider, callback, reason, exception)
             if kind not in self._known and not self._met_before(kind, newest):
                 return NewError(kind, url, detail)

@@ -192,7 +192,7 @@ def _errors(task: Task, end: Ending) -> str:
 
 def _raised(reason: str, page: int) -> str:
     """What the callback or middleware raised, such as `` (KeyError: 'price')``."""
-    if reason not in ("callback", "middleware"):
+    if reason not in ("callback", "middleware", "pipeline"):
         return ""
     detail = Page.objects.values_list("detail", flat=True).get(pk=page)
     return f" ({_last_line(detail)})" if detail.strip() else ""

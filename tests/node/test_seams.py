@@ -95,23 +95,86 @@ pipelines = [doubled, later, NotOld]
         ("lambda item, response: 1 / 0", "ZeroDivisionError"),
     ],
 )
-def test_a_pipeline_that_fails_ends_the_page_and_is_named(
+def test_a_pipeline_that_fails_leaves_out_its_item_and_is_named(
     tmp_path: Path, pipeline: str, words: str
 ) -> None:
     worker = runs(
         tmp_path,
         f"""
-pipelines = [doubled, {pipeline}]
+some = lambda item, response, fails={pipeline}: (
+    fails(item, response) if item["n"] == 4 else item
+)
+pipelines = [doubled, some]
 def parse(self, response):
     self.stats.inc("seen")
-    yield {{"n": 1}}
+    yield from ({{"n": n}} for n in (1, 2, 3))
+    yield Request("http://shop.example/b")
 """,
     )
     outcome = asyncio.run(worker.page())
-    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "pipeline")
     assert words in outcome.detail
-    assert (outcome.items, outcome.stats) == ([], None)
+    assert ([item["n"] for item in items(outcome)], len(outcome.follow_ups)) == ([2, 6], 1)
+    assert outcome.stats is not None
+    error = "ZeroDivisionError" if "Zero" in words else "SpiderError"
+    dropped = f"dropped/Shop.<lambda> raised {error}"
+    assert outcome.stats.counters == {"seen": 1, dropped: 1}
     assert "callbacks.py" not in outcome.detail
+
+
+PARTIAL = """
+settings = {{"keep_partial": {kept}}}
+pipelines = {pipelines}
+{kind} parse(self, response=None):
+    yield {{"n": 1}}
+    yield Request("http://shop.example/b")
+    self.stats.inc("seen")
+    {bad}
+    yield {{"n": 2}}
+{kind} start(self):
+    {loop} thing in self.parse():
+        yield thing
+"""
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("pipelines", ["[doubled]", "[doubled, later]"])
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("bad", ["1 / 0", "yield 'a text'", "yield {'n': {object()}}"])
+def test_what_is_yielded_before_an_error_is_kept_if_asked_for(
+    tmp_path: Path, kind: str, pipelines: str, kept: bool, bad: str
+) -> None:
+    loop = "for" if kind == "def" else "async for"
+    body = PARTIAL.format(kind=kind, pipelines=pipelines, kept=kept, bad=bad, loop=loop)
+    worker = runs(tmp_path, body)
+    for outcome in (asyncio.run(worker.page()), asyncio.run(worker.start())):
+        assert outcome.verdict is Verdict.ERROR
+        # A pipeline cannot double a set.
+        assert outcome.reason == ("pipeline" if "object" in bad else "callback")
+        whole = kept or "object" in bad
+        rest = [] if bad == "1 / 0" else [4]
+        assert [item["n"] for item in items(outcome)] == ([2, *rest] if whole else [])
+        assert len(outcome.follow_ups) == whole
+        assert (outcome.stats is not None) == whole
+
+
+@pytest.mark.parametrize("value", ["[{'n': 2}]", "{'n': 2}", "0", "None"])
+def test_what_a_generator_returns_is_refused(tmp_path: Path, value: str) -> None:
+    body = f"""
+def start(self):
+    yield {{"n": 1}}
+    return {value}
+def parse(self, response):
+    yield {{"n": 1}}
+    return {value}
+"""
+    worker = runs(tmp_path, body)
+    for outcome in (asyncio.run(worker.page()), asyncio.run(worker.start())):
+        if value == "None":
+            assert items(outcome) == [{"n": 1}]
+        else:
+            assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
+            assert f"what it returns is lost: {value}; write yield from" in outcome.detail
 
 
 def test_what_is_no_item_is_refused_before_the_pipelines(tmp_path: Path) -> None:

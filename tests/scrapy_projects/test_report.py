@@ -36,12 +36,12 @@ def test_arguments_are_the_parameters_and_what_is_read(tmp_path: Path) -> None:
         """,
     )
     arguments = describe(spider).arguments
-    assert [*arguments["properties"]] == ["city", "days", "colour", "limit", "region"]
+    assert [*arguments["properties"]] == ["city", "days", "colour", "limit", "region", "known"]
     assert arguments["required"] == ["city"]
-    made = spider._make({"city": "a", "limit": "5"})
+    made = spider._make({"city": "a", "limit": "5", "known": "2"})
     assert isinstance(made, PortedSpider)
     inside = made._opened_port().spider
-    assert (inside.city, inside.limit) == ("a", "5")
+    assert (inside.city, inside.limit, inside.known) == ("a", "5", "2")
 
 
 def test_state_on_self_is_found_with_its_line(tmp_path: Path) -> None:
@@ -65,9 +65,11 @@ def test_state_on_self_is_found_with_its_line(tmp_path: Path) -> None:
                 self.reason = reason
         """,
     )
-    found = [(one.name, one.line, one.writer, one.reader) for one in spider.scrapy_source.state]
-    assert found == [("made", 10, "parse", "parse"), ("total", 13, "parse", "parse_more")]
-    file = spider.scrapy_source.state[0].file
+    file = spider.scrapy_source.nodes[0][0]
+    assert spider.scrapy_source.state == [
+        f"{file}:10: self.made is changed in parse and read in parse (line 10)",
+        f"{file}:13: self.total is changed in parse and read in parse_more (line 15)",
+    ]
     assert f"{file}:10: self.made is changed in parse" in str(verdict_on(spider))
 
 

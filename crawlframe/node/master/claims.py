@@ -156,7 +156,7 @@ class Claims:
     ) -> None:
         """Asks to serve tasks that run in one worker; what they have due comes with the next
         claim."""
-        for task in tasks:
+        for task in one_worker.servable(tasks):
             if self._deferred.attempt(lambda task=task: frontier.pins.take(task, generation)):  # type: ignore[misc]
                 one_worker.serve(task)
         one_worker.prune(now, lambda: self._deferred.attempt(frontier.open_tasks))

@@ -22,7 +22,7 @@ from crawlframe.node.master.code_reload import CodeReload
 from crawlframe.node.master.deferred_calls import DeferredCalls
 from crawlframe.node.master.generation import Life
 from crawlframe.node.master.isolation import Isolation
-from crawlframe.node.master.one_worker import OneWorker
+from crawlframe.node.master.one_worker import OneWorker, apart_of
 from crawlframe.node.master.page_trials import PageTrials
 from crawlframe.node.master.stalls import CHECK_EVERY, StallMonitor
 from crawlframe.node.master.supervisor_link import SupervisorLink
@@ -67,7 +67,7 @@ class Master:
         self._next_beat = self._next_once = 0.0
         self._unparked = self._announce_due = False
         self._deferred = DeferredCalls(self._start_over)
-        self._one_worker = OneWorker(self._pool, self._give_back)
+        self._one_worker = OneWorker(self._pool, self._give_back, apart=apart_of(settings))
         self._affinity = NodeAffinity(settings.affinity)
         more = self._one_worker, self._affinity
         self._claims = Claims(self._deferred, settings.user_agent, *more)

@@ -1,31 +1,52 @@
 """OneWorker: tasks all of whose requests run in one worker, because their spiders keep state on
-``self``."""
+``self``; on a node with a Scrapy project, whose modules may keep some too, each in a worker that
+runs nothing else before or after."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
 
+from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Claimed
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.worker_pool import WorkerPool
+from crawlframe.node.master.worker_pool import OF_TASK, WorkerPool
 from crawlframe.node.messages import Run
 
 PRUNE_EVERY = 10.0  # seconds between two looks which of the tasks have ended
+SOON = 1.0  # the same, where the worker of a task that has ended makes room for another one
+APART = 4  # tasks with a worker of their own at a time, for each worker of the node
+
+
+def apart_of(settings: Settings) -> int:
+    """How many tasks have a worker of their own at a time; 0: none has."""
+    return APART * settings.workers if settings.scrapy else 0
 
 
 class OneWorker:
     """The tasks of this kind that one master serves, each in one of its workers. ``give_back`` is
-    called with (rid, host, 0) of requests for which there is no worker now. ``now`` is
-    time.monotonic()."""
+    called with (rid, host, 0) of requests for which there is no worker now. ``apart``: how many of
+    them have an additional worker of their own at a time; 0: they share the pool's, without a
+    limit. ``now`` is time.monotonic()."""
 
     def __init__(
-        self, pool: WorkerPool, give_back: Callable[[list[tuple[bytes, str, int]]], None]
+        self,
+        pool: WorkerPool,
+        give_back: Callable[[list[tuple[bytes, str, int]]], None],
+        apart: int = 0,
     ) -> None:
         self._pool = pool
         self._give_back = give_back
+        self._apart = apart
         self._workers: dict[int, Child | None] = {}
         self._next_prune = 0.0
+        if apart:
+            pool.apart = self._workers
+
+    def servable(self, tasks: Collection[int]) -> list[int]:
+        """The tasks, among those that no node serves, that this master has room for."""
+        room = max(0, self._apart - len(self._workers)) if self._apart else None
+        return sorted(tasks)[:room]
 
     def serve(self, task: int) -> None:
         """From now on this master serves the task."""
@@ -64,7 +85,7 @@ class OneWorker:
     def prune(self, now: float, read: Callable[[], Collection[int] | None]) -> None:
         """Forgets tasks that have ended: that are not in ``read()``; None: it is not known."""
         if self._workers and now >= self._next_prune:
-            self._next_prune = now + PRUNE_EVERY
+            self._next_prune = now + (SOON if self._apart else PRUNE_EVERY)
             if (open_ := read()) is not None:
                 for task in self._workers.keys() - {*open_}:
                     del self._workers[task]
@@ -82,7 +103,8 @@ class OneWorker:
             if child.staying or has_some:
                 return child
         served = Counter(other.pid for other in self._workers.values() if other is not None)
-        free = [other for other in self._pool.workers if other.taking]
+        role = OF_TASK.format(task) if self._apart else "worker"
+        free = [other for other in self._pool.members if other.role == role and other.taking]
         self._workers[task] = min(
             free, key=lambda other: (served[other.pid], -other.credits), default=None
         )

@@ -152,7 +152,7 @@ class StallMonitor:
         """Workers that are held up. One with a single request need not be relieved."""
         before, self._sights = self._sights, {}
         for child in self._pool:
-            if not child.works or child.role == "isolated" or not child.staying:
+            if child.role not in ("worker", "cpu") or not child.staying:  # others may take over
                 continue
             rid, steps = child.in_loop, child.steps
             if rid not in child.held:

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 WRITING = 5.0  # seconds beyond the grace time in which a worker may write what it has finished
 PURPOSES = {"cpu": "callbacks that compute", "isolated": "requests that must run alone"}
+OF_TASK = "task {}"  # the role of a worker that runs one task, and is itself its purpose
 BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed starts
 LACKING = 10.0  # seconds in which a worker may be replaced before it counts as missing
 LONGEST = 200  # characters of what results wait for
@@ -60,6 +61,7 @@ class WorkerPool:
         self.hurried = False  # nobody gets the grace time
         self.cpu_wanted = False  # one additional worker, for callbacks that compute
         self.isolated_wanted = False  # one additional worker, for requests that must run alone
+        self.apart: Iterable[int] = ()  # tasks with one additional worker each
         self._browser = BrowserSocket.open(settings)
         self._shortage = Shortage()
         self._failed_boots = 0
@@ -143,6 +145,10 @@ class WorkerPool:
         self._health.staffed = True
         self._staff_one("cpu", self.cpu_wanted, template, generation)
         self._staff_one("isolated", self.isolated_wanted, template, generation)
+        wanted = {OF_TASK.format(task) for task in self.apart}
+        prefix = OF_TASK.format("")
+        for role in wanted.union(c.role for c in self.members if c.role.startswith(prefix)):
+            self._staff_one(role, role in wanted, template, generation)
         staying = [child for child in self.workers if child.staying]
         ours = [child for child in staying if child.origin is template.loaded]
         for _ in range(self._settings.workers - len(ours)):
@@ -162,7 +168,7 @@ class WorkerPool:
         present = [child for child in self.members if child.role == role and child.staying]
         missing = wanted and not any(child.origin is template.loaded for child in present)
         if missing and self._fork(role, template, generation):
-            log.info("worker %d is for %s", self.members[-1].pid, PURPOSES[role])
+            log.info("worker %d is for %s", self.members[-1].pid, PURPOSES.get(role, role))
         for child in present:
             if child.ready and not (wanted and child.origin is template.loaded):
                 self.retire(child)

@@ -12,12 +12,13 @@ import sys
 import time
 import types
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
 from crawlframe.conf import Settings
+from crawlframe.errors import SpiderError
 from crawlframe.node.running_marks import LOOP, SIZE, STEPS, THREADS
 from crawlframe.request import Request
 from crawlframe.text.offload import OFFLOAD
@@ -69,9 +70,13 @@ class Callbacks:
         self._computing = _Queue()
         self._slow: dict[tuple[int, str], bool] = {}  # (task, callback) -> whether it computes
         self._reported: set[tuple[int, str]] = set()
+        # Tasks with this process for themselves, whose code may not allow for threads.
+        self.single_threaded: set[int] = set()
 
     def expect(self, task: int, name: str, computes: bool) -> None:
         """Marks a callback as slow, because it computes or because it waits."""
+        if task in self.single_threaded:
+            return
         if len(self._slow) >= REMEMBERED:
             self._slow.clear()
             self._reported.clear()
@@ -120,7 +125,8 @@ class Callbacks:
             return _collect(call.function, call.take)
         finally:
             self._mark(LOOP, b"")
-            if (seconds := time.monotonic() - began) > SLOW:
+            seconds = time.monotonic() - began
+            if seconds > SLOW and call.task not in self.single_threaded:
                 self.expect(call.task, call.name, computes=True)  # until it has run in a thread
                 log.info(
                     "callback %s took %.2f s; from now on it runs in threads", call.name, seconds
@@ -277,9 +283,18 @@ def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
         if result is None or isinstance(result, dict | Request):
             take(result)
             return None
-    for thing in result:
+    for thing in whole(result):
         take(thing)
     return None
+
+
+def whole(things: Iterable[Any]) -> Iterator[Any]:
+    """Yields them. Raises SpiderError if a generator returns something, too, which nothing gets."""
+    lost: Any = yield from things  # type: ignore[func-returns-value]
+    if lost is not None:
+        raise SpiderError(
+            f"the callback yields, so what it returns is lost: {lost!r:.80}; write yield from"
+        )
 
 
 class CallbackThrottle:

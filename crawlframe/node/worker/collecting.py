@@ -48,5 +48,6 @@ def collectors(
         route=crawl.route,
         watching=crawl.watching,
         aliases=crawl.aliases,
+        keeps=crawl.keeps_parts,
         template=once.page(got) if once is not None and isinstance(got, Response) else None,
     )

@@ -8,15 +8,17 @@ from pathlib import Path
 from types import TracebackType
 
 from crawlframe import collector, outcome, pipelines
-from crawlframe.errors import CloseTask, Excluded, FetchError, UnparsablePage
+from crawlframe.errors import CloseTask, Excluded, FetchError, FileGone, UnparsablePage
 from crawlframe.fetch import middlewares
 from crawlframe.items import clean_text
+from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.signalling import JudgementFailed
+from crawlframe.outcome import Outcome, Verdict
 from crawlframe.response import Response
 
 MAX_REASON = 200  # characters of a spider's reason for closing its task
 MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
-_CALLERS = ("callbacks", "rendering", "run_request")  # modules of this folder
+_CALLERS = ("callbacks", "rendering", "run_request", "failures")  # modules of this folder
 # The modules that call the authors' code.
 CALLERS = {
     *(str(Path(__file__).with_name(f"{name}.py")) for name in _CALLERS),
@@ -86,6 +88,33 @@ def describe(failed: middlewares.MiddlewareFailed | JudgementFailed) -> tuple[st
         return "callback", callback_traceback(error)
     reason = error.reason if isinstance(error, UnparsablePage) else "middleware"
     return reason, f"middleware {failed.name}:\n{callback_traceback(error)}"
+
+
+def end_as_failed(outcome: Outcome, *, whole: bool) -> None:
+    """Ends an outcome with its ``failure`` as an error. What it has is dropped if it is a
+    ``whole``."""
+    assert outcome.failure is not None
+    error, reason = outcome.failure
+    if whole:
+        outcome.end(Verdict.ERROR)
+    outcome.reason = error.reason if isinstance(error, UnparsablePage) else reason
+    outcome.verdict, outcome.detail = Verdict.ERROR, callback_traceback(error)
+
+
+async def run_step(callbacks: Callbacks, keeps: Outcome | None, call: Call) -> str | None:
+    """Runs a callback. Returns the reason for which it closes the task, "" if it does not. Raises
+    what it raises; if there is an outcome that ``keeps`` what it has yielded, that gets it as its
+    failure, and None is returned."""
+    try:
+        await callbacks.run(call)
+    except CloseTask as close:
+        return closing_reason(close)
+    except Exception as error:
+        if keeps is None or isinstance(error, FetchError | FileGone):
+            raise
+        keeps.failure = error, "callback"
+        return None
+    return ""
 
 
 def is_cancelled() -> bool:

@@ -15,6 +15,7 @@ from crawlframe.node.worker.crawl import TaskCrawl, method
 from crawlframe.node.worker.offline import WithoutNetwork
 from crawlframe.pipelines import Pipelines
 from crawlframe.recipes.stored import spider_of_stored
+from crawlframe.request import ROOT_MARK, make_rid
 from crawlframe.spider import Spider, build
 from crawlframe.task_life import TaskInfo
 
@@ -75,6 +76,12 @@ async def take_up(crawl: TaskCrawl, callbacks: Callbacks, rid: bytes) -> None:
     task = crawl.spider._task = crawl.spec.task
     spec = crawl.spec
     info = TaskInfo(spec.task, spec.spider, spec.arguments, spec.priority)
+    if crawl.spider._own_process:
+        callbacks.single_threaded.add(task)
+    if crawl.spider.workers == 1 and not spec.watch and rid != make_rid(task, ROOT_MARK):
+        crawl.spider.log.warning(
+            "this process takes over the task: what its code kept in memory begins anew"
+        )
     calls = crawl.pipelines.openings(crawl.spider)
     if hasattr(crawl.spider, OPENED):
         calls.insert(0, (OPENED, partial(method(crawl, OPENED), info)))

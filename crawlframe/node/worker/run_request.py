@@ -19,7 +19,6 @@ from crawlframe.errors import (
     FileGone,
     MissingCode,
     SpiderError,
-    UnparsablePage,
 )
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
@@ -38,8 +37,10 @@ from crawlframe.node.worker.failures import (
     callback_traceback,
     closing_reason,
     describe,
+    end_as_failed,
     is_cancelled,
     reason_of,
+    run_step,
     trim,
 )
 from crawlframe.node.worker.fetching import Fetching, Sent
@@ -302,19 +303,20 @@ class RequestRunner:
         collect = collectors(outcome, crawl, request, got, response, self._sieve)
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
+        step = partial(run_step, self.callbacks, outcome if crawl.keeps_parts else None)
         if response is not None:
             article_use.foresee(self.callbacks, outcome.task, crawl.spider, name)
         try:
             faults.at("parse.before")
             if got is None and self._starts is not None:
                 outcome.closing, collector = await self._starts.run(
-                    call, outcome, collect, self._run, alone=alone
+                    call, outcome, collect, step, alone=alone
                 )
             else:
-                outcome.closing = await self._run(call)
+                outcome.closing = await step(call) or ""
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
-                outcome.closing = await self._run(finish) or outcome.closing
+                outcome.closing = await run_step(self.callbacks, None, finish) or outcome.closing
             collector.done()
             article_use.learn(self.callbacks, outcome.task, crawl.spider, name, response)
             if crawl.watching is not None:
@@ -333,18 +335,10 @@ class RequestRunner:
                 release_page(got)  # the errback may fetch another one
                 outcome.end(Verdict.ERROR).verdict = Verdict.DONE  # as if its fetch had failed
                 return await self._fail(outcome, crawl, request, error, 0)
-            self._failed(error)
+            outcome.end(Verdict.ERROR).failure = error, "callback"
+        if outcome.failure is not None:
+            self._failed(outcome.failure[0])
             if isinstance(got, Response):
                 outcome.exchange = exchange_of(got, crawl.spec.arguments)
-            reason = error.reason if isinstance(error, UnparsablePage) else "callback"
-            return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
+            end_as_failed(outcome, whole=crawl.watching is not None)
         return outcome
-
-    async def _run(self, call: Call) -> str:
-        """Returns the reason for which the call closes the task, "" if it does not. Raises what the
-        call raises."""
-        try:
-            await self.callbacks.run(call)
-        except CloseTask as close:
-            return closing_reason(close)
-        return ""

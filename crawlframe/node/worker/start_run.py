@@ -16,7 +16,7 @@ from typing import Any
 from crawlframe.collector import Collector
 from crawlframe.frontier.batches import MAX_ENTRIES
 from crawlframe.ledger import StartPart
-from crawlframe.node.worker.callbacks import Call
+from crawlframe.node.worker.callbacks import Call, whole
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.revisit.visit import FoundPage, Visit
@@ -29,6 +29,9 @@ PART_EVERY = 1.0  # seconds after which what there is becomes a part
 FORGET_AFTER = 20 * PART  # requests yielded after which those dropped are forgotten, too
 STEP = 0.05  # seconds after which other callbacks of the worker have their turn
 POLL = 0.5  # seconds between two looks whether a start that pauses may go on
+
+
+Step = Callable[[Call], Awaitable[str | None]]
 
 
 class Room(Enum):
@@ -72,7 +75,7 @@ class StartEnded(Exception):
         self.verdict, self.reason, self.detail = verdict, reason, detail
 
 
-class _Another(Exception):
+class _Another(BaseException):  # no error of the authors' code
     """``start`` does not yield what it yielded before."""
 
 
@@ -100,7 +103,7 @@ class StartRun:
         self._duplicates = 0  # that were dropped from parts
         self.collector = collect()
 
-    async def run(self, step: Callable[[Call], Awaitable[str]]) -> str:
+    async def run(self, step: Step) -> str:
         """As Starts.run, which has the collector too."""
         if last := await self._parts.last(self._outcome.task):
             self._number, self._skip = last.number + 1, last.position
@@ -120,14 +123,14 @@ class StartRun:
         self.collector = self._collect()
         return await self._take_all(step)
 
-    async def _take_all(self, step: Callable[[Call], Awaitable[str]]) -> str:
+    async def _take_all(self, step: Step) -> str:
         self._begin()
         call = self._call._replace(function=self._some, take=self._take)
-        closing = ""
+        closing: str | None = ""
         try:
             while not closing:
                 closing = await step(call)
-                if self._over:
+                if self._over or closing is None:
                     break
                 if self._is_due():
                     await self._end_part()
@@ -139,7 +142,7 @@ class StartRun:
         if self._number and self._outcome.follow_ups:
             await self._record()
         self._outcome.duplicates += self._duplicates
-        return closing
+        return closing or ""
 
     def _begin(self) -> None:
         self._things: Iterator[Any] | AsyncIterator[Any] | None = None
@@ -302,12 +305,13 @@ class Starts:
         call: Call,
         outcome: Outcome,
         collect: Callable[[], Collector],
-        step: Callable[[Call], Awaitable[str]],
+        step: Step,
         *,
         alone: bool,
     ) -> tuple[str, Collector]:
         """Runs ``start`` to its end. ``step`` runs one step of it as a callback, and returns the
-        reason for which that closes the task, "" if it does not. Returns such a reason, and the
+        reason for which that closes the task, "" if it does not, None if it failed and what there
+        is so far is kept. Returns such a reason, and the
         collector of what was not recorded in parts. If the request runs ``alone``, it is given back
         after the first part, for it has proved to be harmless. Raises StartEnded, and what
         ``start`` raises."""
@@ -318,7 +322,7 @@ class Starts:
 def _all_of(result: Any) -> Iterator[Any]:
     if result is None or isinstance(result, dict | Request):
         return iter((result,))
-    return iter(result)
+    return whole(result)
 
 
 def _mark(request: tuple[str, str, bytes | None]) -> bytes:
