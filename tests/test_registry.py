@@ -382,7 +382,8 @@ def test_a_model_whose_app_is_not_named_is_told_as_such(load: Callable[..., Regi
     registry = load(houses=f"raise RuntimeError({said!r})\n")
     first = registry.broken["some_spiders.houses"].partition("\n")[0]
     assert first.endswith(
-        "the app of estate.models.House is not in CRAWLFRAME_APPS of this node; name it and restart"
+        "the app of estate.models.House is not in CRAWLFRAME_APPS of this node, and django.setup() "
+        "adds none; name it and restart"
     )
 
 
