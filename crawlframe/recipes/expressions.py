@@ -180,6 +180,8 @@ def _of_xpath(expression: str) -> str:
     from lxml import etree
     from parsel import Selector
 
+    if regex.search(r"\bre:(?:test|match|replace)\s*\(", expression):
+        return f"{expression!r} has a function of re:, which may never end; give a regex as well"
     try:
         etree.XPath(expression)
         Selector(text="<html/>").xpath(expression)  # unknown functions and prefixes

@@ -215,6 +215,7 @@ def test_the_examples_of_the_documentation() -> None:
             "fields.a.regex: is too deep",
         ),
         ({"fields": {"a": {"regex": "a{99999999999999999999}"}}}, "repeat count too big"),
+        ({"fields": {"a": {"xpath": "//a[re:test(@href, '(a+)+$')]"}}}, "may never end"),
         ({"fields": {"a": {"xpath": "//a\0"}}}, "is not an XPath expression"),
         ({"fields": {"a": {"xpath": "//dc:creator"}}}, "Undefined namespace prefix"),
         ({"fields": {"a": {"xpath": "lower-case(//a)"}}}, "Unregistered function"),
