@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0049_alias_rules"),
+        ("crawlservice", "0054_key_order_worker"),
     ]
 
     operations = [

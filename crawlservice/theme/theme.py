@@ -28,6 +28,10 @@ def _script(request: HttpRequest) -> str:
     return static("crawlservice/theme.js")
 
 
+def _evaluator(request: HttpRequest) -> str:
+    return static("crawlservice/evaluator.js")
+
+
 def _may_submit(request: HttpRequest) -> bool:
     return request.user.has_perm("crawlservice.submit_task")
 
@@ -78,7 +82,7 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_LANGUAGES": True,
     "STYLES": [_style, _pages],
-    "SCRIPTS": [_script],
+    "SCRIPTS": [_script, _evaluator],
     "SIDEBAR": {
         "navigation": [
             {
