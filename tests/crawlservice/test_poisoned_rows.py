@@ -261,6 +261,7 @@ def test_a_poisoned_row_holds_up_no_other(
         assert told.failures > 0
         assert told.waits
     assert is_whole(published)
+    steward.resign()
 
 
 def test_a_task_that_cannot_end_holds_up_no_other(service: Frontier) -> None:
