@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.outcome import NO_ERRORS
 from crawlservice.accounts.journal import record
-from crawlservice.connections.contained import contained, text_of
+from crawlservice.connections.contained import contained
 from crawlservice.models import BulkRetry, ErrorGroup, Page, Task
 from crawlservice.tasks import error_groups, spider_switch
 from crawlservice.tasks.retry import ENDED, retry
@@ -151,7 +151,7 @@ def step(pk: int) -> bool:
         return _step(pk)
     except Exception as error:
         with suppress(DatabaseError):  # the connection may be broken
-            BulkRetry.objects.filter(pk=pk).update(problem=text_of(error))
+            BulkRetry.objects.filter(pk=pk).update(problem=" ".join(str(error).split()))
         raise
 
 

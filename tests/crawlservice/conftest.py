@@ -55,10 +55,12 @@ def shop() -> SpiderInfo:
 def forgetful() -> None:
     """Clears what earlier tests have cached."""
     from crawlservice.alerts import needs
+    from crawlservice.connections.contained import failures
     from crawlservice.monitoring import charts, overview
 
     for cached in (needs.snapshot, overview.snapshot, overview.hosts, charts.of_cluster):
         cached.clear()
+    failures._rows.clear()
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from crawlframe.spider import describe
 from crawlservice import node_settings
 from crawlservice.accounts.roles import ROLES, _named, give_role
 from crawlservice.connections import contained
+from crawlservice.ledger import reconcile
 from crawlservice.ledger.recovery import is_whole, renew
 from crawlservice.models import (
     Alert,
@@ -47,7 +48,6 @@ from crawlservice.models import (
 from crawlservice.pages import dictionaries
 from crawlservice.security.sealing import seal
 from crawlservice.steward import pruning
-from crawlservice.steward import steward as steward_module
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.overrides import may_be_rough
 from crawlservice.tasks.submit import submit
@@ -58,11 +58,6 @@ from tests.crawlservice.watches.conftest import News
 
 Done = Callable[[], bool]
 JUNK = b"\xc1"  # not msgpack
-
-
-@pytest.fixture(autouse=True)
-def fresh_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    contained.failures.__init__()  # type: ignore[misc]
 
 
 def task(**fields: Any) -> Task:
@@ -214,14 +209,12 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> Done:
 def dead_nodes(monkeypatch: pytest.MonkeyPatch) -> Done:
     from crawlservice.connections.frontier import frontier
 
-    real = steward_module.replay
-
     def replay(there: Frontier, generation: int) -> int:
         if generation == 8:
             raise TypeError("poisoned")
-        return real(there, generation)
+        return reconcile.replay(there, generation)
 
-    monkeypatch.setattr(steward_module, "replay", replay)
+    monkeypatch.setattr("crawlservice.steward.steward.replay", replay)
     for generation in (8, 9):
         frontier().leases.renew(generation, 0.001)
     return lambda: {*frontier().leases.left()} == {8}
@@ -268,6 +261,7 @@ def test_a_poisoned_row_holds_up_no_other(
         assert told.failures > 0
         assert told.waits
     assert is_whole(published)
+    steward.resign()
 
 
 def test_a_task_that_cannot_end_holds_up_no_other(service: Frontier) -> None:
