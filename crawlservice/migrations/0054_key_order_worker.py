@@ -5,7 +5,9 @@ class Migration(migrations.Migration):
     dependencies = [("crawlservice", "0049_alias_rules")]
 
     operations = [
-        migrations.AddField("item", "key_order", models.TextField(default="", db_default="")),
+        migrations.AddField(
+            "item", "key_order", models.TextField("order of fields", default="", db_default="")
+        ),
         migrations.AddField(
             "logline", "worker", models.TextField("worker", default="", db_default="")
         ),

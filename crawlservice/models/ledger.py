@@ -125,7 +125,7 @@ class Item(models.Model):
     rid = models.UUIDField(_("request id"))
     ordinal = models.IntegerField(_("place on the page"))
     data = models.JSONField(_("data"))
-    key_order = models.TextField(default="", db_default="")  # see crawlframe/key_order.py
+    key_order = models.TextField(_("order of fields"), default="", db_default="")
     version = _version_field()
     model = models.CharField(
         _("model"),

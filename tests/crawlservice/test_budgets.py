@@ -249,9 +249,19 @@ def test_what_limits_stopped_is_told_after_the_end(
     assert "stopped by url_length: 1,204 links were not followed" in lines
     assert "stopped by host_page_limit: 8 links were not followed" in lines
     assert "possible trap a.example/calendar/{n}: 1,830 pages, 12 different contents" in lines
-    page = as_role("viewer").get(f"/admin/crawlservice/task/{task.pk}/summary/").content.decode()
+    viewer, path = as_role("viewer"), f"/admin/crawlservice/task/{task.pk}/summary/"
+    page = viewer.get(path).content.decode()
     assert "Stopped by url_length: 1,204 links were not followed." in page
     assert "Possible trap: a.example/calendar/{n}: 1,830 pages, 12 different contents." in page
+    note = "Nothing was stopped; the setting traps=stop would leave its links out."
+    assert note not in page
+    assert "nothing was stopped" not in lines
+    reports = {**task.settings, "traps": "report"}
+    Task.objects.filter(pk=task.pk).update(settings=reports)
+    assert note in viewer.get(path).content.decode()
+    with StringIO() as text:
+        Console(file=text, width=120).print(report(Task.objects.get(pk=task.pk)))
+        assert "different contents; nothing was stopped" in " ".join(text.getvalue().split())
     assert "unfollowed/" not in page
     assert audit(task) == []
     assert list(remove(Task.objects.filter(pk=task.pk)))
