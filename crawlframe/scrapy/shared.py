@@ -1,5 +1,5 @@
 """Shared state: what classes and modules keep in memory from task to task. The source of the
-functions that a spider reaches is read beside the values that their names have now."""
+functions that a spider reaches is compared with the values that their names have now."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ class _Scope:
                         yield ast.unparse(node), node.lineno, sure
 
     def _changes(self, node: Any, value: Any) -> bool | None:
-        """Whether the use of an object changes it; None if it does not, False if that cannot be
-        told."""
+        """Whether the use of an object changes it; None if it does not, False if that is
+        unknown."""
         known = isinstance(value, list | tuple | Mapping | Set)
         flat = known and all(map(inert, value.values() if isinstance(value, Mapping) else value))
         while True:
