@@ -86,15 +86,20 @@ def _read(function: FunctionType, kind: type | None) -> tuple[dict[Any, str], se
     node = _by_line(parsed(file)).get(code.co_firstlineno)
     if node is None:
         return {}, set()
-    scope = _Scope(node, function, kind)
+    reached = set[Method]()
+    try:
+        scope = _Scope(node, function, kind)
+        changes, reached = [*scope.changes()], scope.reached
+    except Exception as error:  # of odd objects, when they are asked what they are
+        changes = [(f"something ({error!r:.80})", code.co_firstlineno, False)]
     found = {
         (
             file,
             name,
         ): f"{file}:{line}: {name} {'is' if sure else 'may be'} changed in {code.co_name}"
-        for name, line, sure in scope.changes()
+        for name, line, sure in changes
     }
-    return found, scope.reached
+    return found, reached
 
 
 @functools.lru_cache(maxsize=1024)
