@@ -31,7 +31,6 @@ MAX_TASK_PRIORITY = 100
 # The root request of a task: it fetches nothing.
 ROOT_URL = "start:"
 ROOT_CALLBACK = "start"
-ROOT_MARK = b"start"  # in place of the fingerprint of the root request
 # The last request of a task whose spider has `closed`: it fetches nothing either.
 END_URL = "end:"
 END_CALLBACK = "closed"
@@ -323,7 +322,7 @@ def root_admission(task: int, priority: int = 0) -> Admission:
     Its host is unique to the task, so that the delay of one task never postpones the start of
     another, and has a character that no host of a URL has."""
     start = record.write(ROOT_URL, ROOT_CALLBACK, 0, {})
-    return Admission(make_rid(task, ROOT_MARK), rank_of(0, priority, 0), f"/{task}", 0, start)
+    return Admission(make_rid(task, b"start"), rank_of(0, priority, 0), f"/{task}", 0, start)
 
 
 def end_admission(task: int, priority: int = 0) -> Admission:

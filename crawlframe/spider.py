@@ -86,8 +86,7 @@ class Spider(ComparedText):
     revisit: ClassVar[Revisit | Mapping[Any, Revisit] | None] = None  # or a callback of this name
 
     _discovers: ClassVar[tuple[str, ...]] = ()  # callbacks that only find pages
-    # workers is 1, and the process runs one task in one thread, besides what is async.
-    _own_process: ClassVar[bool] = False
+    _own_process: ClassVar[bool] = False  # the worker of a task runs only that, in one thread
     _required: ClassVar[tuple[str, ...]] = ()  # further fields that the items must have
     _task = 0  # the number of the task; 0 outside of a worker
     _inline: Inline | None = None  # None outside of a worker

@@ -123,7 +123,7 @@ class ClassSource:
         uses = [use for use in self.uses if use.method not in self._beginnings]
         found: dict[str, str] = {}
         for write in (use for use in uses if use.writes and use.name not in found):
-            for read in uses:
+            for read in sorted(uses, key=lambda one: one.method == write.method):
                 once = _STARTS.issuperset((read.method, write.method))
                 if read.stale and read.name == write.name and not once:
                     found[write.name] = (

@@ -1,5 +1,5 @@
 """Shared state: what classes and modules keep in memory from task to task. The source of the
-functions that a spider reaches is read beside the values that their names have now."""
+functions that a spider reaches is compared with the values that their names have now."""
 
 from __future__ import annotations
 
@@ -86,15 +86,20 @@ def _read(function: FunctionType, kind: type | None) -> tuple[dict[Any, str], se
     node = _by_line(parsed(file)).get(code.co_firstlineno)
     if node is None:
         return {}, set()
-    scope = _Scope(node, function, kind)
+    reached = set[Method]()
+    try:
+        scope = _Scope(node, function, kind)
+        changes, reached = [*scope.changes()], scope.reached
+    except Exception as error:  # of odd objects, when they are asked what they are
+        changes = [(f"something ({error!r:.80})", code.co_firstlineno, False)]
     found = {
         (
             file,
             name,
         ): f"{file}:{line}: {name} {'is' if sure else 'may be'} changed in {code.co_name}"
-        for name, line, sure in scope.changes()
+        for name, line, sure in changes
     }
-    return found, scope.reached
+    return found, reached
 
 
 @functools.lru_cache(maxsize=1024)
@@ -161,8 +166,8 @@ class _Scope:
                         yield ast.unparse(node), node.lineno, sure
 
     def _changes(self, node: Any, value: Any) -> bool | None:
-        """Whether the use of an object changes it; None if it does not, False if that cannot be
-        told."""
+        """Whether the use of an object changes it; None if it does not, False if that is
+        unknown."""
         known = isinstance(value, list | tuple | Mapping | Set)
         flat = known and all(map(inert, value.values() if isinstance(value, Mapping) else value))
         while True:

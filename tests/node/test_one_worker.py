@@ -12,7 +12,7 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Claimed
 from crawlframe.frontier.records import TaskView
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.one_worker import PRUNE_EVERY, OneWorker
+from crawlframe.node.master.one_worker import PRUNE_EVERY, OneWorker, apart_of
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import FromChildLine, Run, child_line
 from tests.node.parts import NO_SERVICES
@@ -64,6 +64,28 @@ def add(node: Node) -> Iterator[AddWorker]:
 
 def request(number: int, task: int = PINNED) -> Claimed:
     return Claimed(number.to_bytes(16, "big"), task, f"{number}.example", 0, 0, b"")
+
+
+def test_apart_each_task_has_a_worker_that_takes_nothing_else(add: AddWorker, node: Node) -> None:
+    node.one_worker = OneWorker(node.pool, lambda requests: None, apart=2)
+    assert node.one_worker.servable({9, PINNED, 12}) == [PINNED, 9]
+    node.one_worker.serve(PINNED)
+    assert node.one_worker.servable({9, 12}) == [9]
+    assert [*node.pool.apart] == [PINNED]
+    add(1, 5)
+    assert node.one_worker.rooms() == {PINNED: 0}
+    own, far = add(2, 3)
+    own.role = f"task {PINNED}"
+    assert own.works
+    assert node.one_worker.rooms() == {PINNED: 3}
+    assert node.pool.workers != [own]
+    theirs = [request(1)]
+    assert node.take(*theirs) == []
+    assert far.receive() == [Run(theirs, {PINNED: VIEWS[PINNED]})]
+    node.one_worker.prune(0.5, lambda: [])
+    assert [*node.pool.apart] == []
+    assert apart_of(Settings(workers=3, scrapy="/shop")) == 12
+    assert apart_of(Settings(workers=3)) == 0
 
 
 def test_all_its_requests_go_to_one_worker(node: Node, add: AddWorker) -> None:

@@ -82,6 +82,13 @@ KEPT = {  # name of what is found -> spider
             "def new(x): SEEN.add(x); return x",
         ),
     ),
+    "odd object": (
+        "something (TypeError(\"unhashable type: 'Odd'\"))",
+        one(
+            "ODD(1)",
+            head="class Odd:\n    __hash__ = None\n    def __call__(self, x): pass\nODD = Odd()",
+        ),
+    ),
     "iterator": ("N", one("next(N)", head="import itertools\nN = itertools.count()")),
     "generator": ("N", one("next(N)", head="N = iter([1, 2])")),
     "cache": (

@@ -15,7 +15,7 @@ from crawlframe.node.worker.crawl import TaskCrawl, method
 from crawlframe.node.worker.offline import WithoutNetwork
 from crawlframe.pipelines import Pipelines
 from crawlframe.recipes.stored import spider_of_stored
-from crawlframe.request import ROOT_MARK, make_rid
+from crawlframe.request import ROOT_CALLBACK, make_rid
 from crawlframe.spider import Spider, build
 from crawlframe.task_life import TaskInfo
 
@@ -78,7 +78,11 @@ async def take_up(crawl: TaskCrawl, callbacks: Callbacks, rid: bytes) -> None:
     info = TaskInfo(spec.task, spec.spider, spec.arguments, spec.priority)
     if crawl.spider._own_process:
         callbacks.single_threaded.add(task)
-    if crawl.spider.workers == 1 and not spec.watch and rid != make_rid(task, ROOT_MARK):
+    if (
+        crawl.spider.workers == 1
+        and not spec.watch
+        and rid != make_rid(task, ROOT_CALLBACK.encode())
+    ):
         crawl.spider.log.warning(
             "this process takes over the task: what its code kept in memory begins anew"
         )
