@@ -186,10 +186,20 @@ const expressions = (() => {
 })();
 
 document.addEventListener("alpine:init", () => {
+  // Those of Alpine's magic names that the theme uses; Alpine does not publish its own.
+  const magics = (element) => ({
+    $el: element,
+    get $refs() {
+      const found = {};
+      for (let one = element; one; one = one.parentElement) Object.assign(found, { ...one._x_refs, ...found });
+      return found;
+    },
+    $dispatch: (name, detail = {}) => element.dispatchEvent(
+      new CustomEvent(name, { detail, bubbles: true, composed: true, cancelable: true })),
+    $watch: (name, run) => Alpine.watch(() => Alpine.$data(element)[name], run),
+  });
   Alpine.setEvaluator((element, expression) => {
-    const magics = {};
-    Alpine.injectMagics(magics, element);
-    const stack = [magics, ...Alpine.closestDataStack(element)];
+    const stack = [magics(element), ...Alpine.closestDataStack(element)];
     const run = typeof expression === "function" ? null : expressions(expression);
     return (receive = () => {}, { scope = {}, params = [] } = {}) => {
       const merged = Alpine.mergeProxies([scope, ...stack]);
