@@ -19,7 +19,7 @@ URL = "https://shop.example/a/b?c=1"
         ("<svg><a href='/y' xlink:href='/x'>", ["/y"]),
         ("<svg><foreignObject><a href=/x xlink:href=/y>", ["/x"]),
         ("<a xlink:href=/n>", []),  # no SVG
-        ("<math><a href=/n></a><mtext><a href=/x>", ["/x"]),
+        ("<math><a href=/n></a><mtext><b><a href=/x>", ["/x"]),
         ("<svg><math><a xlink:href=/x>", ["/x"]),  # an element of SVG in spite of its name
         ("<math><svg><a xlink:href=/n>", []),
         ("<svg><area href=/n><base href=/n/></svg><a href=x>", ["/a/x"]),
