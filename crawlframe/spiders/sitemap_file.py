@@ -95,12 +95,17 @@ def _entry(element: Any) -> Entry | None:
             if child.get("rel") == "alternate" and (href := child.get("href", "").strip()):
                 alternates.append(href)
         elif name.endswith("}loc") or name == "loc":
-            loc = loc or (child.text or "").strip()
+            loc = loc or _text(child)
         elif name.endswith("}lastmod") or name == "lastmod":
-            lastmod = (child.text or "").strip()
-    if not loc or len(loc) > MAX_LOCATION:
+            lastmod = _text(child)
+    if not loc or len(loc) > MAX_LOCATION or "\ufffd" in loc:  # it is not known as it was written
         return None
     return Entry(loc, lastmod, tuple(alternates), element.tag.endswith("sitemap"))
+
+
+def _text(element: Any) -> str:
+    """Of an element that contains nothing else."""
+    return "" if len(element) else (element.text or "").strip()
 
 
 def _lines(text: Iterable[str]) -> Iterator[str]:
