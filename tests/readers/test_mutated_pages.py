@@ -127,6 +127,7 @@ def wrongly_raised(body: bytes, kinds: int = 4) -> Iterator[str]:
                 yield f"{name}, {response.headers['Content-Type']}: {traceback.format_exc()}"
 
 
+@pytest.mark.filterwarnings("ignore::bs4.XMLParsedAsHTMLWarning")
 @pytest.mark.parametrize("seed", range(8))
 def test_readers_raise_only_what_they_document(seed: int) -> None:
     random = Random(seed)
