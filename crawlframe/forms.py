@@ -1,21 +1,18 @@
-"""Forms: the Request that a browser sends when a form of a page is submitted. form2request collects
-the fields; this chooses the form, and adds what browsers do about base URL, encoding, multipart,
-disabled fields, and fields outside of the form."""
+"""Forms: the Request that a browser sends when a form of a page is submitted: which form and button
+are meant, and how the fields are sent (HTML standard, 4.10.22)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Protocol
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
-
-from form2request import form2request
-from lxml import html
+from typing import Any
+from urllib.parse import quote_plus
 
 from crawlframe.callback import Callback
-from crawlframe.charsets.labels import encode
+from crawlframe.charsets.labels import codec_of, encode, standard_name
 from crawlframe.errors import BadRequest
+from crawlframe.form_fields import Given, fields, submits
+from crawlframe.form_tree import FormTree
 from crawlframe.request import Request
 from crawlframe.secret import Secret
 
@@ -23,36 +20,15 @@ Pairs = list[tuple[bytes, bytes]]
 
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
+PLAIN = "text/plain"
 SHOWN = 10  # forms, and fields of each, that a message lists
 
-_CONTROLS = ("input", "select", "textarea", "button")
-# What is not sent.
-_OFF = (
-    ".//*[@disabled][not(self::fieldset)] | .//fieldset[@disabled]//*[@name]"
-    " | .//input[translate(@type, 'BUTON', 'buton') = 'button']"
-)
 # What the form says itself.
 _SETTLED = ("body", "form", "json", "method")
 
 
-class Page(Protocol):
-    """A Response."""
-
-    url: str
-
-    @property
-    def base_url(self) -> str: ...
-    @property
-    def encoding(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    def css(self, query: str) -> Any: ...
-    def xpath(self, query: str) -> Any: ...
-    def urljoin(self, link: str) -> str: ...
-
-
 def submit(
-    response: Page,
+    response: Any,
     data: Mapping[str, Any],
     callback: Callback | None,
     css: str | None,
@@ -64,38 +40,50 @@ def submit(
     page = f"form on {response.url}"
     if settled := [name for name in _SETTLED if name in options]:
         raise BadRequest(f"{page}: the form says its {settled[0]} itself; leave it out")
-    values = {name: _text(page, name, value) for name, value in data.items()}
-    chosen, controls = _chosen(response, page, values, css, xpath)
-    form = _copied(chosen, controls, response.base_url)
-    button = _button(form, click, page)
-    enctype = _prepared(form, button, response)
-    try:
-        sent = form2request(form, values, click=False if button is None else button)
-    except (NotImplementedError, ValueError) as error:
-        raise BadRequest(f"{page}: {error}") from None
+    given = {name: _texts(page, name, value) for name, value in data.items()}
+    if response.kind != "html":
+        raise BadRequest(f"{page}: it is not HTML but {response.kind}")
+    tree = FormTree(response)
+    form = _chosen(tree, page, given, css, xpath)
+    button = _button(tree, form, click, given, page)
+
+    def asked(name: str) -> str:
+        if button is not None and f"form{name}" in tree.nodes[button].attrs:
+            return tree.value(button, f"form{name}").strip()
+        return tree.value(form, name).strip()
+
+    if asked("method").lower() == "dialog":
+        raise BadRequest(f"{page}: its method is DIALOG, which sends nothing")
+    url = response.urljoin(asked("action")) if asked("action") else response.url
+    labels = tree.value(form, "accept-charset").replace(",", " ").split()
+    encoding = next((name for label in labels if (name := codec_of(label))), response.encoding)
+    sent = fields(tree, form, button, given, standard_name(encoding))
+    pairs = [(_bytes(name, encoding), _bytes(value or "", encoding)) for name, value in sent]
     own = dict(options.pop("headers", None) or {})
-    if sent.method == "GET":
-        parts = urlsplit(sent.url)
-        query = urlencode(_encoded(parts.query, response.encoding))
-        return Request(urlunsplit(parts._replace(query=query)), callback, headers=own, **options)
-    headers, body = dict(sent.headers), sent.body
-    if headers["Content-Type"] == URLENCODED:
-        pairs = _encoded(body.decode(), response.encoding)
-        if enctype == MULTIPART:
-            body, headers["Content-Type"] = _multipart(pairs)
-        else:
-            body = urlencode(pairs).encode()
-    return Request(sent.url, callback, method="POST", body=body, headers=headers | own, **options)
+    if asked("method").lower() != "post":
+        url = f"{url.partition('?')[0]}?{_urlencoded(pairs)}"
+        return Request(url, callback, headers=own, **options)
+    kind = asked("enctype").lower()
+    if kind == MULTIPART:
+        body, kind = _multipart(pairs, [value is None for _, value in sent])
+    elif kind == PLAIN:
+        body = b"".join(b"%b=%b\r\n" % pair for pair in pairs)
+    else:
+        body, kind = _urlencoded(pairs).encode(), URLENCODED
+    headers = {"Content-Type": kind} | own
+    return Request(url, callback, method="POST", body=body, headers=headers, **options)
 
 
-def _text(page: str, name: str, value: Any) -> Any:
-    """What a field is set to: text, a list of texts, or None. Raises BadRequest."""
+def _texts(page: str, name: str, value: Any) -> list[str]:
+    """What a field is set to. Raises BadRequest."""
+    if value is None:
+        return []
     if isinstance(value, list | tuple):
-        return [_text(page, name, one) for one in value]
-    if value is None or isinstance(value, str):
-        return value
+        return [text for one in value for text in _texts(page, name, one)]
+    if isinstance(value, str):
+        return [value]
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
+        return [str(value)]
     if isinstance(value, Secret):
         raise BadRequest(f"{page}: {name!r} is a Secret; reveal() returns its text")
     raise BadRequest(
@@ -107,146 +95,87 @@ def _text(page: str, name: str, value: Any) -> Any:
 # -- the form -------------------------------------------------------------------------------------
 
 
-def _chosen(
-    response: Page, page: str, data: Mapping[str, Any], css: str | None, xpath: str | None
-) -> tuple[Any, list[Any]]:
-    """The form that is selected; without a selector the only one that has all fields of ``data``,
-    or the only one at all; and its controls. Raises BadRequest."""
-    if response.kind != "html":
-        raise BadRequest(f"{page}: it is not HTML but {response.kind}")
+def _chosen(tree: FormTree, page: str, given: Given, css: str | None, xpath: str | None) -> int:
+    """The form that is selected; without a selector the only one that has all fields of ``given``,
+    or the only one at all. Raises BadRequest."""
     if css is not None and xpath is not None:
         raise BadRequest(f"{page}: give one of css and xpath")
-    forms = _forms_of(response)
-    fitting = [*forms]
-    wanted = f"with the fields {', '.join(data)} " if data else ""
+    fitting = [*tree.forms]
+    wanted = f"with the fields {', '.join(given)} " if given else ""
     if css is not None or xpath is not None:
         wanted = f"for {'xpath' if css is None else 'css'}={css if css is not None else xpath!r} "
-        found = response.css(css) if css is not None else response.xpath(xpath or "")
-        around = {_form_around(one.root) for one in found}
-        fitting = [form for form in forms if form in around]
-    elif len(forms) > 1:
-        fitting = [form for form, controls in forms.items() if data.keys() <= {*_names(controls)}]
+        found = {*map(tree.form_of, tree.found(css, xpath))}
+        fitting = [form for form in fitting if form in found]
+    elif len(fitting) > 1:
+        fitting = [form for form in fitting if given.keys() <= {*_names(tree, form)}]
     if len(fitting) == 1:
-        return fitting[0], forms[fitting[0]]
-    if not forms:
+        return fitting[0]
+    if not tree.forms:
         raise BadRequest(f"{page}: the page has no form")
     several = f"{len(fitting)} forms {wanted}are on the page; select one, as in css='#login'"
     none = f"no form {wanted}is on the page, which has"
-    listed = "; ".join(_described(form, forms[form]) for form in (fitting or [*forms])[:SHOWN])
+    listed = "; ".join(_described(tree, form) for form in (fitting or [*tree.forms])[:SHOWN])
     raise BadRequest(f"{page}: {several if fitting else none}: {listed}")
 
 
-def _form_around(root: Any) -> Any:
-    """The form that an element is, or is in; None for text and attributes."""
-    return None if isinstance(root, str) else next(root.iterancestors("form"), root)
+def _names(tree: FormTree, form: int) -> list[str]:
+    names = [tree.value(control, "name") for control in tree.forms[form]]
+    return [*dict.fromkeys(filter(None, names))]
 
 
-def _forms_of(response: Page) -> dict[Any, list[Any]]:
-    """The forms of the page with their controls: what is in them, then what names them by id."""
-    found = {one.root: [*one.root.iter(*_CONTROLS)] for one in response.css("form")}
-    by_id = {form.get("id"): form for form in reversed(found)}
-    for one in response.xpath("//*[@form]"):
-        form = by_id.get(one.root.get("form"))
-        if form is not None and form not in one.root.iterancestors("form"):
-            found[form].append(one.root)
-    return found
-
-
-def _names(controls: list[Any]) -> Iterator[str]:
-    return (name for one in controls if (name := one.get("name")))
-
-
-def _described(form: Any, controls: list[Any]) -> str:
-    words = ["form"]
-    words += [
-        f'{name}="{form.get(name)[:80]}"' for name in ("id", "name", "action") if form.get(name)
-    ]
-    names = [*dict.fromkeys(_names(controls))]
+def _described(tree: FormTree, form: int) -> str:
+    said = {name: tree.value(form, name)[:80] for name in ("id", "name", "action")}
+    words = ["form", *(f'{name}="{value}"' for name, value in said.items() if value)]
+    names = _names(tree, form)
     more = ", ..." if len(names) > SHOWN else ""
     return f"<{' '.join(words)}> with {', '.join(names[:SHOWN]) or 'no fields'}{more}"
 
 
-def _copied(form: Any, controls: list[Any], base_url: str) -> Any:
-    """A copy of the form, in a document of its own, with exactly the fields that are sent."""
-    document = html.document_fromstring("<html><body></body></html>", base_url=base_url)
-    copy = deepcopy(form)
-    document.body.append(copy)
-    inside = {*form.iter(*_CONTROLS)}
-    for one in controls:
-        if one not in inside:
-            copy.append(deepcopy(one))
-    for one in copy.xpath(".//*[@form]"):
-        if one.get("form") != form.get("id"):
-            one.drop_tree()
-    for one in copy.xpath(_OFF):
-        if one.getparent() is not None:
-            one.drop_tree()
-    for one in copy.iter("textarea"):
-        one.text = (one.text or "").removeprefix("\r").removeprefix("\n")  # as HTML reads it
-    return copy
+def _button(tree: FormTree, form: int, click: str | bool, given: Given, page: str) -> int | None:
+    """The button that is pressed, None for none. Raises BadRequest."""
+    buttons = [one for one in tree.forms[form] if submits(tree.nodes[one])] if click else []
+    said = {one: (tree.value(one, "name"), tree.value(one, "value")) for one in buttons}
+    if isinstance(click, bool):  # the one that is meant by its value, or the first
+        meant = [one for one, (name, value) in said.items() if value in given.get(name, ())]
+        return next(iter(meant or buttons), None)
+    pressed = [*tree.found(click).intersection(buttons)]
+    if len(pressed) == 1:
+        return pressed[0]
+    tags = [
+        f'<{tree.nodes[one].tag} name="{name}" value="{value}">'
+        for one, (name, value) in said.items()
+    ]
+    raise BadRequest(
+        f"{page}: click={click!r} selects {len(pressed) or 'none'} of the form's buttons: "
+        f"{', '.join(tags[:SHOWN]) or 'it has none'}"
+    )
 
 
 # -- how it is sent -------------------------------------------------------------------------------
 
 
-def _button(form: Any, click: str | bool, page: str) -> Any:
-    """The button that is pressed, None for none. Raises BadRequest."""
-    buttons = [one for one in form.iter("input", "button") if _submits(one)]
-    if click is False:
-        return None
-    if click is True:
-        return buttons[0] if buttons else None
-    from parsel import Selector
-
-    found = [one.root for one in Selector(root=form, type="html").css(click)]
-    pressed = [one for one in buttons if one in found]
-    if len(pressed) == 1:
-        return pressed[0]
-    labels = [
-        f'<{one.tag} name="{one.get("name", "")}" value="{one.get("value", "")}">'
-        for one in buttons
-    ]
-    raise BadRequest(
-        f"{page}: click={click!r} selects {len(pressed) or 'none'} of the form's buttons: "
-        f"{', '.join(labels[:SHOWN]) or 'it has none'}"
-    )
-
-
-def _submits(one: Any) -> bool:
-    kind = (one.get("type") or "").strip().lower()
-    return kind in ("submit", "image") or (one.tag == "button" and kind not in ("button", "reset"))
-
-
-def _prepared(form: Any, button: Any, response: Page) -> str:
-    """Sets the absolute URL, and an enctype that form2request knows; returns the real one."""
-    asked = {} if button is None else button.attrib
-    action = (asked.get("formaction") or form.get("action") or "").strip()
-    form.set("action", response.urljoin(action) if action else response.url)
-    enctype = (asked.get("formenctype") or form.get("enctype") or "").strip().lower()
-    for name in ("formaction", "formenctype"):
-        asked.pop(name, None)
-    form.set("enctype", enctype if enctype == "text/plain" else URLENCODED)
-    return enctype
-
-
-def _encoded(query: str, encoding: str) -> Pairs:
-    """The names and values in the encoding of the page, with the line ends of forms."""
-    return [
-        (_bytes(name, encoding), _bytes(value, encoding))
-        for name, value in parse_qsl(query, keep_blank_values=True)
-    ]
-
-
 def _bytes(text: str, encoding: str) -> bytes:
+    """A name or value in an encoding, with the line ends of forms."""
     return encode("\r\n".join(text.replace("\r\n", "\n").replace("\r", "\n").split("\n")), encoding)
 
 
-def _multipart(pairs: Pairs) -> tuple[bytes, str]:
+def _urlencoded(pairs: Pairs) -> str:
+    quoted = (f"{quote_plus(name, '*')}={quote_plus(value, '*')}" for name, value in pairs)
+    return "&".join(quoted).replace("~", "%7E")
+
+
+def _multipart(pairs: Pairs, files: list[bool]) -> tuple[bytes, str]:
     """The body and its Content-Type. The boundary follows from the fields, so that the same form
     is the same request."""
-    from urllib3 import encode_multipart_formdata
-
     boundary = sha256(repr(pairs).encode()).hexdigest()[:32]
-    return encode_multipart_formdata(
-        [(name.decode("latin-1"), value) for name, value in pairs], boundary
-    )
+    body = b""
+    for (name, value), is_file in zip(pairs, files, strict=True):
+        name = name.replace(b"\r", b"%0D").replace(b"\n", b"%0A").replace(b'"', b"%22")
+        file = b'; filename=""\r\nContent-Type: application/octet-stream' if is_file else b""
+        head = b'--%b\r\nContent-Disposition: form-data; name="%b"%b' % (
+            boundary.encode(),
+            name,
+            file,
+        )
+        body += b"%b\r\n\r\n%b\r\n" % (head, value)
+    return body + b"--%b--\r\n" % boundary.encode(), f"{MULTIPART}; boundary={boundary}"

@@ -19,6 +19,15 @@ class Link(NamedTuple):
     nofollow: bool = False
 
 
+def address_in(attributes: Any) -> str | None:
+    """Returns the ``href`` of an element, in SVG the older ``xlink:href``; "" if it has no value,
+    which leads to the base URL; None if there is none. ``attributes`` are those of any parser."""
+    for name in ("href", "xlink:href"):
+        if name in attributes:
+            return attributes[name] or ""
+    return None
+
+
 def href_of(link: Any) -> str:
     """Returns the address in a string, Link, parsel selector, selectolax node or BeautifulSoup tag.
     Raises BadRequest if there is none."""
@@ -28,30 +37,36 @@ def href_of(link: Any) -> str:
         return link.url
     if isinstance(link, list):  # a SelectorList too
         raise BadRequest("follow takes one link; use follow_all for a list")
-    root = getattr(link, "root", None)  # of a selector: an element, or the text of an attribute
-    if isinstance(root, str):
+    if isinstance(root := getattr(link, "root", None), str):  # the text of an attribute
         return root
-    for name in _ATTRIBUTES:
-        attributes = getattr(link, name, None)
-        if isinstance(attributes, Mapping):
-            address = attributes.get("href") or attributes.get("src")
-            if isinstance(address, str):
-                return address
-            raise BadRequest(f"{link!r} has no href")
-    raise BadRequest(f"a link must be a URL, selector, node or tag, not {type(link).__name__}")
+    attributes = _attributes_of(link)
+    if attributes is None:
+        raise BadRequest(f"a link must be a URL, selector, node or tag, not {type(link).__name__}")
+    address = address_in(attributes)
+    if address is None:
+        address = attributes.get("src") or None
+    if isinstance(address, str):
+        return address
+    raise BadRequest(f"{link!r} has no href")
 
 
 def is_nofollow(link: Any) -> bool:
     """Returns whether it is an element, or a Link, with ``rel="nofollow"``; False for others."""
     if isinstance(link, Link):
         return link.nofollow
-    for name in _ATTRIBUTES:
-        attributes = getattr(link, name, None)
-        if isinstance(attributes, Mapping):
-            rel = attributes.get("rel") or ""  # BeautifulSoup has a list
-            words = rel.split() if isinstance(rel, str) else rel
-            return "nofollow" in map(str.lower, words)
-    return False
+    rel = (_attributes_of(link) or {}).get("rel") or ""  # BeautifulSoup has a list
+    words = rel.split() if isinstance(rel, str) else rel
+    return "nofollow" in map(str.lower, words)
+
+
+def _attributes_of(link: Any) -> Mapping[str, Any] | None:
+    """Those of a selector are read from its element: parsel copies all of them, which fails if one
+    has a name that XML does not allow."""
+    for element in (getattr(link, "root", None), link):
+        for name in _ATTRIBUTES:
+            if isinstance(found := getattr(element, name, None), Mapping):
+                return found
+    return None
 
 
 class Nofollow:
@@ -76,10 +91,9 @@ class Nofollow:
         """Returns the (name, node) that are followed. An address counts only if no other node with
         it is followed."""
         kept = [(name, node) for name, node in nodes if not is_nofollow(node)]
-        addresses = {node.attributes["href"] for _, node in nodes}
-        for address in addresses.difference(node.attributes["href"] for _, node in kept):
-            if address:
-                self._count(address)
+        addresses = {address_in(node.attrs) or "" for _, node in nodes}
+        for address in addresses.difference(address_in(node.attrs) or "" for _, node in kept):
+            self._count(address)
         return kept
 
     def _count(self, address: str) -> None:

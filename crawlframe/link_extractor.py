@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from crawlframe.errors import SpiderError
-from crawlframe.href import Link
+from crawlframe.href import Link, address_in
 from crawlframe.links import canonical, hostname_of
+from crawlframe.page_links import ADDRESSED
 
 if TYPE_CHECKING:
     from crawlframe.response import Response
@@ -74,7 +75,7 @@ class LinkExtractor:
         self._attrs = tuple(name.lower() for name in _listed("attrs", attrs))
         if not self._tags or not self._attrs:
             raise SpiderError("LinkExtractor: tags and attrs must name at least one each")
-        self._selector = ",".join(f"[{name}]" for name in self._attrs)
+        self._selector = ",".join(_checked("attrs", map(_having, self._attrs), _try_css))
         endings = IGNORED_EXTENSIONS if deny_extensions is None else deny_extensions
         self._endings = tuple(
             f".{ending.lower().lstrip('.')}" for ending in _listed("deny_extensions", endings)
@@ -92,8 +93,10 @@ class LinkExtractor:
             return []
         found: list[tuple[str, Any]] = []
         for attribute, element in self._attributes(response):
-            value = attribute if self._process is None else self._process(attribute)
-            if value:
+            value: str | None = attribute
+            if self._process is not None:
+                value = self._process(attribute) or None
+            if value is not None:
                 found.append((value, element))
         values = [*dict.fromkeys(value for value, _ in found)]
         urls = dict(zip(values, response._join_all(values), strict=True))
@@ -152,7 +155,8 @@ class LinkExtractor:
             if node.tag in tags:
                 own = node.attributes
                 for name in attrs:
-                    if value := own.get(name):
+                    value = address_in(own) if name == "href" else own.get(name) or None
+                    if value is not None:
                         yield value, node
 
     def _of_element(self, root: Any) -> Iterator[tuple[str, Any]]:
@@ -161,7 +165,10 @@ class LinkExtractor:
         for element in root.iter():
             if element.tag in self._tags:
                 for name in self._attrs:
-                    if value := element.get(name):
+                    value = (
+                        address_in(element.attrib) if name == "href" else element.get(name) or None
+                    )
+                    if value is not None:
                         yield value, element
 
 
@@ -222,6 +229,11 @@ def _try_xpath(query: str) -> None:
     from parsel import Selector
 
     Selector(text="<html/>").xpath(query)
+
+
+def _having(name: str) -> str:
+    """The CSS selector of elements with this attribute."""
+    return ADDRESSED if name == "href" else "[" + re.sub(r"([^\w-])", r"\\\1", name) + "]"
 
 
 def _text_and_rel(element: Any) -> tuple[str, str]:

@@ -227,7 +227,7 @@ class Response(Origin):
         """The base of relative links: ``<base href>`` if the page has one, otherwise ``url``."""
         if self.kind != "html" or not _BASE_TAG.search(self._utf8):
             return self.url
-        return self._base(self.tree.css_first("base[href]"))
+        return self._base(self.tree.css_first("base[href]:not(svg *, math *)"))
 
     def _base(self, node: LexborNode | None) -> str:
         href = node.attributes["href"] if node is not None else None

@@ -161,7 +161,7 @@ def test_multipart() -> None:
 
 def test_plain_text() -> None:
     request = page("<form method=post enctype=text/plain><input name=a value=1>").form({"b": "x y"})
-    assert (request.body, request.headers) == (b"a=1\nb=x y", {"Content-Type": "text/plain"})
+    assert (request.body, request.headers) == (b"a=1\r\nb=x y\r\n", {"Content-Type": "text/plain"})
 
 
 @pytest.mark.parametrize(
@@ -217,3 +217,61 @@ def test_the_example_of_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
     [request] = run(spider_of("howto/log-in.md", "orders"), page(html), "log_in").requests
     assert request.callback == "logged_in"
     assert {("csrf", "a bc"), ("user", "crawler"), ("password", "x")} <= {*fields(request)}
+
+
+@pytest.mark.parametrize(
+    ("html", "sent"),
+    [
+        ("<div><form></div><input name=a value=1></form><input name=b>", "a=1"),
+        ("<table><form><tr><td><input name=a></td></tr></form></table><input name=b>", "a="),
+        ("<table><form><input name=a><tr><td><input name=b></table>", "a=&b="),
+        ("<form><form action=/x><input name=a></form><input name=b>", "a="),
+        (
+            "<form><i title='</form>'></i><!--</form>--><input name=a></form><input name=b>",
+            "a=",
+        ),
+        ("<form><template><input name=a></template><input name=b>", "b="),
+        ("<form><svg><input name=a></svg><input name=b>", "b="),
+        ("<form><input type=radio name=a checked>", "a=on"),
+        ("<form><input type=checkbox name=b value checked>", "b="),
+        ("<form><input type=radio name=a checked><input type=radio name=a value=2 checked>", "a=2"),
+        (
+            "<form><fieldset disabled><legend><input name=a></legend><legend><input name=b>",
+            "a=",
+        ),
+        ("<form><button name=a>x</button>", "a="),
+        ("<form><input type=submit name=a>", "a=Submit"),
+        ("<form><input type=image name=a value=1><input type=image>", "a.x=0&a.y=0"),
+        ("<form><select name=a><option> x \n y</select>", "a=x+y"),
+        ("<form><select name=a><option value>x<option>y</select>", "a="),
+        ("<form><select name=a><optgroup disabled><option>x</optgroup><option>y</select>", "a=y"),
+        (
+            "<form accept-charset='x l1'><input type=hidden name=_charset_><input name=a value=ü>",
+            "_charset_=windows-1252&a=%FC",
+        ),
+        ("<form><input type=file name=a><input name=b value='~*'>", "a=&b=%7E*"),
+        ("<form><textarea name=t><input name=x></textarea>", "t=%3Cinput+name%3Dx%3E"),
+        ("<form><input name=a dirname=d dir=auto value=שלום>", "a=%D7%A9%D7%9C%D7%95%D7%9D&d=rtl"),
+    ],
+)
+def test_fields_are_those_of_browsers(html: str, sent: str) -> None:
+    assert page(html).form(xpath="//form").url == f"{URL.partition('?')[0]}?{sent}"
+
+
+def test_a_value_for_a_button() -> None:
+    buttons = (
+        "<button name=go value=in>A</button><button name=go value=out formaction=/o>B</button>"
+    )
+    form = f"<form action=/f>{buttons}"
+    assert page(form).form({"go": "x"}).url == "https://shop.example/f?go=x"
+    assert page(form).form({"go": "out"}).url == "https://shop.example/o?go=out"
+    assert page(form).form({"go": None}).url == "https://shop.example/f?"
+    both = f"<form action=/f><input name=go value=1>{buttons}"
+    assert page(both).form({"go": "x"}).url == "https://shop.example/f?go=x&go=in"
+
+
+def test_a_file_that_is_not_chosen() -> None:
+    request = page("<form method=post enctype=multipart/form-data><input type=file name=a>").form()
+    assert b'; name="a"; filename=""\r\nContent-Type: application/octet-stream' in (
+        request.body or b""
+    )

@@ -272,6 +272,7 @@ def test_links_are_absolute_unique_and_in_order() -> None:
         "http://example.com/dir/b.html",
         "http://example.com/c.html",
         "http://other.org/d",
+        "http://example.com/dir/page.html",
         "http://example.com/f?q=a%20b&r=1",
         "http://example.com/dir/page.html?only=query",
         "http://example.com/n",

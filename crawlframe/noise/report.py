@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from crawlframe.href import address_in
 from crawlframe.noise.page import PageLinks
 from crawlframe.page_links import Page, link_nodes
 
@@ -42,8 +43,8 @@ def judge(response: Page, *filters: LinkFilter) -> LinkReport:
         return LinkReport([], {})
     nodes = link_nodes(response)
     # A link's address is joined once, however often the page has it.
-    hrefs = [node.attrs["href"] or "" for node in nodes]
-    unique = [*dict.fromkeys(href for href in hrefs if href)]
+    hrefs = [address_in(node.attrs) or "" for node in nodes]
+    unique = [*dict.fromkeys(hrefs)]
     urls = dict(zip(unique, response._join_all(unique), strict=True))
     pairs = [
         (url, node) for href, node in zip(hrefs, nodes, strict=True) if (url := urls.get(href))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAX_LINE = 4 << 20  # characters of a line or a field of a CSV file
 csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
 
+_HTML = ("html", "head", "body", "title", "meta", "script", "div", "p", "h1", "center")  # outermost
+
 # What Scrapy's feed spiders have, and what to do here.
 _OTHERS = {
     "iterator": "feeds are always read entry by entry; leave it out",
@@ -85,7 +87,9 @@ class XMLFeedSpider(FeedSpider):
         tag = f"{{{self.namespaces[prefix] if prefix else '*'}}}{name}"
         body = BodyText(response)
         elements = XmlElements(body, (tag,))
+        empty = True
         for element in elements:
+            empty = False
             names = {key: uri for key, uri in element.nsmap.items() if key} | {**self.namespaces}
             if not prefix:
                 _take_off_namespace(element)
@@ -93,7 +97,10 @@ class XMLFeedSpider(FeedSpider):
             for key, uri in names.items():
                 node.register_namespace(key, uri)
             yield self.parse_node(response, node)
-        _report(self, response, body.problem or elements.problem, fatal=not elements.root)
+        root = elements.root.lower()
+        if empty and root in _HTML:
+            raise SpiderError(f"{response.url} is no feed but HTML")
+        _report(self, response, body.problem or elements.problem, fatal=not root)
 
 
 class CSVFeedSpider(FeedSpider):

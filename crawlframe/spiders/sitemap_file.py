@@ -47,6 +47,7 @@ class SitemapFile:
         self._body = BodyText(response)
         self._xml: XmlElements | None = None
         self._left = self._rows()
+        self._unread = ""
 
     def skip(self, number: int) -> Iterator[None]:
         """Passes over that many entries, one with each step, at a third of the cost."""
@@ -57,12 +58,15 @@ class SitemapFile:
         """Yields what is left. Raises SpiderError if the file is no sitemap."""
         for row in self._left:
             entry = Entry(row) if isinstance(row, str) else _entry(row)
-            if entry is not None:
+            if entry is not None and "\ufffd" in entry.loc:  # not as it was written
+                self._unread = f"a URL has characters that cannot be read: {entry.loc[:100]}"
+            elif entry is not None:
                 yield entry
 
     @property
     def problem(self) -> str:
-        return self._body.problem or (self._xml.problem if self._xml is not None else "")
+        xml = self._xml.problem if self._xml is not None else ""
+        return self._body.problem or xml or self._unread
 
     def _rows(self) -> Iterator[Any]:
         """Elements of XML, or lines of text."""
@@ -95,12 +99,17 @@ def _entry(element: Any) -> Entry | None:
             if child.get("rel") == "alternate" and (href := child.get("href", "").strip()):
                 alternates.append(href)
         elif name.endswith("}loc") or name == "loc":
-            loc = loc or (child.text or "").strip()
+            loc = loc or _text(child)
         elif name.endswith("}lastmod") or name == "lastmod":
-            lastmod = (child.text or "").strip()
+            lastmod = _text(child)
     if not loc or len(loc) > MAX_LOCATION:
         return None
     return Entry(loc, lastmod, tuple(alternates), element.tag.endswith("sitemap"))
+
+
+def _text(element: Any) -> str:
+    """Of an element that contains nothing else."""
+    return "" if len(element) else (element.text or "").strip()
 
 
 def _lines(text: Iterable[str]) -> Iterator[str]:

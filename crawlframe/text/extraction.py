@@ -13,10 +13,11 @@ import trafilatura
 from htmldate.extractors import try_date_expr
 from htmldate.validators import reset_validator_caches
 from lxml.etree import strip_tags
+from lxml.html import document_fromstring
 from trafilatura import utils
 from trafilatura.xml import xmltotxt
 
-from crawlframe.errors import TooDeep
+from crawlframe.errors import TooComplex, TooDeep
 from crawlframe.page_data import decoded_block
 from crawlframe.text.extracted import Extracted
 
@@ -48,13 +49,17 @@ _BACKSLASHES = re.compile(r"\\{8,}+")
 
 def extract(html: str, url: str, latest: date) -> Extracted:
     """The article of a page, or an empty one. ``latest``: the last day on which it may have been
-    published. The result depends on nothing else. Raises TooDeep.
+    published. The result depends on nothing else. Raises TooDeep and TooComplex.
 
     The caller has checked that the page is small enough; nothing is fetched."""
     try:
         tree = utils.load_html(_BACKSLASHES.sub(r"\\\\", html))
         if tree is None:
             return Extracted()
+        if tree.tag != "html":  # trafilatura removes some elements, and fails at a root
+            whole = document_fromstring("<html><body></body></html>")
+            whole.body.append(tree)
+            tree = whole
         stated = None
         if "published_time" not in html and "datePublished" not in html:
             stated = _stated(tree, latest.isoformat())
@@ -80,6 +85,8 @@ def extract(html: str, url: str, latest: date) -> Extracted:
         return Extracted() if found is None else _read(found, stated)
     except RecursionError:
         raise TooDeep(f"{url}: elements of its article are nested too deeply") from None
+    except Exception as error:
+        raise TooComplex(f"{url}: trafilatura fails on it: {error!r}") from error
     finally:
         forget()
 

@@ -101,7 +101,7 @@ def test_async_methods() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [RSS.replace("&amp;", "&"), RSS[:-20], gzip.compress(RSS.encode())[:-8]],
+    [RSS.replace("&amp;", "&"), RSS[:-17], gzip.compress(RSS.encode())[:-8]],
     ids=["not well-formed", "cut off", "cut-off gzip"],
 )
 def test_a_broken_feed_is_read_as_far_as_possible_and_counted(text: str | bytes) -> None:
@@ -126,7 +126,7 @@ def test_entities_load_no_file_and_are_no_bomb() -> None:
     assert "root" not in run(spider, file).items[0]["text"]
     tens = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 10))
     result = run(spider, body(f'<!DOCTYPE r [<!ENTITY e0 "bomb">{tens}]>{item}'))
-    assert (result.items, result.stats) == ([], {"broken_feeds": 1})
+    assert (result.items, result.stats) == ([{"text": "&e9;"}], {"broken_feeds": 1})
 
 
 def test_elements_inside_of_each_other_are_one() -> None:

@@ -127,7 +127,7 @@ def test_a_sitemap_may_be_plain_text() -> None:
     ("body", "words"),
     [
         ("<html><p>Not found</p></html>", "is no sitemap: its outermost element is 'html'"),
-        ("<!doctype html><html><p>Not found", "is no sitemap: line 1: "),
+        ("<!doctype html><html><p>Not found", "is no sitemap: its outermost element is 'html'"),
         ("not found", "is no sitemap: it has neither XML nor URLs"),
         ("", "is no sitemap"),
         ("<?xml version='1.0'?>", "is no sitemap"),
