@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 from multidict import CIMultiDict
 
-from crawlframe.errors import BadRedirect, BodyTooLarge, FetchError, FetchTimeout, TooManyRedirects
+from crawlframe.errors import (
+    BadRedirect,
+    BadResponse,
+    BodyTooLarge,
+    FetchError,
+    FetchTimeout,
+    TooManyRedirects,
+)
 from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
@@ -194,6 +201,10 @@ class Journey:
         if self.account.in_advance:
             await self.account.make_room(self.limits.max_body)
         answer = await transfer(self)
+        if answer.status < 200:
+            raise BadResponse(f"{self.where}: {answer.status} is no final response")
+        if len({*answer.headers.getall("Location", ())}) > 1:  # browsers refuse it, too
+            raise BadResponse(f"{self.where}: it has different Location headers")
         if answer.status == 401 and self._is_challenged(answer):
             if self._trail is not None and self._trail.paced:
                 raise Challenged

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from io import BytesIO
+from typing import Any
 
 import certifi
 import requests
@@ -127,18 +128,10 @@ class RequestsDownloader:
         self._adapter.close_connections()
 
     async def transfer(self, journey: Journey, factory: SessionFactory | None = None) -> Answer:
-        """One transfer of a journey, as CurlDownloader.transfer makes it; but adapters and plugins
-        of authors may send it more often."""
+        """One transfer of a journey. It is sent once, unless an adapter or plug-in of the author
+        sends it more often."""
         await journey.wait_to_send()
-        if not journey.idempotent:
-            return await self._send(_Transfer(journey, own_connection=True), factory)
-        transfer = _Transfer(journey)
-        try:
-            return await self._send(transfer, factory)
-        except ConnectionLost:
-            if not transfer.unanswered:
-                raise
-        return await self._send(_Transfer(journey, own_connection=True), factory)
+        return await self._send(_Transfer(journey), factory)
 
     async def _send(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
         journey = transfer.journey
@@ -205,13 +198,12 @@ class RequestsDownloader:
 class _Transfer:
     """One request and its response, without redirects. Another thread may call ``abort``."""
 
-    def __init__(self, journey: Journey, own_connection: bool = False) -> None:
+    def __init__(self, journey: Journey) -> None:
         """Raises FetchTimeout when the journey has no time left."""
         self.where = journey.where
         self.journey = journey
-        self.own_connection = own_connection
         self.exact_url = ""
-        self.unanswered = False
+        self.idle: dict[Any, Any] = {}
         self.leave: Callable[[], object] = lambda: None
         # Made in the loop, because the jar is not thread-safe.
         self._headers = dict(journey.headers_to_send())
@@ -224,20 +216,21 @@ class _Transfer:
         on_duty.transfer = self
         try:
             with self._send(session) as response:
-                self.unanswered = False
                 return checked(self._read(response), self.journey)
         except FetchError:
             raise
         except (requests.RequestException, urllib3_errors.HTTPError, OSError, ValueError) as error:
             raise self._named(error) from None
         finally:
-            self.detach()
+            with self._lock:
+                self._socket = None
             on_duty.transfer = None
+            for connection in self.idle.values():
+                connection.close()
 
-    def attach(self, sock: socket.socket | None, used_before: bool) -> None:
+    def attach(self, sock: socket.socket | None) -> None:
         """Called by the connection that serves this transfer."""
         with self._lock:
-            self.unanswered |= used_before
             self._socket = sock
             if self._aborted:
                 raise ConnectionAbortedError("the fetch was given up")
@@ -245,11 +238,6 @@ class _Transfer:
     def patience(self) -> float:
         """Seconds that it may take to find or open a connection."""
         return max(0.001, min(self.journey.limits.connect, self._deadline - time.monotonic()))
-
-    def detach(self) -> None:
-        """Called before the connection goes back to its pool, where it may serve others."""
-        with self._lock:
-            self._socket = None
 
     def abort(self) -> None:
         """Wakes the thread, whether it waits for the peer or for memory."""
@@ -339,9 +327,3 @@ def _add_session_cookies(session: requests.Session, url: str, headers: dict[str,
             more.append(pair)
     if more:
         headers["Cookie"] = "; ".join([*([ours] if ours else []), *more])
-
-
-def _ignore(running: asyncio.Future[Answer]) -> None:
-    """Consumes the result of a thread that nobody waits for."""
-    if not running.cancelled():
-        running.exception()

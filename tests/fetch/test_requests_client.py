@@ -50,7 +50,7 @@ def test_session_of_the_author(client: Client, site: Site) -> None:
     site.answer("/", b"x")
     fetch_with(client, factory, [f"{site.url}/"] * 3)
     assert len(made) == 1
-    assert site.connections == 1
+    assert site.connections == 3  # one for each transfer
     assert [got.header("X-Token") for got in site.seen] == ["t"] * 3
     assert site.seen[0].header("Authorization") == "Basic bWU6cHc="
 
@@ -72,6 +72,33 @@ def test_digest_authentication(client: Client, site: Site) -> None:
 
     (response,) = fetch_with(client, factory, [f"{site.url}/"])
     assert (response.status, response.body) == (200, b"in")
+
+
+def test_one_transfer_keeps_its_connection(client: Client, site: Site) -> None:
+    """NTLM, for instance, logs in a connection, with several requests."""
+
+    def again(response: Any, **options: Any) -> Any:
+        if response.headers.get("X-Step") != "1":
+            return response
+        response.content  # noqa: B018  # only then the connection is free
+        return response.connection.send(response.request.copy(), **options)
+
+    @site.on("/")
+    async def step(exchange: Exchange) -> bool:
+        number = sum(one.connection == exchange.connection for one in site.seen)
+        await exchange.send(
+            b"HTTP/1.1 200 OK\r\nX-Step: %d\r\nContent-Length: 2\r\n\r\nok" % number
+        )
+        return True
+
+    def factory() -> requests.Session:
+        session = requests.Session()
+        session.hooks["response"] = [again]
+        return session
+
+    found = fetch_with(client, factory, [f"{site.url}/"] * 2)
+    assert [one.headers["X-Step"] for one in found] == ["2", "2"]
+    assert site.connections == 2
 
 
 def test_adapter_of_the_author(client: Client, site: Site) -> None:
