@@ -26,9 +26,9 @@ from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
 from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
-from crawlframe.fetch.sent import Sent, readable
+from crawlframe.fetch.sent import Sent
 from crawlframe.identity.identity import Identity
-from crawlframe.links import hostname_of, join
+from crawlframe.links import escaped, hostname_of, join
 from crawlframe.live_page import Held
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop
@@ -298,7 +298,7 @@ class Journey:
             self.jar.absorb(self.url, answer.headers.getall("Set-Cookie"), self.session)
         if answer.status not in REDIRECTS or not self.limits.follow:
             return False
-        location = answer.headers.get("Location", "").strip()
+        location = answer.headers.get("Location", "").strip(" \t")
         if not location:
             return False
         if len(self.passed) >= self.limits.max_redirects:
@@ -306,7 +306,7 @@ class Journey:
                 f"{self.where}: more than {self.limits.max_redirects} redirects, the last to "
                 f"{location[:500]}"
             )
-        target = join(self.url, readable(location))
+        target = join(self.url, escaped(location))
         if target is None:
             raise BadRedirect(
                 f"{self.where}: redirects to {location[:500]!r}, which is not an http(s) URL"

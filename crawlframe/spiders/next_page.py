@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from requests.utils import parse_header_links
 
 from crawlframe.errors import SpiderError
-from crawlframe.links import join
+from crawlframe.links import escaped, join
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.rules import origin_of
@@ -44,7 +44,7 @@ class LinkHeader:
         for header in response.headers.getall("Link", []):
             for link in parse_header_links(header):
                 if "next" in link.get("rel", "").lower().split():
-                    return _at(response, link["url"])
+                    return _at(response, escaped(link["url"]))
         return None
 
 

@@ -175,6 +175,29 @@ def test_folded_header(client: Client, site: Site) -> None:
     assert client.fetch(f"{site.url}/").headers["X-Long"].split() == ["one", "two"]
 
 
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        (b"/ziel-\xfc", "/ziel-%FC"),
+        ("/ziel-\xfc".encode(), "/ziel-%C3%BC"),
+        (b"/\xfc-\xc3\xbc?q=\xfc", "/%FC-%C3%BC?q=%FC"),
+        ("/voil\xe0".encode(), "/voil%C3%A0"),  # its last byte is a space in Latin-1
+        ("/\u4f60\u2026".encode(), "/%E4%BD%A0%E2%80%A6"),
+        ("/\u0431".encode("koi8-r"), "/%C2"),
+        ("/\u65e5".encode("shift-jis"), "/%93%FA"),
+        (b"/" + bytes(range(0x80, 0x100)), "/" + "".join(f"%{n:02X}" for n in range(0x80, 0x100))),
+    ],
+)
+def test_bytes_of_a_location_are_those_of_the_url(
+    client: Client, site: Site, location: bytes, target: str
+) -> None:
+    """As Chromium asks for them."""
+    head = b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: %s\r\n\r\n"
+    site.raw("/", head % location, keep=True)
+    client.fetch(f"{site.url}/")
+    assert site.seen[1].target == target
+
+
 def test_keep_alive_uses_one_connection(client: Client, site: Site) -> None:
     """Of curl; what a server sends requests too much or too late must belong to no other URL."""
     site.answer("/", b"x" * 3000)
