@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from crawlframe.head import wrong_in_head
 from crawlframe.near.settings import NearSettings
 
 MAX_LAYERS = 1000  # the frontier distinguishes 4095 depths
@@ -82,6 +83,9 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        agent = {"User-Agent": self.user_agent} if self.user_agent else {}
+        if problem := wrong_in_head(agent | self.headers, {}):
+            raise ValueError(problem)
         for name in (
             "min_delay",
             "browser_settle",

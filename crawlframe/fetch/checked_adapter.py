@@ -14,7 +14,8 @@ import urllib3.connection
 import urllib3.connectionpool
 from requests import PreparedRequest
 from requests.adapters import HTTPAdapter
-from requests.utils import select_proxy
+from requests.auth import _basic_auth_str
+from requests.utils import get_auth_from_url, select_proxy
 from urllib3.exceptions import HTTPError, NameResolutionError
 from urllib3.util.connection import allowed_gai_family, is_connection_dropped
 
@@ -92,6 +93,10 @@ class CheckedAdapter(HTTPAdapter):
         # requests goes by the URL, and would trust any https proxy that gets an http URL.
         url = "https:" if conn.scheme == "https" else url
         super().cert_verify(conn, url, verify, cert)  # type: ignore[no-untyped-call]
+
+    def proxy_headers(self, proxy: str) -> dict[str, str]:
+        login = [text.encode() for text in get_auth_from_url(proxy)]  # requests sends Latin-1
+        return {"Proxy-Authorization": _basic_auth_str(*login)} if any(login) else {}
 
     def _check_target(self, url: str) -> None:
         parts = urlsplit(url)

@@ -152,8 +152,8 @@ class Handle:
         setopt(pycurl.NOPROXY, "")  # not that of the environment
         setopt(SUPPRESS_CONNECT_HEADERS, 1)
         if proxy.username:
-            setopt(pycurl.PROXYUSERNAME, proxy.username)
-            setopt(pycurl.PROXYPASSWORD, proxy.password.reveal())
+            setopt(pycurl.PROXYUSERNAME, proxy.username.encode())
+            setopt(pycurl.PROXYPASSWORD, proxy.password.reveal().encode())
         if proxy.scheme == "https":
             setopt(pycurl.PROXY_CAINFO, os.environ.get("SSL_CERT_FILE") or certifi.where())
         pins = [one for one in (gate, pin) if one is not None and not one.own]
@@ -322,6 +322,6 @@ class _Socket(socket.socket):
 
 @lru_cache(maxsize=1024)
 def _line(name: str, value: str) -> bytes:
-    sent = header_bytes(value)
+    sent = header_bytes(name, value)
     # In libcurl a semicolon sets an empty value; a colon would remove the header.
     return name.encode("latin-1") + (b": " + sent if sent else b";")

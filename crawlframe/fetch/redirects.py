@@ -42,6 +42,8 @@ MAX_PASSED = 1 << 18  # characters of all URLs of one journey, which go into its
 LARGE = 1 << 18
 # Methods that may be sent again if it is unknown whether the server received them (RFC 9110,
 # 9.2.2).
+# Headers whose values servers have sent before.
+_SENT_BACK = frozenset({"cookie", "if-match", "if-modified-since", "if-none-match", "if-range"})
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent
@@ -331,9 +333,11 @@ class Journey:
             raise Redirected
 
 
-def header_bytes(value: str) -> bytes:
-    """A header value as it is sent: in Latin-1, or UTF-8 where that is not possible."""
+def header_bytes(name: str, value: str) -> bytes:
+    """A header value as it is sent: in UTF-8, but what a server has sent first goes back as the
+    same bytes, which were read as Latin-1."""
+    encoding = "latin-1" if name.lower() in _SENT_BACK else "utf-8"
     try:
-        return value.strip().encode("latin-1")
+        return value.strip().encode(encoding)
     except UnicodeEncodeError:
         return value.strip().encode("utf-8", "replace")

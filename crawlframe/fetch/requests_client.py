@@ -260,7 +260,7 @@ class _Transfer:
         return session.request(
             journey.method,
             journey.url,
-            headers={name: header_bytes(value) for name, value in headers.items()},
+            headers={name: header_bytes(name, value) for name, value in headers.items()},
             data=journey.body,
             timeout=(min(limits.connect, left), min(limits.stall, left)),
             allow_redirects=False,

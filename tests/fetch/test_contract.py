@@ -92,14 +92,26 @@ def test_a_url_is_sent_as_it_is(client: Client, site: Site, target: str) -> None
 def test_request_is_sent_as_given(client: Client, site: Site) -> None:
     site.answer("/form")
     request = Request(f"{site.url}/form?a=%20b", method="PUT", body="data")
-    client.fetch(request, {"User-Agent": "me/1", "X-Odd": "né", "X-Empty": ""})
+    client.fetch(request, {"User-Agent": "me/1", "X-Odd": "né你x", "X-Empty": ""})
     got = site.seen[0]
     assert (got.method, got.target, got.body) == ("PUT", "/form?a=%20b", b"data")
     assert got.header("User-Agent") == "me/1"
-    assert got.header("X-Odd") == "né"
+    assert got.header("X-Odd") == "né你x".encode().decode("latin-1")
     assert got.header("X-Empty") == ""
     assert got.header("Content-Type") is None
     assert got.header("Expect") is None
+
+
+def test_text_of_people_is_sent_as_utf8_and_that_of_servers_as_it_came(
+    client: Client, site: Site
+) -> None:
+    site.answer("/", headers={"Set-Cookie": "a=\xfc", "ETag": '"\xfc"'})
+    jar = TaskCookies()
+    etag = client.fetch(f"{site.url}/", {"User-Agent": "B\xf6t/1"}, jar=jar).headers["ETag"]
+    client.fetch(f"{site.url}/", {"If-None-Match": etag}, jar=jar)
+    first, second = site.seen
+    assert first.header("User-Agent") == "B\xc3\xb6t/1"  # as the test's server reads it
+    assert (second.header("Cookie"), second.header("If-None-Match")) == ("a=\xfc", '"\xfc"')
 
 
 def test_nothing_is_sent_that_was_not_asked_for(client: Client, site: Site) -> None:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import traceback
 from pathlib import Path
 from types import TracebackType
 
 from crawlframe import collector, outcome, pipelines
-from crawlframe.errors import CloseTask, Excluded, FetchError, UnparsablePage
+from crawlframe.errors import (
+    BadRequest,
+    CloseTask,
+    EngineFailed,
+    Excluded,
+    FetchError,
+    UnparsablePage,
+)
 from crawlframe.fetch import middlewares
 from crawlframe.items import clean_text
 from crawlframe.node.worker.signalling import JudgementFailed
 from crawlframe.response import Response
+
+log = logging.getLogger(__name__)
 
 MAX_REASON = 200  # characters of a spider's reason for closing its task
 MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
@@ -86,6 +96,19 @@ def describe(failed: middlewares.MiddlewareFailed | JudgementFailed) -> tuple[st
         return "callback", callback_traceback(error)
     reason = error.reason if isinstance(error, UnparsablePage) else "middleware"
     return reason, f"middleware {failed.name}:\n{callback_traceback(error)}"
+
+
+def as_fetch_error(raised: Exception) -> FetchError:
+    """The error with which a fetch ends. What else it raises means that the request cannot be sent
+    (BadRequest), or is a defect in the engine, which the log shows, too."""
+    if isinstance(raised, FetchError):
+        return raised
+    if isinstance(raised, BadRequest):
+        error = EngineFailed(str(raised))
+        error.reason = "bad_request"
+        return error
+    log.error("a fetch failed inside the engine", exc_info=raised)
+    return EngineFailed(callback_traceback(raised))
 
 
 def is_cancelled() -> bool:

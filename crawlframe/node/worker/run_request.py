@@ -35,6 +35,7 @@ from crawlframe.node.worker.crawls import Crawls
 from crawlframe.node.worker.exchange import exchange_of
 from crawlframe.node.worker.failures import (
     StatusError,
+    as_fetch_error,
     callback_traceback,
     closing_reason,
     describe,
@@ -225,14 +226,17 @@ class RequestRunner:
         attempt = await self._rendering.plan(outcome, crawl, request)
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
-        except FetchError as error:
-            if not is_held(error.response):  # else the errback may use the page
-                account.release()
-            await self._fail(outcome, crawl, request, error, claimed.refusals)
-            return await self._keeping.take(outcome, crawl, request, error.response)
         except (MiddlewareFailed, JudgementFailed) as failed:
             self._failed(failed.error)
             return outcome.end(Verdict.ERROR, *describe(failed))
+        except (Park, MissingCode):
+            raise
+        except Exception as raised:
+            error = as_fetch_error(raised)
+            if not is_held(error.response):  # else the errback may use it
+                account.release()
+            await self._fail(outcome, crawl, request, error, claimed.refusals)
+            return await self._keeping.take(outcome, crawl, request, error.response)
         if response is None:
             return outcome
         call = partial(self._call, outcome, crawl, request, response)
@@ -341,8 +345,7 @@ class RequestRunner:
         return outcome
 
     async def _run(self, call: Call) -> str:
-        """Returns the reason for which the call closes the task, "" if it does not. Raises what the
-        call raises."""
+        """Returns the reason for which the call closes the task, or ""; raises what it raises."""
         try:
             await self.callbacks.run(call)
         except CloseTask as close:
