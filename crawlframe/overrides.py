@@ -21,6 +21,7 @@ from crawlframe.spider_settings import SpiderSettings
 FIXED = {
     "headers": "headers are set in the code of the spider; put secrets into arguments of type "
     "Secret or into the credentials of the host",
+    "tls": "tls is set in the code of the spider, because it says whom to trust",
     "check": "check is set in the code of the spider; it is about versions of it, not about tasks",
     "render": "render is set in the code of the spider, which says when a page is incomplete; set "
     'downloader to "browser" to render every page of this task',

@@ -93,12 +93,10 @@ class Response(Origin):
 
     @property
     def _content_type(self) -> str:
-        """The values of all headers Content-Type, as far as they are read."""
         return ", ".join(self.headers.getall("Content-Type", ()))[:MAX_CONTENT_TYPE]
 
     @cached_property
     def _essence(self) -> str:
-        """The Content-Type without its parameters."""
         return content_type_of(self._content_type).essence
 
     @cached_property

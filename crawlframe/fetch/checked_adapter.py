@@ -204,7 +204,7 @@ def _pools(
 
     class Apart:
         """Mixed into urllib3's pools. A connection serves one transfer, so that nothing a server
-        sends too much or too late can be taken for the response to another URL. The transfer may
+        sends too much or too late becomes the response to another URL. The transfer may
         use it again: NTLM logs in connections."""
 
         def _get_conn(self, timeout: float | None = None) -> Any:

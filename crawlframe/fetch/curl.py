@@ -40,6 +40,7 @@ from crawlframe.fetch.proxied import check_answer, check_target, failure_of, pin
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.tls import refusal_of
 
 OLDEST = 0x080400  # 8.4: the first libcurl whose MAXFILESIZE stops bodies of unknown length too
 STUCK_AFTER = 5.0  # seconds after the timeout at which libcurl counts as stuck
@@ -64,6 +65,7 @@ _ERRORS: dict[int, type[FetchError]] = {
     pycurl.E_SSL_CIPHER: TlsError,
     pycurl.E_PEER_FAILED_VERIFICATION: TlsError,
     pycurl.E_SSL_SHUTDOWN_FAILED: TlsError,
+    pycurl.E_SSL_CACERT_BADFILE: TlsError,
     pycurl.E_SSL_CRL_BADFILE: TlsError,
     pycurl.E_SSL_ISSUER_ERROR: TlsError,
     pycurl.E_SSL_PINNEDPUBKEYNOTMATCH: TlsError,
@@ -227,6 +229,8 @@ class CurlDownloader:
             kind = ConnectionLost
         if kind is FetchTimeout:
             raise journey.timeout(detail) from None
+        if kind is TlsError:
+            detail = refusal_of(detail)
         message = f"{journey.where}: {unopened or detail} (curl {code})"
         if unanswered:
             raise _Unanswered(message) from None

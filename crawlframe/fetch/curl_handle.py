@@ -12,7 +12,6 @@ from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
-import certifi
 import pycurl
 from multidict import CIMultiDict
 
@@ -28,6 +27,7 @@ from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import target_of
 from crawlframe.proxies.proxy import Proxy
+from crawlframe.tls import Tls, usual_ca
 
 BUFFER = 1 << 17  # bytes libcurl reads at a time
 _BLANK = (b"\r\n", b"\n")
@@ -79,7 +79,7 @@ class Handle:
         setopt(pycurl.PATH_AS_IS, 1)
         setopt(pycurl.PROXY, "")  # ignore the environment's proxy
         setopt(pycurl.NETRC, pycurl.NETRC_IGNORED)
-        setopt(pycurl.CAINFO, os.environ.get("SSL_CERT_FILE") or certifi.where())
+        setopt(pycurl.CAINFO, os.fsencode(usual_ca()))
         setopt(pycurl.BUFFERSIZE, BUFFER)
         setopt(pycurl.LOW_SPEED_LIMIT, STALLED)
         setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
@@ -124,6 +124,8 @@ class Handle:
             self.pinned = pin.due(own_connection)
             if self.pinned:
                 setopt(pycurl.RESOLVE, [pin.line])
+        if (tls := journey.tls) is not None:
+            self._set_tls(tls)
         limits, saving = journey.limits, journey.saving
         self._most_in_memory = limits.max_body
         most = limits.max_body if saving is None else max(limits.max_body, saving.limit)
@@ -155,11 +157,22 @@ class Handle:
             setopt(pycurl.PROXYUSERNAME, proxy.username.encode())
             setopt(pycurl.PROXYPASSWORD, proxy.password.reveal().encode())
         if proxy.scheme == "https":
-            setopt(pycurl.PROXY_CAINFO, os.environ.get("SSL_CERT_FILE") or certifi.where())
+            setopt(pycurl.PROXY_CAINFO, os.fsencode(usual_ca()))
         pins = [one for one in (gate, pin) if one is not None and not one.own]
         self._own = not pins
         if pins:
             setopt(pycurl.RESOLVE, [one.line for one in pins])
+
+    def _set_tls(self, tls: Tls) -> None:
+        self._plain = False
+        setopt = self.curl.setopt
+        if tls.ca:
+            setopt(pycurl.CAINFO, os.fsencode(tls.ca))
+        setopt(pycurl.SSL_VERIFYPEER, int(tls.verify))
+        setopt(pycurl.SSL_VERIFYHOST, 2 if tls.verify else 0)
+        if tls.cert:
+            setopt(pycurl.SSLCERT, os.fsencode(tls.cert))
+            setopt(pycurl.SSLKEY, os.fsencode(tls.key or tls.cert))
 
     def _set_method(self, journey: Journey, lines: list[bytes]) -> None:
         setopt = self.curl.setopt

@@ -35,6 +35,7 @@ from crawlframe.record import Hop
 from crawlframe.rendered import Rendered, RenderedResponse
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.tls import Tls, tls_of
 
 REDIRECTS = (301, 302, 303, 307, 308)
 MAX_PASSED = 1 << 18  # characters of all URLs of one journey, which go into its record
@@ -135,6 +136,7 @@ class Journey:
         send_time: SendTime | None = None,
         saving: Saving | None = None,
         proxy: Proxy | None = None,
+        tls: Mapping[str, Tls] | None = None,
     ) -> None:
         """``account`` counts the body, including that of the response; its owner closes it.
         ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
@@ -160,6 +162,7 @@ class Journey:
         self._started = time.monotonic()
         self.send_time = send_time or SendTime()
         self.saving = saving
+        self._tls = tls or {}
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is not a redirect. Raises FetchError, Redirected and
@@ -240,6 +243,11 @@ class Journey:
     def where(self) -> str:
         """The URL for messages, with the first URL of the journey."""
         return f"{self.url} (redirected from {self.passed[0]})" if self.passed else self.url
+
+    @property
+    def tls(self) -> Tls | None:
+        """How the certificate of the next transfer is verified; None: as usual."""
+        return tls_of(self._tls, self.url)
 
     def remaining(self) -> float:
         """Seconds left for the next transfer. Raises FetchTimeout when there are none."""
@@ -334,8 +342,7 @@ class Journey:
 
 
 def header_bytes(name: str, value: str) -> bytes:
-    """A header value as it is sent: in UTF-8, but what a server has sent first goes back as the
-    same bytes, which were read as Latin-1."""
+    """A header value as it is sent: in UTF-8, or as it came if a server has sent it before."""
     encoding = "latin-1" if name.lower() in _SENT_BACK else "utf-8"
     try:
         return value.strip().encode(encoding)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import os
 import socket
 import ssl
 import threading
@@ -17,10 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
-import certifi
 import requests
+import urllib3
 import urllib3.exceptions as urllib3_errors
 from multidict import CIMultiDict
 from requests import exceptions as requests_errors
@@ -49,9 +49,13 @@ from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.fetch.requests_proxy import checked, failure_in, proxies_of
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.tls import Tls, refusal_of, usual_ca
 
 CHUNK = 1 << 16  # bytes read at a time
 SESSIONS = 64  # kinds of sessions that are kept; one per running task, or per cookie jar in it
+
+# What a spider does not verify is shown with its tasks.
+urllib3.disable_warnings(urllib3_errors.InsecureRequestWarning)
 
 SessionFactory = Callable[[], requests.Session]
 _Kind = tuple[SessionFactory | None, str]  # with the name of the cookie jar, which is not shared
@@ -177,7 +181,7 @@ class RequestsDownloader:
         session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
         if factory is None:
             session.headers.clear()
-            session.verify = os.environ.get("SSL_CERT_FILE") or certifi.where()
+            session.verify = usual_ca()
             session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         for scheme in ("http://", "https://"):
             if type(session.adapters.get(scheme)) is HTTPAdapter:
@@ -256,6 +260,10 @@ class _Transfer:
         if not session.auth:  # a plugin may sign the URL as requests quotes it
             self.exact_url = journey.url
         _add_session_cookies(session, journey.url, headers)
+        tls = journey.tls or Tls()
+        for path in filter(None, (tls.ca, tls.cert, tls.key)):
+            if not Path(path).exists():
+                raise TlsError(f"{self.where}: there is no file {path}")
         limits, left = journey.limits, max(0.001, self._deadline - time.monotonic())
         return session.request(
             journey.method,
@@ -265,6 +273,8 @@ class _Transfer:
             timeout=(min(limits.connect, left), min(limits.stall, left)),
             allow_redirects=False,
             proxies=proxies_of(journey),
+            verify=tls.ca or (None if tls.verify else False),
+            cert=(tls.cert, tls.key or tls.cert) if tls.cert else None,
             stream=True,
         )
 
@@ -308,7 +318,8 @@ class _Transfer:
                 continue
             if kind is FetchTimeout:
                 return self.journey.timeout(str(link))
-            return kind(f"{self.journey.where}: {str(link) or type(link).__name__}")
+            words = str(link) or type(link).__name__
+            return kind(f"{self.journey.where}: {refusal_of(words) if kind is TlsError else words}")
         return ConnectionLost(f"{self.journey.where}: {error}")
 
 

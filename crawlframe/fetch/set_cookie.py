@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from http.cookiejar import Cookie, escape_path
+from http.cookiejar import Cookie
+from urllib.parse import quote
 
 from crawlframe.links import escaped, hostname_of
 from crawlframe.public_suffixes import suffix_list
@@ -16,6 +17,7 @@ from crawlframe.public_suffixes import suffix_list
 MAX_COOKIE = 4096  # bytes of name and value, as RFC 6265, 6.1, asks for
 MAX_AGE = 400 * 86400  # seconds, as its successor says
 MAX_SET_COOKIE = 8192  # characters, attributes included
+_PATH = "%/;:@&=+$,!~*'()"  # what is not escaped in a path
 _SECONDS = re.compile("-?[0-9]+")
 _DELIMITERS = re.compile(r"[\t\x20-\x2f\x3b-\x40\x5b-\x60\x7b-\x7e]+")
 _MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
@@ -95,7 +97,7 @@ def _cookie_in(text: str) -> Cookie | None:
     expires = expires if ends is None else ends
     # Marked as secure, one that deletes may have any prefix.
     secure = "secure" in found or (expires is not None and expires <= time.time())
-    domain, path = found.get("domain", "").lower(), escape_path(escaped(found.get("path", "")))
+    domain, path = found.get("domain", "").lower(), quote(escaped(found.get("path", "")), _PATH)
     return cookie_of(
         *(name, value if equals else None, domain, "domain" in found, domain.startswith(".")),
         *(path, bool(path), secure, expires),
@@ -116,7 +118,8 @@ def _time_of(text: str, other: int | None) -> int | None:
     year += 1900 if 70 <= year <= 99 else 2000 if year < 70 else 0
     month = _MONTHS.index(found["month"][1].lower()) // 3 + 1
     try:
-        moment = datetime(year, month, day, *map(int, found["time"].groups()), tzinfo=UTC)
+        hour, minute, second = map(int, found["time"].groups())
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return other
     return int(moment.timestamp()) if year >= 1601 else other

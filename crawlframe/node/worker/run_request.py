@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +11,6 @@ from crawlframe import faults
 from crawlframe.budgets import HOST_BYTE_LIMIT
 from crawlframe.conf import Settings
 from crawlframe.errors import (
-    MAX_AFTER,
     BadRequest,
     CloseTask,
     FetchError,
@@ -27,7 +25,7 @@ from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.frontier.records import REFUSED, Claimed, Signal, TaskView
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker import article_use
-from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, retry_after
+from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, backoff_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.collecting import collectors
 from crawlframe.node.worker.crawl import Park, TaskCrawl, called, check_fit, method
@@ -265,11 +263,7 @@ class RequestRunner:
             asked = max(0, round(outcome.signal[1]))
             return outcome.end(Verdict.RELEASE, error.reason, str(error), asked)
         if error.retryable and not refused and outcome.attempts < crawl.retries(request):
-            delay = backoff(outcome.attempts)
-            if error.response is not None:
-                delay = max(delay, retry_after(error.response) or 0)
-            if error.after:
-                delay = max(delay, math.ceil(1000 * min(error.after, MAX_AFTER)))
+            delay = backoff_after(error, outcome.attempts)
             return outcome.end(Verdict.RETRY, error.reason, str(error), delay)
         outcome.exchange = exchange_of(error, crawl.spec.arguments)
         if request.errback:
