@@ -44,14 +44,10 @@ class IdleSockets:
 
 
 def _place_of(descriptor: int) -> Place | None:
+    """None if it is closed, or something else has its number now."""
     try:
-        found = socket.socket(fileno=descriptor)
-    except OSError:  # it is closed, or something else has its number now
-        return None
-    try:
-        address, port, *_ = found.getsockname()
-        return address, port
+        with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as copy:
+            address, port, *_ = copy.getsockname()  # in the family that it really has
     except (OSError, ValueError):
         return None
-    finally:
-        found.detach()
+    return address, port

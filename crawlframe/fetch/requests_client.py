@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
@@ -40,15 +40,12 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.checked_adapter import CheckedAdapter, on_duty, resolve_by_system
-from crawlframe.fetch.cookies import MAX_HEADER, TaskCookies
+from crawlframe.fetch.cookies import MAX_HEADER
 from crawlframe.fetch.error_chain import chain
-from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import QUESTION_TIMEOUT, Names
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.fetch.requests_proxy import checked, failure_in, proxies_of
-from crawlframe.request import Request
-from crawlframe.response import Response
 from crawlframe.tls import Tls, refusal_of, usual_ca
 
 CHUNK = 1 << 16  # bytes read at a time
@@ -100,23 +97,9 @@ class RequestsDownloader:
         self._lock = threading.Lock()
         self._active: set[_Transfer] = set()
 
-    async def fetch(
-        self,
-        request: Request,
-        limits: FetchLimits,
-        headers: Mapping[str, str],
-        jar: TaskCookies | None = None,
-        allowed: Callable[[str], bool] | None = None,
-        session_factory: SessionFactory | None = None,
-    ) -> Response:
-        """The response to ``request``. Sessions of ``session_factory`` are kept and reused by one
-        thread at a time; adapters that it mounts are responsible for their own connections. Raises
-        FetchError, and whatever the factory raises; may be cancelled."""
-        journey = Journey(request, limits, headers, jar, allowed)
-        return await journey.run(self.by(session_factory))
-
     def by(self, factory: SessionFactory | None) -> Callable[[Journey], Awaitable[Answer]]:
-        """``transfer`` with sessions of this factory."""
+        """``transfer`` with sessions of this factory, which are kept and reused by one thread at a
+        time. Adapters that it mounts are responsible for their own connections."""
         return partial(self.transfer, factory=factory)
 
     async def close(self) -> None:

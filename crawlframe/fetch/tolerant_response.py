@@ -10,7 +10,6 @@ import re
 
 from crawlframe.fetch.received import header_of
 
-MAX_IGNORED = 100  # lines in one head
 # The limits of libcurl.
 MAX_LINE = 100 << 10  # bytes
 MAX_HEAD = 300 << 10  # bytes, those of 1xx responses included
@@ -51,7 +50,6 @@ class TolerantResponse(http.client.HTTPResponse):
     def _read_head(self) -> list[bytes]:
         """The lines of a head, continued ones joined, without those that are no headers."""
         lines: list[bytes] = []
-        ignored = 0
         while line := self.fp.readline(MAX_LINE + 1):
             self._left -= len(line)
             if len(line) > MAX_LINE or self._left < 0 or len(lines) > MAX_HEADERS:
@@ -68,11 +66,6 @@ class TolerantResponse(http.client.HTTPResponse):
                 lines[-1] += b" " + line.strip()
             else:
                 lines.append(b"")  # what continues it is ignored, too
-                ignored += 1
-                if ignored > MAX_IGNORED:
-                    raise http.client.HTTPException(
-                        f"more than {MAX_IGNORED} header lines have no colon"
-                    )
         if not lines:
             raise http.client.RemoteDisconnected("the connection was closed without a response")
         return lines

@@ -27,11 +27,10 @@ from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.name_servers import FAILED, GONE, Unresolved
 from crawlframe.fetch.names import LEAST_TTL, LONGEST_TTL, Known, Names, load_hook
 from crawlframe.fetch.pins import place_of
-from crawlframe.fetch.requests_client import RequestsDownloader
 from crawlframe.request import Request
 from crawlframe.spider_settings import SpiderSettings
 
-from .conftest import LOOPBACK, Exchange, Site
+from .conftest import LOOPBACK, Exchange, RequestsDownloader, Site
 from .dns_server import NXDOMAIN, REFUSED, SERVFAIL, DnsServer, Zone, dns_server
 
 KINDS = [CurlDownloader, RequestsDownloader]
