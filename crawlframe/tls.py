@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
 
 import certifi
 import msgspec
@@ -13,6 +15,9 @@ from crawlframe.identity.credentials import check_host
 from crawlframe.links import host_of, hostname_of
 
 ALL = "*"  # in place of a host
+
+# The setting tls of the spider whose request runs: it counts for the site files of hosts, too.
+OF_TASK: ContextVar[Mapping[str, Tls]] = ContextVar("tls", default=MappingProxyType({}))
 
 # What OpenSSL says, and what it means.
 _CAUSES = {

@@ -34,6 +34,7 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
 from crawlframe.spider_settings import SpiderSettings
+from crawlframe.tls import OF_TASK
 
 if TYPE_CHECKING:
     from crawlframe.fetch.browser.client import BrowserClient
@@ -115,7 +116,7 @@ class Downloader:
             *(request, limits, headers, jar, allowed, account, check, trail, identity, send_time),
             saving=saving,
             proxy=proxy,
-            tls=settings.tls,
+            tls=settings.tls or OF_TASK.get(),
         )
         name = request.downloader or settings.downloader
         if journey.tls is not None and name not in ("curl", "requests"):

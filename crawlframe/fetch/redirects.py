@@ -41,10 +41,10 @@ REDIRECTS = (301, 302, 303, 307, 308)
 MAX_PASSED = 1 << 18  # characters of all URLs of one journey, which go into its record
 # Larger bodies are decompressed in a thread from the start.
 LARGE = 1 << 18
-# Methods that may be sent again if it is unknown whether the server received them (RFC 9110,
-# 9.2.2).
 # Headers whose values servers have sent before.
 _SENT_BACK = frozenset({"cookie", "if-match", "if-modified-since", "if-none-match", "if-range"})
+# Methods that may be sent again if it is unknown whether the server received them (RFC 9110,
+# 9.2.2).
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent

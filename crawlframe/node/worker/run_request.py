@@ -68,6 +68,7 @@ from crawlframe.request import END_CALLBACK, END_URL, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
 from crawlframe.task_life import Summary
+from crawlframe.tls import OF_TASK
 
 EARLY = 1000  # milliseconds that the last request of a task waits if something else is left
 PIPELINES = "pipelines"  # the name that async pipelines have in place of a callback's
@@ -209,6 +210,7 @@ class RequestRunner:
         claimed: Claimed,
         account: Account,
     ) -> Outcome:
+        OF_TASK.set(crawl.settings.tls)
         if outcome.errand is not None:
             await self._fetching.run_errand(outcome, outcome.errand, crawl, claimed)
             return outcome
