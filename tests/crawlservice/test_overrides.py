@@ -198,8 +198,7 @@ def test_a_schedule_gives_them_to_its_tasks(published: Frontier, shop: SpiderInf
     assert shown["settings"] == {"delay": 4}
 
 
-@pytest.mark.django_db
-def test_hosts_that_are_not_verified_are_shown_and_journaled() -> None:
+def test_hosts_that_are_not_verified_are_shown_and_journaled(published: Frontier) -> None:
     settings = SpiderSettings(tls={"old.example": Tls(verify=False), "own.example": Tls(ca="a")})
     task = Task.objects.create(spider="shop", settings=stored_limits(settings))
     assert limits_as_written(task)["unverified"] == ["old.example"]
