@@ -14,6 +14,7 @@ from typing import Any
 
 from crawlframe.errors import ConfigError
 from crawlframe.file_place import check_place
+from crawlframe.head import wrong_in_head
 from crawlframe.identity.contact import check_contact, default_user_agent
 from crawlframe.identity.signing import AGENTS, agent_of, check_origin
 
@@ -126,6 +127,11 @@ class Settings:
         if self.affinity not in AFFINITIES:
             raise ConfigError(
                 f"CRAWLFRAME_AFFINITY={self.affinity!r} must be {' or '.join(AFFINITIES)}"
+            )
+        if wrong_in_head({"User-Agent": self.user_agent}, {}):
+            raise ConfigError(
+                f"CRAWLFRAME_USER_AGENT={self.user_agent!r} has a line break or another character "
+                "that is not allowed there"
             )
         check_place("CRAWLFRAME_FILES", self.files)
         check_place("CRAWLFRAME_PAGES", self.pages)

@@ -12,8 +12,8 @@ from crawlframe.links import login_of
 from crawlframe.secret import MASK
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_COOKIE_NAME = re.compile(r"[^\0\r\n=;]+")
-_UNSAFE = re.compile(r"[\0\r\n]")
+_COOKIE_NAME = re.compile(r"[^\0\r\n=;\ud800-\udfff]+")
+_UNSAFE = re.compile(r"[\0\r\n\ud800-\udfff]")
 
 
 def check_method(url: str, method: str) -> None:
@@ -24,17 +24,24 @@ def check_method(url: str, method: str) -> None:
 
 def check_head(url: str, headers: Mapping[Any, Any], cookies: Mapping[Any, Any]) -> None:
     """Raises BadRequest naming the header or cookie."""
+    if problem := wrong_in_head(headers, cookies):
+        raise BadRequest(f"request {url}: {problem}")
+
+
+def wrong_in_head(headers: Mapping[Any, Any], cookies: Mapping[Any, Any]) -> str:
+    """What of them cannot be sent; "" if all can."""
     for name, values in (("headers", headers), ("cookies", cookies)):
         for key, value in values.items():
             if not isinstance(key, str) or not isinstance(value, str):
-                raise BadRequest(f"request {url}: {name}[{key!r}] must be text")
+                return f"{name}[{key!r}] must be text"
             if not (_TOKEN if name == "headers" else _COOKIE_NAME).fullmatch(key):
-                raise BadRequest(f"request {url}: {name}: {key!r} is not a valid name")
+                return f"{name}: {key!r} is not a valid name"
             if _UNSAFE.search(value) or (name == "cookies" and ";" in value):
-                raise BadRequest(
-                    f"request {url}: {name}[{key!r}] has a line break or another "
-                    "character that is not allowed there"
+                return (
+                    f"{name}[{key!r}] has a line break or another character that is not allowed "
+                    "there"
                 )
+    return ""
 
 
 def headers_of(url: str, headers: Mapping[str, str] | None) -> dict[str, str]:

@@ -20,6 +20,7 @@ _ESCAPE = re.compile(
     r"%(?:2[DEde]|3[0-9]|4[1-9A-Fa-f]|5[0-9AFaf]|6[1-9A-Fa-f]|7[0-9AEae]"
     r"|[0-9A-Fa-f][a-f]|[a-f][0-9A-F])"
 )
+_BEYOND_ASCII = re.compile("[\x80-\xff]")
 _UNRESERVED = frozenset(string.ascii_letters + string.digits + "-._~")
 
 _LOGIN = re.compile(r"(?<=^http://)[^/]*@|(?<=^https://)[^/]*@")
@@ -84,6 +85,12 @@ def join_all(base: str, links: Iterable[str]) -> list[str | None]:
         else:
             urls.append(href if "#" not in href else href[: href.index("#")])
     return urls
+
+
+def escaped(link: str) -> str:
+    """Return a link from a header, which was read as Latin-1, with all bytes beyond ASCII escaped,
+    as browsers do: it may be in UTF-8 or in any other encoding."""
+    return _BEYOND_ASCII.sub(lambda byte: f"%{ord(byte[0]):02X}", link)
 
 
 def canonical(url: str) -> str:

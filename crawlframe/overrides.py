@@ -11,8 +11,8 @@ import msgspec
 from crawlframe import porting
 from crawlframe.budgets import without_none
 from crawlframe.downloaders import misfit
-from crawlframe.errors import ArgumentError, BadRequest
-from crawlframe.head import check_head
+from crawlframe.errors import ArgumentError
+from crawlframe.head import wrong_in_head
 from crawlframe.near.settings import USUAL
 from crawlframe.proxies.settings import ProxySettings
 from crawlframe.spider_settings import SpiderSettings
@@ -21,6 +21,7 @@ from crawlframe.spider_settings import SpiderSettings
 FIXED = {
     "headers": "headers are set in the code of the spider; put secrets into arguments of type "
     "Secret or into the credentials of the host",
+    "tls": "tls is set in the code of the spider, because it says whom to trust",
     "check": "check is set in the code of the spider; it is about versions of it, not about tasks",
     "render": "render is set in the code of the spider, which says when a page is incomplete; set "
     'downloader to "browser" to render every page of this task',
@@ -72,11 +73,9 @@ def impossible(values: Mapping[str, Any]) -> dict[str, str]:
         most = MOST_SECONDS if name in SECONDS else MOST
         if isinstance(value, int | float) and not (math.isfinite(value) and value <= most):
             found[name] = f"{name} is {value}; it must be at most {most:,}"
-    if isinstance(agent := values.get("user_agent"), str):
-        try:
-            check_head("", {"User-Agent": agent}, {})
-        except BadRequest:
-            found["user_agent"] = (
-                "user_agent has a line break or another character that is not allowed there"
-            )
+    agent = values.get("user_agent")
+    if isinstance(agent, str) and wrong_in_head({"User-Agent": agent}, {}):
+        found["user_agent"] = (
+            "user_agent has a line break or another character that is not allowed there"
+        )
     return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlframe.callback import Callback, callback_name
+from crawlframe.charsets.content_type import MAX_CONTENT_TYPE, content_type_of
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode_query
 from crawlframe.errors import BadRequest, TooDeep
@@ -90,10 +91,13 @@ class Response(Origin):
         """True if the status is 2xx."""
         return 200 <= self.status < 300
 
+    @property
+    def _content_type(self) -> str:
+        return ", ".join(self.headers.getall("Content-Type", ()))[:MAX_CONTENT_TYPE]
+
     @cached_property
     def _essence(self) -> str:
-        """The Content-Type without its parameters."""
-        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        return content_type_of(self._content_type).essence
 
     @cached_property
     def kind(self) -> str:
@@ -105,7 +109,7 @@ class Response(Origin):
     def encoding(self) -> str:
         """Python's name of the character encoding: from the byte order mark, the Content-Type or
         the declaration in the page; guessed only if the page declares nothing and is not UTF-8."""
-        return encoding_of(self.body, self.headers.get("Content-Type"), self.kind, self.url)
+        return encoding_of(self.body, self._content_type, self.kind, self.url)
 
     @cached_property
     def text(self) -> str:

@@ -6,7 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from crawlframe.head import wrong_in_head
 from crawlframe.near.settings import NearSettings
+from crawlframe.tls import Tls, check_tls
 
 MAX_LAYERS = 1000  # the frontier distinguishes 4095 depths
 STORE_MISFIT = (
@@ -36,6 +38,7 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
     headers: dict[str, str] = {}
     user_agent: str | None = None
+    tls: dict[str, Tls] = {}  # by host, "*.domain" or "*": own issuers, certificate, verify = False
     downloader: str = "curl"  # or "requests", "browser", or the name of a plug-in
     # "auto": by the downloader first, and again by the browser if the page is incomplete.
     render: Literal["auto"] | None = None
@@ -78,6 +81,11 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
     @property
+    def unverified(self) -> list[str]:
+        """The hosts whose certificates are not verified."""
+        return [host for host, tls in self.tls.items() if not tls.verify]
+
+    @property
     def uses_store(self) -> bool:
         """Whether pages that were kept spare fetches or callbacks."""
         spared = self.max_age or self.conditional or self.skip_unchanged
@@ -85,6 +93,10 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        agent = {"User-Agent": self.user_agent} if self.user_agent else {}
+        check_tls(self.tls)
+        if problem := wrong_in_head(agent | self.headers, {}):
+            raise ValueError(problem)
         for name in (
             "min_delay",
             "browser_settle",

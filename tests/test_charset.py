@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from multidict import CIMultiDict
 
 from crawlframe.charsets import detection
-from crawlframe.charsets.encoding import encoding_of
+from crawlframe.charsets.content_type import content_type_of
+from crawlframe.charsets.encoding import declared_in, encoding_of
 from crawlframe.charsets.labels import codec_of, encode
 from crawlframe.charsets.regions import encoding_of_domain, encoding_of_language
 from crawlframe.request import Request
@@ -279,3 +281,78 @@ def test_tables() -> None:
     assert encoding_of_domain("xn--kprw13d") == "big5"
     for label in ("windows-1252", *map(encoding_of_domain, ("ru", "jp", "kr", "cn", "th", "vn"))):
         assert codec_of(label)
+
+
+# What Chromium 156 makes of these (document.characterSet of a page in ASCII).
+OF_CHROMIUM = [
+    ("text/html; charset=gb18030", "gb18030"),
+    ('text/html;charset="gb18030"', "gb18030"),
+    ("text/html;charset='gb18030'", None),
+    ("text/html; charset=gb18030; charset=utf-8", "gb18030"),
+    ('text/html; charset="gb18030', "gb18030"),
+    ('text/html; charset="gb\\18030"', "gb18030"),
+    ("text/html; charset= gb18030", "gb18030"),
+    ("text/html; charset =gb18030", None),
+    ("text/html; charset = gb18030", None),
+    ("text/html charset=gb18030", None),
+    ("text/html, charset=gb18030", None),
+    ("text/html; charset=gb18030, text/html", "gb18030"),
+    ('text/html; foo="; charset=koi8-r"; charset=gb18030', "gb18030"),
+    ("text/html; foo='; charset=koi8-r'; charset=gb18030", None),
+    ("text/html;;charset=gb18030", "gb18030"),
+    ("text/html; charset=; charset=gb18030", "gb18030"),
+    ('text/html; charset=""; charset=gb18030', None),
+    ("text/html; charset=nope; charset=gb18030", None),
+    ("text/html; CHARSET=GB18030", "gb18030"),
+    ("text/html; xcharset=gb18030", None),
+    ("text/html; x-charset=koi8-r; charset=gb18030", "gb18030"),
+    ("text/html; charset=gb18030 ; q=1", "gb18030"),
+    ("text/html; charset=gb18030 foo", None),
+    ("text/html; charset=gb18030(c)", None),
+    ('text/html; charset="gb18030"foo', "gb18030"),
+    ('text/html; charset=" gb18030 "', "gb18030"),
+    ("text/html; charset:gb18030", None),
+    ('text/html; charset=gb18030"', None),
+    ('text/html; charset="gb18030;koi8-r"', None),
+    ("text/html;charset=gb18030, text/html;charset=koi8-r", "koi8-r"),
+    ("text/html;charset=gb18030, text/html", "gb18030"),
+    ("text/html, text/html;charset=gb18030", "gb18030"),
+    ("text/plain;charset=gb18030, text/html", None),
+    ("text/html;charset=koi8-r,text/html;charset=gb18030", "gb18030"),
+    ("text/html; charset*=gb18030", None),
+    ("text/html\t;\tcharset=gb18030", "gb18030"),
+    ('text/html; boundary="a;b\\";charset=koi8-r"; charset=gb18030', "gb18030"),
+    ("TEXT/HTML; charset=gb18030", "gb18030"),
+    ("text/html; charset=gb18030;", "gb18030"),
+    ("text/html;charset=utf-8;charset=gb18030", "utf-8"),
+    ('text/html; charset="utf-8" "gb18030"', "utf-8"),
+    ('text/html; "charset"=gb18030', None),
+    ("text/html; charset=%67b18030", None),
+    ("text/html; charset=gb_18030", None),
+    ("text/html; charset=\xa0gb18030", None),
+    ("text/html; charset=\x0bgb18030", None),
+]
+
+
+@pytest.mark.parametrize(("header", "encoding"), OF_CHROMIUM)
+def test_content_types_are_read_as_by_chromium(header: str, encoding: str | None) -> None:
+    assert declared_in(header) == encoding
+    assert content_type_of(header).essence == "text/html"
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind", "encoding"),
+    [
+        (["text/html", "text/html; charset=koi8-r"], "html", "koi8-r"),
+        (["text/plain; charset=koi8-r", "text/html"], "html", "utf-8"),
+        (["text/plain", "*/*", "nothing"], "text", "utf-8"),
+        (["text/html charset=koi8-r"], "html", "utf-8"),
+        (["*/*"], "html", "utf-8"),
+        (["charset=koi8-r"], "html", "utf-8"),
+        ([";" * 100_000 + '"' * 100_000 + "charset=koi8-r"], "html", "utf-8"),
+    ],
+)
+def test_several_content_types(headers: list[str], kind: str, encoding: str) -> None:
+    pairs = CIMultiDict([("Content-Type", header) for header in headers])
+    response = Response("http://a/", 200, pairs, b"<!doctype html><p>page", Request("http://a/"))
+    assert (response.kind, response.encoding) == (kind, encoding)

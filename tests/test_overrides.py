@@ -53,6 +53,7 @@ def test_they_replace_single_settings(
         ({"delay": 1}, {"min_delay": 1}, "min_delay belongs to delay"),
         ({}, {"headers": {"Authorization": "x"}}, "headers are set in the code of the spider"),
         ({}, {"user_agent": "a\r\nX: y"}, "user_agent has a line break"),
+        ({}, {"user_agent": "a\ud800"}, "user_agent has a line break or another character"),
         ({}, {"timeout": 1e300}, "timeout is 1e[+]300; it must be at most 1,000,000,000"),
         ({}, {"failed_share": float("nan")}, "failed_share is nan"),
     ],

@@ -206,6 +206,10 @@ def test_settings_are_checked() -> None:
         ({"failed_share": 50}, "failed_share"),
         ({"downloader": "wget"}, "wget"),
         ({"headers": {"X": 1}}, "headers"),
+        ({"headers": {"X": "a\r\nY: b"}}, "headers['X'] has a line break"),
+        ({"headers": {"X": "\ud800"}}, "headers['X'] has a line break or another character"),
+        ({"headers": {"\xdcber": "a"}}, "'\xdcber' is not a valid name"),
+        ({"user_agent": "a\nb"}, "User-Agent"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, Any], named: str) -> None:

@@ -10,11 +10,10 @@ import codecs
 import re
 from functools import lru_cache
 
+from crawlframe.charsets.content_type import content_type_of
 from crawlframe.charsets.detection import undeclared
 from crawlframe.charsets.labels import codec_of
 
-_UTF8_HEADER = re.compile(r'charset\s*=\s*["\']?\s*utf-?8["\']?\s*(?:;|$)', re.I)
-_HEADER = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.I)
 _MARKS = (  # byte order marks, and how an XML declaration without one begins in UTF-16
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, which begins alike
@@ -47,20 +46,18 @@ def encoding_of(body: bytes, content_type: str | None, kind: str, url: str = "")
     its host and top-level domain decide when nothing else does."""
     if body.startswith(_ANY_MARK):
         return next(name for mark, name in _MARKS if body.startswith(mark))
-    if content_type:
-        if _UTF8_HEADER.search(content_type):
-            return "utf-8"
-        if declared := _of_header(content_type):
-            return declared
+    if content_type and (declared := declared_in(content_type)):
+        return declared
     if kind in ("html", "xml") and (declared := _declared(body[:_LOOKED_AT], kind)):
         return declared
     return undeclared(body, kind, url)
 
 
 @lru_cache(maxsize=256)
-def _of_header(content_type: str) -> str | None:
-    match = _HEADER.search(content_type)
-    return codec_of(match[1]) if match else None
+def declared_in(content_type: str) -> str | None:
+    """Python's name of the encoding that a Content-Type names; None if it names none."""
+    label = content_type_of(content_type).charset
+    return codec_of(label) if label else None
 
 
 def _declared(head: bytes, kind: str) -> str | None:

@@ -41,6 +41,13 @@ class Retry(FetchError):
         self.after = after
 
 
+class EngineFailed(FetchError):
+    """The request could not be made because of an error inside the engine, which its text shows."""
+
+    reason = "engine"
+    retryable = False
+
+
 class BadUrl(FetchError):
     """The downloader cannot use this URL."""
 

@@ -14,9 +14,10 @@ import urllib3.connection
 import urllib3.connectionpool
 from requests import PreparedRequest
 from requests.adapters import HTTPAdapter
-from requests.utils import select_proxy
+from requests.auth import _basic_auth_str
+from requests.utils import get_auth_from_url, select_proxy
 from urllib3.exceptions import HTTPError, NameResolutionError
-from urllib3.util.connection import allowed_gai_family
+from urllib3.util.connection import allowed_gai_family, is_connection_dropped
 
 from crawlframe.errors import PrivateAddress
 from crawlframe.fetch.addresses import AddressGuard
@@ -29,16 +30,13 @@ class Transfer(Protocol):
 
     where: str  # for error messages
     exact_url: str  # sent as it is, without requests' quoting; "" for what requests makes of it
-    own_connection: bool  # whether it must have a new connection
+    idle: dict[Any, Any]  # by pool: its own connections, which it may use again
 
-    def attach(self, sock: socket.socket | None, used_before: bool) -> None:
-        """From now on it is served by ``sock``; ``used_before``: which has served others."""
+    def attach(self, sock: socket.socket | None) -> None:
+        """From now on it is served by ``sock``."""
 
     def leave(self) -> object:
         """It goes out, on a connection that is ready."""
-
-    def detach(self) -> None:
-        """From now on its socket may serve others."""
 
     def patience(self) -> float:
         """Seconds that it may take to find or open a connection."""
@@ -96,6 +94,10 @@ class CheckedAdapter(HTTPAdapter):
         url = "https:" if conn.scheme == "https" else url
         super().cert_verify(conn, url, verify, cert)  # type: ignore[no-untyped-call]
 
+    def proxy_headers(self, proxy: str) -> dict[str, str]:
+        login = [text.encode() for text in get_auth_from_url(proxy)]  # requests sends Latin-1
+        return {"Proxy-Authorization": _basic_auth_str(*login)} if any(login) else {}
+
     def _check_target(self, url: str) -> None:
         parts = urlsplit(url)
         try:
@@ -144,7 +146,6 @@ def _pools(
         proxy: Any
         _dns_host: str
         sock: socket.socket | None
-        _served = False  # a request, since the connection was opened
 
         def _new_conn(self) -> socket.socket:
             if self.proxy:  # its address is the author's choice; ``send`` has checked the target
@@ -173,18 +174,15 @@ def _pools(
             return super()._new_conn()  # type: ignore[misc, no-any-return]
 
         def connect(self) -> None:
-            self._served = False
             super().connect()  # type: ignore[misc]
-            _attach(self, used_before=False)
+            _attach(self)
 
         def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
-            # An open connection does not connect again; one that the peer had closed does.
-            _attach(self, used_before=self._served and self.sock is not None)
+            _attach(self)  # an open connection does not connect again
             if on_duty.target is not None:  # a proxy gets the scheme and the host before it
                 host = "" if url.startswith("/") else "/".join(url.split("/", 3)[:3])
                 url = host + on_duty.target
             super().request(method, url, *args, **kwargs)  # type: ignore[misc]
-            self._served = True
 
         def endheaders(self, *args: Any, **kwargs: Any) -> None:
             # The delay of the host counts from here, where the connection is ready.
@@ -200,29 +198,34 @@ def _pools(
     class TlsConnection(Checked, urllib3.connection.HTTPSConnection):
         pass
 
-    class Detaching:
-        """Mixed into urllib3's pools."""
+    class Apart:
+        """Mixed into urllib3's pools. A connection serves one transfer, so that nothing a server
+        sends too much or too late becomes the response to another URL. The transfer may
+        use it again: NTLM logs in connections."""
 
         def _get_conn(self, timeout: float | None = None) -> Any:
-            connection = super()._get_conn(timeout)  # type: ignore[misc]
-            if on_duty.transfer is not None and on_duty.transfer.own_connection:
+            if on_duty.transfer is None:
+                return super()._get_conn(timeout)  # type: ignore[misc]
+            connection = on_duty.transfer.idle.pop(self, None)
+            if connection is not None and is_connection_dropped(connection):
                 connection.close()  # it reopens by itself
-            return connection
+            return connection or self._new_conn()  # type: ignore[attr-defined]
 
         def _put_conn(self, conn: Any) -> None:
-            if on_duty.transfer is not None:
-                on_duty.transfer.detach()
-            super()._put_conn(conn)  # type: ignore[misc]
+            if on_duty.transfer is None:
+                super()._put_conn(conn)  # type: ignore[misc]
+            elif conn is not None:
+                on_duty.transfer.idle[self] = conn
 
-    class Pool(Detaching, urllib3.connectionpool.HTTPConnectionPool):
+    class Pool(Apart, urllib3.connectionpool.HTTPConnectionPool):
         ConnectionCls = Connection
 
-    class TlsPool(Detaching, urllib3.connectionpool.HTTPSConnectionPool):
+    class TlsPool(Apart, urllib3.connectionpool.HTTPSConnectionPool):
         ConnectionCls = TlsConnection
 
     return {"http": Pool, "https": TlsPool}
 
 
-def _attach(connection: Any, used_before: bool) -> None:
+def _attach(connection: Any) -> None:
     if on_duty.transfer is not None:
-        on_duty.transfer.attach(connection.sock, used_before)
+        on_duty.transfer.attach(connection.sock)

@@ -10,7 +10,7 @@ from http.cookiejar import Cookie
 import orjson
 
 from crawlframe.errors import BadRequest
-from crawlframe.fetch.set_cookie import SetCookieReader, cookie_of, is_address, path_of
+from crawlframe.fetch.set_cookie import cookie_of, is_address, path_of, read_cookies
 from crawlframe.links import hostname_of
 
 # RFC 6265, 6.1, asks for at least 50 cookies per domain and 3000 in all.
@@ -44,7 +44,6 @@ class TaskCookies:
         self._size = 0
         self._changed: dict[str, bool] = {}  # key -> whether it is new, and unknown elsewhere
         self._swept = 0  # the value passed to ``load`` last
-        self._reader = SetCookieReader()
 
     def header_for(
         self, url: str, extra: Mapping[str, str] | None = None, session: str = ""
@@ -67,7 +66,7 @@ class TaskCookies:
     def absorb(self, url: str, set_cookies: Iterable[str], session: str = "") -> bool:
         """Stores the Set-Cookie headers of a response. Returns whether anything changed."""
         changed, secure = False, url.startswith("https:")
-        for cookie in self._reader.read(url, set_cookies):
+        for cookie in read_cookies(url, set_cookies):
             cookie.domain = _domain_in(session, cookie.domain)
             if secure or not self._hides_secure(cookie):
                 changed |= self._delete(cookie) if cookie.is_expired() else self._put(cookie)

@@ -31,6 +31,7 @@ from crawlframe.errors import (
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.curl_handle import Handle
+from crawlframe.fetch.idle_sockets import IdleSockets
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names
@@ -39,6 +40,7 @@ from crawlframe.fetch.proxied import check_answer, check_target, failure_of, pin
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.tls import refusal_of
 
 OLDEST = 0x080400  # 8.4: the first libcurl whose MAXFILESIZE stops bodies of unknown length too
 STUCK_AFTER = 5.0  # seconds after the timeout at which libcurl counts as stuck
@@ -63,6 +65,7 @@ _ERRORS: dict[int, type[FetchError]] = {
     pycurl.E_SSL_CIPHER: TlsError,
     pycurl.E_PEER_FAILED_VERIFICATION: TlsError,
     pycurl.E_SSL_SHUTDOWN_FAILED: TlsError,
+    pycurl.E_SSL_CACERT_BADFILE: TlsError,
     pycurl.E_SSL_CRL_BADFILE: TlsError,
     pycurl.E_SSL_ISSUER_ERROR: TlsError,
     pycurl.E_SSL_PINNEDPUBKEYNOTMATCH: TlsError,
@@ -101,6 +104,7 @@ class CurlDownloader:
         self._pins = None if names is None else Pins(names)
         self._multi: pycurl.AsyncCurlMulti | None = None
         self._idle: list[Handle] = []
+        self._idle_sockets = IdleSockets()
 
     async def fetch(
         self,
@@ -128,7 +132,8 @@ class CurlDownloader:
 
         A request is sent once. An idempotent one is sent a second time, on a connection of its own,
         when it got no response on a connection that had been used before: the server may have just
-        closed that one. Any other has a connection of its own from the start."""
+        closed that one, or still been sending the response to an earlier request. Any other has a
+        connection of its own from the start."""
         if not journey.idempotent:
             return await self._send(journey, own_connection=True)
         try:
@@ -184,7 +189,7 @@ class CurlDownloader:
             raise DnsError(f"{journey.where}: {error}") from None
 
     def _new_handle(self) -> Handle:
-        return Handle(self._guard, resolves=self._pins is None)
+        return Handle(self._guard, self._idle_sockets, resolves=self._pins is None)
 
     def _open(self) -> pycurl.AsyncCurlMulti:
         self._multi = multi = pycurl.AsyncCurlMulti()
@@ -201,7 +206,7 @@ class CurlDownloader:
             answer = handle.answer()
             self._put_back(handle)
             return answer._replace(body=None)
-        refused, unopened, pooled = handle.refused, handle.unopened, not handle.own_connection
+        refused, unopened, unanswered = handle.refused, handle.unopened, handle.is_unanswered(code)
         blamed: FetchError | None = None
         if journey.proxy is not None and not refused and not unopened:
             blamed = failure_of(handle.curl, code, detail, journey)
@@ -221,8 +226,10 @@ class CurlDownloader:
             kind = ConnectionLost
         if kind is FetchTimeout:
             raise journey.timeout(detail) from None
+        if kind is TlsError:
+            detail = refusal_of(detail)
         message = f"{journey.where}: {unopened or detail} (curl {code})"
-        if code == pycurl.E_ABORTED_BY_CALLBACK and pooled:
+        if unanswered:
             raise _Unanswered(message) from None
         raise kind(message) from None
 
@@ -245,8 +252,8 @@ class CurlDownloader:
 
 
 class _Unanswered(ConnectionLost):
-    """libcurl tried to send the request again: it got no response on a connection that had been
-    used before, or the server refused to process it."""
+    """The request got no response on a connection that had been used before, or only the rest of an
+    earlier one, or the server refused to process it."""
 
 
 class _Watch:
@@ -274,8 +281,8 @@ def _kind(code: int, detail: str) -> type[FetchError] | None:
     """The error class for a libcurl code, which alone is not always sufficient."""
     if code == pycurl.E_SSL_CONNECT_ERROR and _BROKEN_HANDSHAKE.search(detail):
         return ConnectionLost
-    if code == pycurl.E_RECV_ERROR and "chunk" in detail:
-        return BadResponse  # its transfer coding is invalid
+    if code == pycurl.E_RECV_ERROR and ("chunk" in detail or "headers" in detail):
+        return BadResponse  # its transfer coding is invalid, or its head too large
     if code == pycurl.E_FTP_WEIRD_SERVER_REPLY and "without colon" in detail:
         return BadHeader
     return _ERRORS.get(code)

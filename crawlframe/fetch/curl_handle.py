@@ -12,20 +12,22 @@ from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
-import certifi
 import pycurl
 from multidict import CIMultiDict
 
 from crawlframe.errors import FetchError
 from crawlframe.fetch.addresses import AddressGuard
+from crawlframe.fetch.idle_sockets import IdleSockets
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, waker
 from crawlframe.fetch.pins import FORGET, Pin
+from crawlframe.fetch.received import header_of
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import target_of
 from crawlframe.proxies.proxy import Proxy
+from crawlframe.tls import Tls, usual_ca
 
 BUFFER = 1 << 17  # bytes libcurl reads at a time
 _BLANK = (b"\r\n", b"\n")
@@ -37,9 +39,13 @@ STALLED = 10  # bytes a second that do not count as progress
 class Handle:
     """An easy handle for one transfer after another, and the results of its current transfer."""
 
-    def __init__(self, guard: AddressGuard, resolves: bool = True) -> None:
-        """``resolves``: libcurl resolves host names that it was given no pin for."""
+    def __init__(self, guard: AddressGuard, idle: IdleSockets, resolves: bool = True) -> None:
+        """``idle`` is that of the pool of connections. ``resolves``: libcurl resolves host names
+        that it was given no pin for."""
         self._resolves = resolves
+        self._idle = idle
+        self._opened: list[int] = []  # sockets, by the current transfer
+        self._place = ("", 0)  # of its connection
         self.pinned = False  # libcurl receives the addresses for the current transfer
         self._own = False  # nothing in the current transfer needs a resolver
         self._trusted = False  # its proxy may be at any address
@@ -73,10 +79,11 @@ class Handle:
         setopt(pycurl.PATH_AS_IS, 1)
         setopt(pycurl.PROXY, "")  # ignore the environment's proxy
         setopt(pycurl.NETRC, pycurl.NETRC_IGNORED)
-        setopt(pycurl.CAINFO, os.environ.get("SSL_CERT_FILE") or certifi.where())
+        setopt(pycurl.CAINFO, os.fsencode(usual_ca()))
         setopt(pycurl.BUFFERSIZE, BUFFER)
         setopt(pycurl.LOW_SPEED_LIMIT, STALLED)
         setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
+        setopt(pycurl.SOCKOPTFUNCTION, self._take_socket)
         # Straight into a list, without a Python function for each line.
         setopt(pycurl.HEADERFUNCTION, self._head.append)
         setopt(pycurl.WRITEFUNCTION, self._take)
@@ -117,6 +124,8 @@ class Handle:
             self.pinned = pin.due(own_connection)
             if self.pinned:
                 setopt(pycurl.RESOLVE, [pin.line])
+        if (tls := journey.tls) is not None:
+            self._set_tls(tls)
         limits, saving = journey.limits, journey.saving
         self._most_in_memory = limits.max_body
         most = limits.max_body if saving is None else max(limits.max_body, saving.limit)
@@ -145,14 +154,25 @@ class Handle:
         setopt(pycurl.NOPROXY, "")  # not that of the environment
         setopt(SUPPRESS_CONNECT_HEADERS, 1)
         if proxy.username:
-            setopt(pycurl.PROXYUSERNAME, proxy.username)
-            setopt(pycurl.PROXYPASSWORD, proxy.password.reveal())
+            setopt(pycurl.PROXYUSERNAME, proxy.username.encode())
+            setopt(pycurl.PROXYPASSWORD, proxy.password.reveal().encode())
         if proxy.scheme == "https":
-            setopt(pycurl.PROXY_CAINFO, os.environ.get("SSL_CERT_FILE") or certifi.where())
+            setopt(pycurl.PROXY_CAINFO, os.fsencode(usual_ca()))
         pins = [one for one in (gate, pin) if one is not None and not one.own]
         self._own = not pins
         if pins:
             setopt(pycurl.RESOLVE, [one.line for one in pins])
+
+    def _set_tls(self, tls: Tls) -> None:
+        self._plain = False
+        setopt = self.curl.setopt
+        if tls.ca:
+            setopt(pycurl.CAINFO, os.fsencode(tls.ca))
+        setopt(pycurl.SSL_VERIFYPEER, int(tls.verify))
+        setopt(pycurl.SSL_VERIFYHOST, 2 if tls.verify else 0)
+        if tls.cert:
+            setopt(pycurl.SSLCERT, os.fsencode(tls.cert))
+            setopt(pycurl.SSLKEY, os.fsencode(tls.key or tls.cert))
 
     def _set_method(self, journey: Journey, lines: list[bytes]) -> None:
         setopt = self.curl.setopt
@@ -172,7 +192,18 @@ class Handle:
         # The value of a BytesIO shares its buffer and is not a copy.
         body = self._body.getvalue()
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
-        return Answer(status, self._headers()[1], body, self.curl.getinfo(pycurl.PRIMARY_IP))
+        first, headers = self._headers()
+        # HTTP/2 has streams, and frames may come at any time.
+        if self._opened and not first.startswith(b"HTTP/2 "):
+            self._idle.keep(self._place, self._opened)
+        return Answer(status, headers, body, self.curl.getinfo(pycurl.PRIMARY_IP))
+
+    def is_unanswered(self, code: int) -> bool:
+        """Whether the transfer ended with this code because its connection, which may have been
+        used before, was not fit for it: another one may be."""
+        if code == pycurl.E_UNSUPPORTED_PROTOCOL:  # no status line, but the rest of another body
+            return self._sent == 1 and not self._opened
+        return code == pycurl.E_ABORTED_BY_CALLBACK and not self.own_connection
 
     def _headers(self) -> tuple[bytes, CIMultiDict[str]]:
         """The status line and the headers."""
@@ -184,13 +215,14 @@ class Handle:
                 headers, in_head, first = [], True, line
             elif line in _BLANK:
                 in_head = False
-            elif in_head and (header := _header(line)):
+            elif in_head and (header := header_of(line)):
                 headers.append(header)
         return first, CIMultiDict(headers)
 
     def clear(self) -> None:
         self._turn += 1
         self._sent = 0
+        self._opened.clear()
         self._paused = False
         self._head.clear()
         self._body = BytesIO()
@@ -208,12 +240,23 @@ class Handle:
         self._paused = False
         self.curl.close()
 
-    def _before_sending(self, *addresses: Any) -> int:
+    def _before_sending(self, peer: str, local: str, peer_port: int, local_port: int) -> int:
         """libcurl sends an unanswered request again, up to five times, each time on another
-        connection of its pool. Prevented here: ``CurlDownloader.transfer`` decides about that."""
+        connection of its pool, and uses connections on which something has come that nobody asked
+        for. Prevented here: ``CurlDownloader.transfer`` decides about both."""
         self._sent += 1
+        self._place = (local, local_port)
+        if self._opened:  # the connection is new
+            self._idle.forget(self._place)
+        if self._sent > 1 or self._idle.has_more(self._place):
+            return pycurl.PREREQFUNC_ABORT  # type: ignore[no-any-return]
         self._send_time.sent()
-        return pycurl.PREREQFUNC_OK if self._sent == 1 else pycurl.PREREQFUNC_ABORT  # type: ignore[no-any-return]
+        return pycurl.PREREQFUNC_OK  # type: ignore[no-any-return]
+
+    def _take_socket(self, descriptor: int, purpose: int) -> int:
+        """Called by libcurl with its own descriptor for each socket."""
+        self._opened.append(descriptor)
+        return pycurl.SOCKOPT_OK  # type: ignore[no-any-return]
 
     def _before_resolving(self, *nothing: Any) -> int:
         """Called by libcurl before it resolves a name: it must not do so around the resolver. If it
@@ -290,14 +333,8 @@ class _Socket(socket.socket):
     __del__ = socket.socket.close
 
 
-@lru_cache(maxsize=1024)  # servers send most lines again and again
-def _header(line: bytes) -> tuple[str, str] | None:
-    name, colon, value = line.decode("latin-1").partition(":")
-    return (name, value.strip()) if colon else None
-
-
 @lru_cache(maxsize=1024)
 def _line(name: str, value: str) -> bytes:
-    sent = header_bytes(value)
+    sent = header_bytes(name, value)
     # In libcurl a semicolon sets an empty value; a colon would remove the header.
     return name.encode("latin-1") + (b": " + sent if sent else b";")

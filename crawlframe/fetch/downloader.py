@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from crawlframe.conf import Settings
 from crawlframe.downloaders import BROWSER
-from crawlframe.errors import BadHeader, ProxyFailed
+from crawlframe.errors import BadHeader, ProxyFailed, TlsError
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
@@ -34,6 +34,7 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
 from crawlframe.spider_settings import SpiderSettings
+from crawlframe.tls import OF_TASK
 
 if TYPE_CHECKING:
     from crawlframe.fetch.browser.client import BrowserClient
@@ -116,8 +117,11 @@ class Downloader:
             *(request, limits, headers, jar, allowed, account, check, trail, identity, send_time),
             saving=saving,
             proxy=proxy,
+            tls=settings.tls or OF_TASK.get(),
         )
         name = request.downloader or settings.downloader
+        if journey.tls is not None and name not in ("curl", "requests"):
+            raise TlsError(f"{journey.where}: the setting tls is for curl and requests, not {name}")
         transfer: Callable[[Journey], Awaitable[Answer]] = self._transfer
         if name == "requests":
             transfer = self._threads().by(getattr(spider, "requests_session", None))

@@ -12,27 +12,37 @@ from typing import NamedTuple
 
 from multidict import CIMultiDict
 
-from crawlframe.errors import BadRedirect, BodyTooLarge, FetchError, FetchTimeout, TooManyRedirects
+from crawlframe.errors import (
+    BadRedirect,
+    BadResponse,
+    BodyTooLarge,
+    FetchError,
+    FetchTimeout,
+    TooManyRedirects,
+)
 from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
 from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
-from crawlframe.fetch.sent import Sent, readable
+from crawlframe.fetch.sent import Sent
 from crawlframe.identity.identity import Identity
-from crawlframe.links import hostname_of, join, without_login
+from crawlframe.links import escaped, hostname_of, join, without_login
 from crawlframe.live_page import Held
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop
 from crawlframe.rendered import Rendered, RenderedResponse
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.tls import Tls, tls_of
 
 REDIRECTS = (301, 302, 303, 307, 308)
 MAX_PASSED = 1 << 18  # characters of all URLs of one journey, which go into its record
 # Larger bodies are decompressed in a thread from the start.
 LARGE = 1 << 18
+# Headers whose values servers have sent before.
+_SENT_BACK = frozenset({"cookie", "if-match", "if-modified-since", "if-none-match", "if-range"})
 # Methods that may be sent again if it is unknown whether the server received them (RFC 9110,
 # 9.2.2).
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -126,6 +136,7 @@ class Journey:
         send_time: SendTime | None = None,
         saving: Saving | None = None,
         proxy: Proxy | None = None,
+        tls: Mapping[str, Tls] | None = None,
     ) -> None:
         """``account`` counts the body, including that of the response; its owner closes it.
         ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
@@ -151,6 +162,7 @@ class Journey:
         self._started = time.monotonic()
         self.send_time = send_time or SendTime()
         self.saving = saving
+        self._tls = tls or {}
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is not a redirect. Raises FetchError, Redirected and
@@ -194,6 +206,10 @@ class Journey:
         if self.account.in_advance:
             await self.account.make_room(self.limits.max_body)
         answer = await transfer(self)
+        if answer.status < 200:
+            raise BadResponse(f"{self.where}: {answer.status} is no final response")
+        if len({*answer.headers.getall("Location", ())}) > 1:  # browsers refuse it, too
+            raise BadResponse(f"{self.where}: it has different Location headers")
         if answer.status == 401 and self._is_challenged(answer):
             if self._trail is not None and self._trail.paced:
                 raise Challenged
@@ -227,6 +243,11 @@ class Journey:
     def where(self) -> str:
         """The URL for messages, with the first URL of the journey."""
         return f"{self.url} (redirected from {self.passed[0]})" if self.passed else self.url
+
+    @property
+    def tls(self) -> Tls | None:
+        """How the certificate of the next transfer is verified; None: as usual."""
+        return tls_of(self._tls, self.url)
 
     def remaining(self) -> float:
         """Seconds left for the next transfer. Raises FetchTimeout when there are none."""
@@ -287,7 +308,7 @@ class Journey:
             self.jar.absorb(self.url, answer.headers.getall("Set-Cookie"), self.session)
         if answer.status not in REDIRECTS or not self.limits.follow:
             return False
-        location = answer.headers.get("Location", "").strip()
+        location = answer.headers.get("Location", "").strip(" \t")
         if not location:
             return False
         if len(self.passed) >= self.limits.max_redirects:
@@ -295,7 +316,7 @@ class Journey:
                 f"{self.where}: more than {self.limits.max_redirects} redirects, the last to "
                 f"{location[:500]}"
             )
-        target = join(self.url, readable(location))
+        target = join(self.url, escaped(location))
         if target is None:
             raise BadRedirect(
                 f"{self.where}: redirects to {location[:500]!r}, which is not an http(s) URL"
@@ -321,9 +342,10 @@ class Journey:
             raise Redirected
 
 
-def header_bytes(value: str) -> bytes:
-    """A header value as it is sent: in Latin-1, or UTF-8 where that is not possible."""
+def header_bytes(name: str, value: str) -> bytes:
+    """A header value as it is sent: in UTF-8, or as it came if a server has sent it before."""
+    encoding = "latin-1" if name.lower() in _SENT_BACK else "utf-8"
     try:
-        return value.strip().encode("latin-1")
+        return value.strip().encode(encoding)
     except UnicodeEncodeError:
         return value.strip().encode("utf-8", "replace")

@@ -6,20 +6,21 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import os
 import socket
 import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from io import BytesIO
+from pathlib import Path
+from typing import Any
 
-import certifi
 import requests
+import urllib3
 import urllib3.exceptions as urllib3_errors
 from multidict import CIMultiDict
 from requests import exceptions as requests_errors
@@ -39,18 +40,19 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.checked_adapter import CheckedAdapter, on_duty, resolve_by_system
-from crawlframe.fetch.cookies import MAX_HEADER, TaskCookies
+from crawlframe.fetch.cookies import MAX_HEADER
 from crawlframe.fetch.error_chain import chain
-from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import QUESTION_TIMEOUT, Names
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.fetch.requests_proxy import checked, failure_in, proxies_of
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.tls import Tls, refusal_of, usual_ca
 
 CHUNK = 1 << 16  # bytes read at a time
 SESSIONS = 64  # kinds of sessions that are kept; one per running task, or per cookie jar in it
+
+# What a spider does not verify is shown with its tasks.
+urllib3.disable_warnings(urllib3_errors.InsecureRequestWarning)
 
 SessionFactory = Callable[[], requests.Session]
 _Kind = tuple[SessionFactory | None, str]  # with the name of the cookie jar, which is not shared
@@ -95,23 +97,9 @@ class RequestsDownloader:
         self._lock = threading.Lock()
         self._active: set[_Transfer] = set()
 
-    async def fetch(
-        self,
-        request: Request,
-        limits: FetchLimits,
-        headers: Mapping[str, str],
-        jar: TaskCookies | None = None,
-        allowed: Callable[[str], bool] | None = None,
-        session_factory: SessionFactory | None = None,
-    ) -> Response:
-        """The response to ``request``. Sessions of ``session_factory`` are kept and reused by one
-        thread at a time; adapters that it mounts are responsible for their own connections. Raises
-        FetchError, and whatever the factory raises; may be cancelled."""
-        journey = Journey(request, limits, headers, jar, allowed)
-        return await journey.run(self.by(session_factory))
-
     def by(self, factory: SessionFactory | None) -> Callable[[Journey], Awaitable[Answer]]:
-        """``transfer`` with sessions of this factory."""
+        """``transfer`` with sessions of this factory, which are kept and reused by one thread at a
+        time. Adapters that it mounts are responsible for their own connections."""
         return partial(self.transfer, factory=factory)
 
     async def close(self) -> None:
@@ -127,18 +115,10 @@ class RequestsDownloader:
         self._adapter.close_connections()
 
     async def transfer(self, journey: Journey, factory: SessionFactory | None = None) -> Answer:
-        """One transfer of a journey, as CurlDownloader.transfer makes it; but adapters and plugins
-        of authors may send it more often."""
+        """One transfer of a journey. It is sent once, unless an adapter or plug-in of the author
+        sends it more often."""
         await journey.wait_to_send()
-        if not journey.idempotent:
-            return await self._send(_Transfer(journey, own_connection=True), factory)
-        transfer = _Transfer(journey)
-        try:
-            return await self._send(transfer, factory)
-        except ConnectionLost:
-            if not transfer.unanswered:
-                raise
-        return await self._send(_Transfer(journey, own_connection=True), factory)
+        return await self._send(_Transfer(journey), factory)
 
     async def _send(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
         journey = transfer.journey
@@ -184,7 +164,7 @@ class RequestsDownloader:
         session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
         if factory is None:
             session.headers.clear()
-            session.verify = os.environ.get("SSL_CERT_FILE") or certifi.where()
+            session.verify = usual_ca()
             session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         for scheme in ("http://", "https://"):
             if type(session.adapters.get(scheme)) is HTTPAdapter:
@@ -205,13 +185,12 @@ class RequestsDownloader:
 class _Transfer:
     """One request and its response, without redirects. Another thread may call ``abort``."""
 
-    def __init__(self, journey: Journey, own_connection: bool = False) -> None:
+    def __init__(self, journey: Journey) -> None:
         """Raises FetchTimeout when the journey has no time left."""
         self.where = journey.where
         self.journey = journey
-        self.own_connection = own_connection
         self.exact_url = ""
-        self.unanswered = False
+        self.idle: dict[Any, Any] = {}
         self.leave: Callable[[], object] = lambda: None
         # Made in the loop, because the jar is not thread-safe.
         self._headers = dict(journey.headers_to_send())
@@ -224,20 +203,21 @@ class _Transfer:
         on_duty.transfer = self
         try:
             with self._send(session) as response:
-                self.unanswered = False
                 return checked(self._read(response), self.journey)
         except FetchError:
             raise
         except (requests.RequestException, urllib3_errors.HTTPError, OSError, ValueError) as error:
             raise self._named(error) from None
         finally:
-            self.detach()
+            with self._lock:
+                self._socket = None
             on_duty.transfer = None
+            for connection in self.idle.values():
+                connection.close()
 
-    def attach(self, sock: socket.socket | None, used_before: bool) -> None:
+    def attach(self, sock: socket.socket | None) -> None:
         """Called by the connection that serves this transfer."""
         with self._lock:
-            self.unanswered |= used_before
             self._socket = sock
             if self._aborted:
                 raise ConnectionAbortedError("the fetch was given up")
@@ -245,11 +225,6 @@ class _Transfer:
     def patience(self) -> float:
         """Seconds that it may take to find or open a connection."""
         return max(0.001, min(self.journey.limits.connect, self._deadline - time.monotonic()))
-
-    def detach(self) -> None:
-        """Called before the connection goes back to its pool, where it may serve others."""
-        with self._lock:
-            self._socket = None
 
     def abort(self) -> None:
         """Wakes the thread, whether it waits for the peer or for memory."""
@@ -268,15 +243,21 @@ class _Transfer:
         if not session.auth:  # a plugin may sign the URL as requests quotes it
             self.exact_url = journey.url
         _add_session_cookies(session, journey.url, headers)
+        tls = journey.tls or Tls()
+        for path in filter(None, (tls.ca, tls.cert, tls.key)):
+            if not Path(path).exists():
+                raise TlsError(f"{self.where}: there is no file {path}")
         limits, left = journey.limits, max(0.001, self._deadline - time.monotonic())
         return session.request(
             journey.method,
             journey.url,
-            headers={name: header_bytes(value) for name, value in headers.items()},
+            headers={name: header_bytes(name, value) for name, value in headers.items()},
             data=journey.body,
             timeout=(min(limits.connect, left), min(limits.stall, left)),
             allow_redirects=False,
             proxies=proxies_of(journey),
+            verify=tls.ca or (None if tls.verify else False),
+            cert=(tls.cert, tls.key or tls.cert) if tls.cert else None,
             stream=True,
         )
 
@@ -320,7 +301,8 @@ class _Transfer:
                 continue
             if kind is FetchTimeout:
                 return self.journey.timeout(str(link))
-            return kind(f"{self.journey.where}: {str(link) or type(link).__name__}")
+            words = str(link) or type(link).__name__
+            return kind(f"{self.journey.where}: {refusal_of(words) if kind is TlsError else words}")
         return ConnectionLost(f"{self.journey.where}: {error}")
 
 
@@ -339,9 +321,3 @@ def _add_session_cookies(session: requests.Session, url: str, headers: dict[str,
             more.append(pair)
     if more:
         headers["Cookie"] = "; ".join([*([ours] if ours else []), *more])
-
-
-def _ignore(running: asyncio.Future[Answer]) -> None:
-    """Consumes the result of a thread that nobody waits for."""
-    if not running.cancelled():
-        running.exception()

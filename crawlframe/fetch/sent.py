@@ -45,13 +45,3 @@ def same_host(url: str, target: str) -> bool:
     """Whether the target may receive what was meant for the first one: not if it is unencrypted."""
     downgraded = url.startswith("https:") and target.startswith("http:")
     return host_of(url) == host_of(target) and not downgraded
-
-
-def readable(location: str) -> str:
-    """Header bytes are read as Latin-1; servers that send more than ASCII mean UTF-8."""
-    if location.isascii():
-        return location
-    try:
-        return location.encode("latin-1").decode()
-    except UnicodeError:
-        return location

@@ -3,19 +3,31 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from functools import lru_cache
-from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy
-from typing import Any
-from urllib.request import Request as UrlRequest
+from http.cookiejar import Cookie
+from urllib.parse import quote
 
-from crawlframe.links import hostname_of
+from crawlframe.links import escaped, hostname_of
 from crawlframe.public_suffixes import suffix_list
 
 MAX_COOKIE = 4096  # bytes of name and value, as RFC 6265, 6.1, asks for
 MAX_AGE = 400 * 86400  # seconds, as its successor says
 MAX_SET_COOKIE = 8192  # characters, attributes included
+_PATH = "%/;:@&=+$,!~*'()"  # what is not escaped in a path
+_SECONDS = re.compile("-?[0-9]+")
+_DELIMITERS = re.compile(r"[\t\x20-\x2f\x3b-\x40\x5b-\x60\x7b-\x7e]+")
+_MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
+# In the order in which a part of a date is tried as one of them.
+_DATE = {
+    "time": re.compile(r"([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?![0-9])"),
+    "day": re.compile(r"([0-9]{1,2})(?![0-9])"),
+    "month": re.compile(f"({'|'.join(re.findall('...', _MONTHS))})", re.I),
+    "year": re.compile(r"([0-9]{2,4})(?![0-9])"),
+}
 
 
 def cookie_of(
@@ -56,50 +68,67 @@ def path_of(url: str) -> str:
     return url[start:].partition("?")[0]
 
 
-class SetCookieReader(CookieJar):
-    """Reads Set-Cookie headers; keeps nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(DefaultCookiePolicy())
-        self._found: list[Cookie] = []
-
-    def read(self, url: str, set_cookies: Iterable[str]) -> Iterator[Cookie]:
-        """The cookies that a response of ``url`` may set, or delete: those are expired."""
-        asked = UrlRequest(url)
-        for text in set_cookies:
-            if len(text) <= MAX_SET_COOKIE:
-                self._found = []
-                made = self.make_cookies(_Given(text), asked)  # type: ignore[arg-type]
-                yield from (cookie for cookie in [*made, *self._found] if _accept(cookie, url))
-
-    def clear(
-        self, domain: str | None = None, path: str | None = None, name: str | None = None
-    ) -> None:
-        """Called by ``make_cookies`` for an expired cookie, which it does not return."""
-        dotted = (domain or "").startswith(".")
-        # Marked as secure, it may have any prefix.
-        cookie = cookie_of(name or "", "", domain or "", dotted, dotted, path or "", True, True, 0)
-        self._found.append(cookie)
+def read_cookies(url: str, set_cookies: Iterable[str]) -> Iterator[Cookie]:
+    """The cookies that a response of ``url`` may set, or delete: those are expired."""
+    for text in set_cookies:
+        cookie = _cookie_in(text) if len(text) <= MAX_SET_COOKIE else None
+        if cookie is not None and _accept(cookie, url):
+            yield cookie
 
 
-class _Given:
-    """The part of a response that http.cookiejar reads."""
+def _cookie_in(text: str) -> Cookie | None:
+    """RFC 6265, 5.2: of each attribute the last valid one counts."""
+    pair, *rest = text.split(";")
+    name, equals, value = (part.strip(" \t") for part in pair.partition("="))
+    if not name:
+        return None
+    expires: int | None = None
+    ends: int | None = None  # by Max-Age
+    found: dict[str, str] = {}
+    for attribute in rest:
+        key, _, given = attribute.partition("=")
+        key, given = key.strip().lower(), given.strip()
+        found[key] = given
+        if key == "expires":
+            expires = _time_of(given, expires)
+        elif key == "max-age" and _SECONDS.fullmatch(given):
+            seconds = int(given[:12])
+            ends = int(time.time()) + seconds if seconds > 0 else 0
+    expires = expires if ends is None else ends
+    # Marked as secure, one that deletes may have any prefix.
+    secure = "secure" in found or (expires is not None and expires <= time.time())
+    domain, path = found.get("domain", "").lower(), quote(escaped(found.get("path", "")), _PATH)
+    return cookie_of(
+        *(name, value if equals else None, domain, "domain" in found, domain.startswith(".")),
+        *(path, bool(path), secure, expires),
+    )
 
-    def __init__(self, set_cookie: str) -> None:
-        self._set_cookie = set_cookie
 
-    def info(self) -> _Given:
-        return self
-
-    def get_all(self, name: str, default: Any = None) -> Any:
-        return [self._set_cookie] if name.lower() == "set-cookie" else default
+def _time_of(text: str, other: int | None) -> int | None:
+    """The Unix time of a date in any of the forms of RFC 6265, 5.1.1; else the other one."""
+    found: dict[str, re.Match[str]] = {}
+    for token in _DELIMITERS.split(text):
+        for field, form in _DATE.items():
+            if field not in found and (match := form.match(token)):
+                found[field] = match
+                break
+    if len(found) < len(_DATE):
+        return other
+    year, day = int(found["year"][1]), int(found["day"][1])
+    year += 1900 if 70 <= year <= 99 else 2000 if year < 70 else 0
+    month = _MONTHS.index(found["month"][1].lower()) // 3 + 1
+    try:
+        hour, minute, second = map(int, found["time"].groups())
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return other
+    return int(moment.timestamp()) if year >= 1601 else other
 
 
 def _accept(cookie: Cookie, url: str) -> bool:
     """Whether a response of ``url`` may set or delete the cookie. Sets its domain and path to the
     effective ones."""
     name, value, host = cookie.name, cookie.value or "", hostname_of(url)
-    cookie.secure = cookie.secure is not False  # for "Secure=x" it is "x"
     unsafe = cookie.secure and not cookie.is_expired() and not url.startswith("https:")
     if unsafe or len(name) + len(value) > MAX_COOKIE:
         return False

@@ -1,51 +1,92 @@
-"""TolerantResponse: an HTTP/1 response whose head may have lines that are not headers, which it
-ignores, as browsers do. The standard library drops all headers after such a line."""
+"""TolerantResponse: an HTTP/1 response whose head is read as libcurl reads it, except that lines
+that are no headers are ignored, as browsers do.
+
+The standard library knows no 1xx response but 100, and drops all headers after an odd line."""
 
 from __future__ import annotations
 
 import http.client
-from typing import Any
+import re
 
-MAX_IGNORED = 100  # lines in one head
+from crawlframe.fetch.received import header_of
+
+# The limits of libcurl.
+MAX_LINE = 100 << 10  # bytes
+MAX_HEAD = 300 << 10  # bytes, those of 1xx responses included
+MAX_HEADERS = 5000
+
+_STATUS = re.compile(rb"HTTP/(1\.[01]|[23]\.0) ([1-9][0-9]{2})(?: (.*))?", re.IGNORECASE)
 
 
 class TolerantResponse(http.client.HTTPResponse):
+    """The response of a connection of http.client."""
+
+    _left: int  # bytes that the head may still have
+    _method: str
+
     def begin(self) -> None:
-        file = self.fp
-        if self.headers is None and file is not None:
-            self.fp = _Head(file)
-        try:
-            super().begin()
-        finally:
-            if self.fp is not None:  # else it is closed
-                self.fp = file
+        """Reads the head. Raises HTTPException if it is not valid."""
+        if self.headers is not None:
+            return
+        self._left = MAX_HEAD
+        status = 100
+        while 100 <= status < 200:  # the response follows
+            lines = self._read_head()
+            found = _STATUS.fullmatch(lines[0])
+            if found is None:
+                raise http.client.BadStatusLine(lines[0].decode("latin-1"))
+            status = int(found[2])
+            if status == 101:
+                raise http.client.HTTPException("it switches to a protocol that was not asked for")
+        self.code = self.status = status
+        self.reason = (found[3] or b"").decode("latin-1").strip()
+        self.version = 10 if found[1] == b"1.0" else 11
+        self.headers = self.msg = http.client.HTTPMessage()
+        for line in lines[1:]:
+            if header := header_of(line):
+                self.headers.add_header(*header)
+        self._delimit()
 
-
-class _Head:
-    """A file without such lines. Raises HTTPException when there are more than MAX_IGNORED."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self._begun = False
-        self._ignored = 0
-
-    def readline(self, limit: int) -> bytes:
-        ignoring = False
-        while True:
-            line: bytes = self._file.readline(limit)
+    def _read_head(self) -> list[bytes]:
+        """The lines of a head, continued ones joined, without those that are no headers."""
+        lines: list[bytes] = []
+        while line := self.fp.readline(MAX_LINE + 1):
+            self._left -= len(line)
+            if len(line) > MAX_LINE or self._left < 0 or len(lines) > MAX_HEADERS:
+                raise http.client.HTTPException("the head is too large")
+            line = line.removesuffix(b"\n").removesuffix(b"\r")
+            if b"\r" in line or b"\0" in line:
+                raise http.client.HTTPException("a header has a carriage return or NUL byte")
             folded = line[:1] in (b" ", b"\t")
-            header = b":" in line or folded or line in (b"", b"\n", b"\r\n")
-            status = not self._begun or line.startswith(b"HTTP/")  # the latter after 1xx
-            too_long = len(line) >= limit  # refused by the caller
-            if (header and not (ignoring and folded)) or status or too_long:
-                self._begun = True
-                return line
-            ignoring = True
-            self._ignored += 1
-            if self._ignored > MAX_IGNORED:
-                raise http.client.HTTPException(
-                    f"more than {MAX_IGNORED} header lines have no colon"
-                )
+            if not lines or (b":" in line and not folded):
+                lines.append(line)
+            elif not line:
+                return lines
+            elif folded and len(lines) > 1 and lines[-1]:
+                lines[-1] += b" " + line.strip()
+            else:
+                lines.append(b"")  # what continues it is ignored, too
+        if not lines:
+            raise http.client.RemoteDisconnected("the connection was closed without a response")
+        return lines
 
-    def close(self) -> None:
-        self._file.close()
+    def _delimit(self) -> None:
+        """Sets where the body ends (RFC 9112, 6.3). Raises HTTPException if that is unclear."""
+        codings = _values(self.headers, "Transfer-Encoding") - {"identity"}
+        lengths = _values(self.headers, "Content-Length")
+        if codings - {"chunked"}:
+            raise http.client.HTTPException(f"it has the transfer coding {max(codings)!r}")
+        if len(lengths) > 1 or not all(one.isascii() and one.isdigit() for one in lengths):
+            raise http.client.HTTPException(f"it has the length {' and '.join(sorted(lengths))!r}")
+        self.chunked = bool(codings)
+        self.chunk_left = None
+        self.length = None if self.chunked or not lengths else int(lengths.pop())
+        if self.status in (204, 304) or self._method == "HEAD":
+            self.length = 0
+        unlimited = not self.chunked and self.length is None
+        self.will_close = bool(self._check_close() or unlimited)  # type: ignore[attr-defined]
+
+
+def _values(headers: http.client.HTTPMessage, name: str) -> set[str]:
+    lists = headers.get_all(name, [])
+    return {value.strip().lower() for values in lists for value in values.split(",")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -12,6 +13,7 @@ from crawlframe.secret import MASK, Secret
 
 MOST_IN_FLIGHT = 1_000_000
 MOST_OF_PAGE = 10_000
+_UNSAFE = re.compile(r"[\0\ud800-\udfff\ufffd]")  # the last stood for bytes that are no UTF-8
 
 
 class Written(NamedTuple):
@@ -93,8 +95,11 @@ def read_text(text: str, scheme: str = "http") -> Written:
         ) from None
     if ":" in user:
         raise ValueError("the user name of a proxy must not have a colon")
-    if "\0" in user + password:
-        raise ValueError("the credentials of a proxy must not have the character U+0000")
+    if _UNSAFE.search(user + password):
+        raise ValueError(
+            "the credentials of a proxy must be UTF-8, without the character U+0000; their escapes "
+            "too, such as %C3%BC"
+        )
     return Written(url, user, password)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from multidict import CIMultiDictProxy
 
 from crawlframe.errors import BadUrl, FetchError, PrivateAddress, ProxyFailed
-from crawlframe.links import join
+from crawlframe.links import escaped, join
 from crawlframe.robots.rules import MAX_BYTES
 
 MAX_HOPS = 5  # redirects that are followed; RFC 9309, 2.3.1.2, asks for at least as many
@@ -83,8 +83,8 @@ async def ask(url: str, hops: int, transfer: Transfer) -> Fetched | Moved:
         return Fetched(hops=hops, reason=error.reason, detail=str(error))
     if response.status not in REDIRECTS:
         return _answered(response, hops)
-    location = response.headers.get("Location", "").strip()
-    target = join(url, location) if location else None
+    location = response.headers.get("Location", "").strip(" \t")
+    target = join(url, escaped(location)) if location else None
     if target is None or hops == MAX_HOPS:
         why = f"more than {MAX_HOPS} redirects" if target else "it redirects nowhere"
         return Fetched(response.status, hops=hops, lost=True, detail=f"{why}, at {url}")

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from protego import Protego
 
-from crawlframe.charsets.labels import codec_of
+from crawlframe.charsets.content_type import MAX_CONTENT_TYPE
+from crawlframe.charsets.encoding import declared_in
 from crawlframe.errors import BadRequest
 from crawlframe.links import normalise
 from crawlframe.robots.path_rule import PathRule
@@ -24,7 +25,7 @@ _BOMS = (
 )  # fmt: skip
 _WIDE = ([True, False] * 2, [False, True] * 2)  # which bytes are 0 in UTF-16 without a mark
 _BROKEN_BOM = re.compile(rb"\xef\xbb?(?=[A-Za-z#\s])")
-_CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]+)""", re.I)
+_NO_UTF8 = re.compile("[\udc80-\udcff]")  # bytes, by the error handler surrogateescape
 _AGENT_LINE = re.compile(r"(\s*user[- ]?agent\b\s*:?\s*)(\S.*)", re.I)
 _AGENT = re.compile(r"([a-z_-]*)[a-z0-9_-]*")  # the group: what is a name by RFC 9309
 # The directives that Protego reads, with its misspellings.
@@ -36,7 +37,7 @@ MAX_USAGES = 1_000  # lines about usage that are read
 _SITEMAP_LINE = re.compile(r"\s*site", re.I)  # belongs to no group
 _NOT_OURS = "0"  # no crawler has this name
 _TAG = re.compile(r"\s*<(?:!|\?|/?[A-Za-z])")
-_CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1f\x7f\ufffd]")
+_CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1f\x7f\ufffd\udc80-\udcff]")
 _SAMPLE = 1024  # characters in which a binary file is recognised
 
 
@@ -125,6 +126,8 @@ def read_text(body: bytes, content_type: str = "") -> Text:
     sample = text[:_SAMPLE]
     if 10 * len(_CONTROLS.findall(sample)) > len(sample):
         return Text("", "it is a binary file")
+    # In a URL such a byte is itself, whatever character it was meant to be.
+    text = _NO_UTF8.sub(lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", text)
     lines = text.splitlines()
     if cut:
         del lines[-1:]  # half a rule is another rule
@@ -148,11 +151,10 @@ def _decoded(body: bytes, content_type: str) -> str:
     except UnicodeDecodeError as error:
         if error.reason == "unexpected end of data" and len(body) == MAX_BYTES:
             return body.decode(errors="ignore")  # it was cut within a character
-    declared = _CHARSET.search(content_type)
     # Python has more codecs: some take quadratic time, or make text that cannot be stored.
-    codec = codec_of(declared[1]) if declared else None
-    if codec is None or codec == "replacement":  # which would hide all rules
-        codec = "utf-8"
+    codec = declared_in(content_type[:MAX_CONTENT_TYPE])
+    if codec in (None, "utf-8", "replacement"):  # the last would hide all rules
+        return body.decode("utf-8", "surrogateescape")
     try:
         return body.decode(codec, "replace")
     except (LookupError, UnicodeError):

@@ -12,6 +12,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
 
 from crawlframe.scrapy.crawler import PortedCrawler
 from crawlframe.spider_settings import SpiderSettings
+from crawlframe.tls import ALL
 
 REDIRECTING = range(300, 400)
 EVERY_STATUS = (*range(100, 200), *range(300, 600))
@@ -107,6 +108,13 @@ def mapped(settings: BaseSettings, spider: type) -> Mapped:
             "ROBOTSTXT_OBEY is not set, and robots.txt is obeyed; set it to False if you may"
         )
     ours["keep_partial"] = True
+    if not _is_set(settings, "DOWNLOAD_VERIFY_CERTIFICATES"):
+        result.ignored.append(
+            "DOWNLOAD_VERIFY_CERTIFICATES is not set, and certificates are verified, which Scrapy "
+            "does not do; set it to False if any certificate will do"
+        )
+    elif not settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES"):
+        ours["tls"] = {ALL: {"verify": False}}
     ours["repeated_segments"] = 0  # Scrapy follows what our budgets would drop
     for name, why in _ELSEWHERE.items():
         if _is_set(settings, name) and settings.get(name):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from crawlframe.errors import SpiderError
 from crawlframe.link_header import targets_of
-from crawlframe.links import join
+from crawlframe.links import escaped, join
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.rules import origin_of
@@ -49,7 +49,7 @@ class LinkHeader:
         try:
             for target, anchor in targets_of(response.headers.getall("Link", []), "next"):
                 if join(response.url, anchor) == response.url:
-                    return _at(response, target)
+                    return _at(response, escaped(target))
         except ValueError as error:
             if "next" in str(error).lower():
                 raise SpiderError(

@@ -139,7 +139,6 @@ def as_pairs(given: Mapping[str, Any]) -> list[str]:
 
 def detail(task: Task) -> dict[str, Any]:
     """What the journal records of them, and of the labels of a new task."""
-    labels = of_task(task.pk)
-    return ({"settings": task.overrides} if task.overrides else {}) | (
-        {"labels": labels} if labels else {}
-    )
+    unverified = task.settings.get("unverified")  # hosts whose certificates are not verified
+    found = {"settings": task.overrides, "labels": of_task(task.pk), "unverified": unverified}
+    return {name: value for name, value in found.items() if value}

@@ -34,6 +34,8 @@ def stored_limits(settings: SpiderSettings) -> dict[str, Any]:
             "ip_concurrency": settings.ip_concurrency,
             "ip_delay": round(1000 * settings.ip_delay),
         }
+    if settings.unverified:
+        kept["unverified"] = settings.unverified
     share = settings.failed_share
     return kept if share is msgspec.UNSET else kept | {"failed_share": share}
 

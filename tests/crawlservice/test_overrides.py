@@ -11,12 +11,14 @@ from django.test import Client
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
 from crawlframe.spider import SpiderInfo
+from crawlframe.spider_settings import SpiderSettings
+from crawlframe.tls import Tls
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, Schedule, Task
 from crawlservice.scheduling.schedules import run_now
 from crawlservice.tasks import outcomes
-from crawlservice.tasks.overrides import as_pairs, parse_settings
-from crawlservice.tasks.stored_limits import limits_of
+from crawlservice.tasks.overrides import as_pairs, detail, parse_settings
+from crawlservice.tasks.stored_limits import limits_as_written, limits_of, stored_limits
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.forms import filled_in
 from tests.crawlservice.programs import person, program
@@ -197,3 +199,12 @@ def test_a_schedule_gives_them_to_its_tasks(published: Frontier, shop: SpiderInf
     assert filled_in(change)["setting-delay"] == "4"
     shown = program(person("viewer")).get(f"schedules/{made.pk}").json()
     assert shown["settings"] == {"delay": 4}
+
+
+def test_hosts_that_are_not_verified_are_shown_and_journaled(published: Frontier) -> None:
+    settings = SpiderSettings(tls={"old.example": Tls(verify=False), "own.example": Tls(ca="a")})
+    task = Task.objects.create(spider="shop", settings=stored_limits(settings))
+    assert limits_as_written(task)["unverified"] == ["old.example"]
+    assert detail(task) == {"unverified": ["old.example"]}
+    usual = Task.objects.create(spider="shop", settings=stored_limits(SpiderSettings()))
+    assert detail(usual) == {}

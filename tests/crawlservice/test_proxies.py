@@ -76,7 +76,12 @@ def test_spellings(text: str, url: str, user: str, password: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ftp://a:1", "a", "a:1:MARKED:a:b", "http://a:99999", "http://u:MARKED@a", "x y:1"]
+    "text",
+    [
+        *("ftp://a:1", "a", "a:1:MARKED:a:b", "http://a:99999", "http://u:MARKED@a", "x y:1"),
+        # Credentials that are no UTF-8: as an escape, in a file that was read, and in JSON.
+        *("http://MARKED%FC:p@a:1", "a:1:u:MARKED\ufffd", "a:1:u:MARKED\ud800", "http://u:%00@a:1"),
+    ],
 )
 def test_what_is_no_proxy_is_named_without_its_credentials(text: str) -> None:
     with pytest.raises(BadProxy) as caught:

@@ -17,12 +17,29 @@ import uvloop
 
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.requests_client import RequestsDownloader
+from crawlframe.fetch.redirects import Journey
+from crawlframe.fetch.requests_client import RequestsDownloader as Bare
 from crawlframe.request import Request
 from crawlframe.response import Response
 
 CERTIFICATE = Path(__file__).parent / "self_signed.pem"  # for 127.0.0.1, with its key
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
+
+
+class RequestsDownloader(Bare):
+    """With whole fetches, as CurlDownloader has them."""
+
+    async def fetch(
+        self,
+        request: Request,
+        limits: FetchLimits,
+        headers: dict[str, str],
+        jar: Any = None,
+        allowed: Any = None,
+        session_factory: Any = None,
+    ) -> Response:
+        journey = Journey(request, limits, headers, jar, allowed)
+        return await journey.run(self.by(session_factory))
 
 
 @dataclass

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from crawlframe.errors import BadRequest
 from crawlframe.fetch.cookies import MAX_COOKIES, MAX_HEADER, MAX_PER_DOMAIN, TaskCookies
+from crawlframe.fetch.set_cookie import _time_of
 from crawlframe.links import hostname_of
 
 URL = "https://www.example.com/shop/cart"
@@ -178,6 +180,118 @@ def test_cookies_are_deleted_over_http(end: str) -> None:
     assert jar.absorb(URL, ["sid=2; Path=/"])
     assert jar.absorb(HTTP, [f"sid=; Path=/; {end}"])  # it is not secure, whoever has set it
     assert jar.dump() == {}
+
+
+# RFC 6265, 5.1.1; Chromium 156 does the same, where nothing else is said.
+DATES = [
+    ("Thu, 01 Jan 1970 00:00:00 GMT", True),
+    ("Thu, 01-Jan-1970 00:00:00 GMT", True),
+    ("Thu, 01-Jan-70 00:00:00 GMT", True),
+    ("Thursday, 01-Jan-70 00:00:00 GMT", True),
+    ("Thu Jan  1 00:00:00 1970", True),
+    ("Thu Jan 1 00:00:00 1970 GMT", True),
+    ("Mon, 01 Jan 1900 00:00:00 GMT", True),
+    ("Fri, 01 Jan 1601 00:00:00 GMT", True),
+    ("Fri, 31 Dec 1600 00:00:00 GMT", False),  # Chromium: the other way
+    ("Wed, 31 Dec 1969 23:59:59 GMT", True),
+    ("Mon, 01-Jan-01 00:00:00 GMT", True),
+    ("1 Jan 99 00:00:00", True),
+    ("01-01-1970 00:00:00", False),
+    ("Thu, 01 Jan 1970", False),
+    ("Thu, 01 Jan 1970 00:00 GMT", False),
+    ("Thu, 01 Jan 1970 0:0:0 GMT", True),
+    ("Thu, 01 January 1970 00:00:00 GMT", True),
+    ("JAN 01 1970 00:00:00", True),
+    ("00:00:00 1970 Jan 1", True),
+    ("1970 1 Jan 00:00:00", True),
+    ("70 1 Jan 00:00:00", False),
+    ("Sat, 01 Jan 0001 00:00:00 GMT", True),
+    ("Thu, 32 Jan 1970 00:00:00 GMT", False),
+    ("Tue, 31 Feb 1970 00:00:00 GMT", False),
+    ("Thu, 01 Jan 1970 24:00:00 GMT", False),
+    ("Thu, 01 Jan 1970 23:59:60 GMT", False),
+    ("Thu, 01 Foo 1970 00:00:00 GMT", False),
+    ("Wed, 01 Jan 2070 00:00:00 GMT", False),
+    ("Wed, 01-Jan-69 00:00:00 GMT", False),
+    ("0", False),
+    ("-1", False),
+    ("1", False),
+    ("now", False),
+    ("Thu,01Jan1970 00:00:00 GMT", False),
+    ("Thu,01/Jan/1970/00:00:00", True),
+    ('"Thu, 01 Jan 1970 00:00:00 GMT"', True),
+    ("Thu, 01 Jan 1970 00:00:00 +0200", True),
+    ("Thu, 01 Jan 1970 00:00:00 PST", True),
+    ("Thu, 01 Jan 1970 00:00:00AM", True),  # Chromium: the other way
+    ("Thu, 1st Jan 1970 00:00:00", True),  # Chromium: the other way
+    ("Thu, 01 Jan 19700 00:00:00", False),
+    ("Thu, 001 Jan 1970 00:00:00", False),
+    ("1970-01-01T00:00:00Z", False),
+    ("Thu, 01 Jan 1970 00:00:00 GMT\t", True),
+    ("Mon, 10 Dec 2007 17:02:24 GMT", True),
+    ("Wednesday, 09-Nov-99 23:12:40 GMT", True),
+    ("Tue, 04-Jan-2000 00:00:00 GMT", True),
+    ("Sun, 06 Nov 1994 08:49:37 GMT", True),
+    ("Sunday, 06-Nov-94 08:49:37 GMT", True),
+    ("Sun Nov  6 08:49:37 1994", True),
+    ("8 Sep 1999 20:59:59 GMT", True),
+    ("Thu, 01 Jan 1970 00.00.00 GMT", False),
+    ("Thu, 01 Jan 970 00:00:00 GMT", False),  # Chromium: the other way
+    ("Sat, 01 Jan 100 00:00:00 GMT", False),  # Chromium: the other way
+    ("9 Jan 2005 10:10:10 2099", True),
+    ("10:10:10 11:11:11 1 Jan 1990", True),
+]
+
+
+@pytest.mark.parametrize(("date", "deletes"), DATES)
+def test_dates_that_delete(date: str, deletes: bool) -> None:
+    jar = TaskCookies()
+    jar.absorb(URL, ["sid=1; Path=/"])
+    jar.absorb(URL, [f"sid=2; Path=/; Expires={date}"])
+    assert cookies_at(jar, URL) == (set() if deletes else {"sid=2"})
+
+
+@pytest.mark.parametrize("month", range(1, 13))
+def test_dates_are_read_in_every_form(month: int) -> None:
+    """The forms of RFC 9110, 5.6.7, and those with dashes; two digits are 1970 to 2069."""
+    for year in (1970, 1999, 2000, 2026, 2069):
+        moment = datetime(year, month, 7, 3, 4, 5, tzinfo=UTC)
+        for form in (
+            *("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"),
+            *("%a, %d-%b-%Y %H:%M:%S GMT", "%d %B %Y %H:%M:%S"),
+        ):
+            assert _time_of(moment.strftime(form), None) == moment.timestamp(), form
+
+
+@pytest.mark.parametrize(
+    ("attributes", "deletes"),
+    [
+        ("Expires=nonsense; Max-Age=0", True),
+        ("Max-Age=0; Expires=Fri, 01 Jan 2100 00:00:00 GMT", True),
+        ("Expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=60", False),
+        ("Expires=Thu, 01 Jan 1970 00:00:00 GMT; Expires=Fri, 01 Jan 2100 00:00:00 GMT", False),
+        ("Expires=Fri, 01 Jan 2100 00:00:00 GMT; Expires=Thu, 01 Jan 1970 00:00:00 GMT", True),
+        ("Expires=Thu, 01 Jan 1970 00:00:00 GMT; Expires=nonsense", True),  # it is no attribute
+        ("Max-Age=-1", True),
+        ("Max-Age=-0", True),
+        ("Max-Age=60; Max-Age=0", True),
+        ("Max-Age=0; Max-Age=60", False),
+        ("Max-Age=0; Max-Age=1.5", True),
+        ("Max-Age=1.5", False),
+        ("Max-Age=+0", False),
+        ("Max-Age=", False),
+        ("Max-Age", False),
+        ("Max-Age=" + "9" * 6000, False),
+        ("Max-Age=-" + "9" * 6000, True),
+        ("Expires", False),
+        ("Comment=a; Version=x; Port=y; Domain", False),
+    ],
+)
+def test_the_last_valid_attribute_counts(attributes: str, deletes: bool) -> None:
+    jar = TaskCookies()
+    jar.absorb(URL, ["sid=1; Path=/"])
+    jar.absorb(URL, [f"sid=2; Path=/; {attributes}"])
+    assert cookies_at(jar, URL) == (set() if deletes else {"sid=2"})
 
 
 @pytest.mark.parametrize(

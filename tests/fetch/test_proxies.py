@@ -36,6 +36,7 @@ from crawlframe.spider_settings import SpiderSettings
 from .conftest import CERTIFICATE, Site
 
 SECRET = "p:a ss@word"  # as awkward in URLs as can be
+LOGINS = ["", f"me:{SECRET}", "\u00fcser\u4f60:p\u00e4ss\u4f60"]
 ALLOWED = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 Start = Callable[..., ProxyServer]
 
@@ -87,7 +88,7 @@ KINDS = pytest.mark.parametrize("kind", ["curl", "requests"])
 
 
 @KINDS
-@pytest.mark.parametrize("login", ["", f"me:{SECRET}"])
+@pytest.mark.parametrize("login", LOGINS)
 def test_a_plain_page(site: Site, start: Start, kind: str, login: str) -> None:
     site.answer("/a", b"page")
     proxy = start(login=login)
@@ -98,7 +99,7 @@ def test_a_plain_page(site: Site, start: Start, kind: str, login: str) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("login", ["", f"me:{SECRET}"])
+@pytest.mark.parametrize("login", LOGINS)
 def test_tls_goes_through_a_tunnel(
     site: Site, start: Start, kind: str, login: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +112,7 @@ def test_tls_goes_through_a_tunnel(
     assert proxy.uses == {site.tls_url.removeprefix("https://"): 1}
 
 
-@pytest.mark.parametrize("login", ["", f"me:{SECRET}"])
+@pytest.mark.parametrize("login", LOGINS)
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
 def test_socks(site: Site, start: Start, scheme: str, login: str) -> None:
     site.answer("/a", b"page")

@@ -28,6 +28,13 @@ def test_without_a_contact_there_is_none() -> None:
 
 def test_a_user_agent_of_the_teams_own_stays() -> None:
     assert settings(CONTACT=PAGE, USER_AGENT="Ours/1").user_agent == "Ours/1"
+    assert settings(USER_AGENT="\xdcnsere/1 \u4f60").user_agent == "\xdcnsere/1 \u4f60"
+
+
+@pytest.mark.parametrize("agent", ["a\r\nX: y", "a\nb", "a\0b", "a\udcfc"])
+def test_a_user_agent_that_cannot_be_sent_is_refused(agent: str) -> None:
+    with pytest.raises(ConfigError, match=r"CRAWLFRAME_USER_AGENT=.*has a line break or another"):
+        settings(USER_AGENT=agent)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.state import RobotsState, Status
 from crawlframe.spider import Spider
-from tests.node.runner import Tasks, items
+from crawlframe.testing.hostile_server import HostileServer
+from tests.node.runner import HERE, Tasks, items
 
 NOW = 1_800_000_000.0
 RULES = "User-agent: *\nDisallow: /private\nSitemap: http://a.example/map.xml\n"
@@ -582,3 +583,29 @@ def test_a_turn_ends_where_no_request_may_be_sent(cluster: Cluster) -> None:
         assert TDM not in cluster.leases
 
     run(job)
+
+
+@pytest.mark.parametrize("tls", [{"*": {"verify": False}}, {}])
+def test_the_file_is_read_with_the_certificates_of_the_spider(
+    cluster: Cluster, tls: dict[str, Any]
+) -> None:
+    class Trusting(Spider):
+        name = "trusting"
+        settings: ClassVar[dict[str, Any]] = {"retries": 0, "tls": tls}
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"size": len(response.body)}
+
+    async def job(url: str) -> list[Outcome]:
+        web = Downloader(HERE)
+        task = Tasks(Trusting, web, robots=RobotsGuard(HERE, web, cluster))
+        try:
+            return [await task.run(Request(url)) for _ in range(2)]
+        finally:
+            await web.close()
+
+    with HostileServer() as server:
+        first, second = asyncio.run(job(f"{server.tls_url}/"))
+    assert first.verdict is not Verdict.DONE
+    assert (second.verdict is Verdict.DONE) == bool(tls)
+    assert server.seen["/robots.txt"] == (1 if tls else 0)

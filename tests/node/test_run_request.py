@@ -12,6 +12,7 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     MAX_AFTER,
+    BadRequest,
     BodyTooLarge,
     ConnectionLost,
     FetchError,
@@ -80,7 +81,7 @@ class Picky(Shop):
 class Fetched(Downloader):
     """Its answer to every request is ``answer``, set by the test."""
 
-    answer: int | FetchError = 200
+    answer: int | Exception = 200
     headers: ClassVar[dict[str, str]] = {}
 
     def __init__(self, pass_by: Callable[[float], None]) -> None:
@@ -93,7 +94,7 @@ class Fetched(Downloader):
         self.fetched.append(request.url)
         self._pass_by(TOOK)
         await asyncio.sleep(0)
-        if isinstance(self.answer, FetchError):
+        if isinstance(self.answer, Exception):
             raise self.answer
         account.settle(0)
         return Response(request.url, self.answer, self.headers, b"<p>", request)
@@ -131,7 +132,7 @@ class Worker(Tasks):
 
 
 def run(
-    answer: int | FetchError = 200, request: Request | None = None, *, attempts: int = 0
+    answer: int | Exception = 200, request: Request | None = None, *, attempts: int = 0
 ) -> Outcome:
     """The outcome of one request with this answer."""
 
@@ -282,6 +283,24 @@ def test_an_errback_may_yield_and_it_is_an_error_all_the_same() -> None:
     outcome = run(403, Request(URL, errback="sorry"))
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "http_403")
     assert outcome.items == [b'{"reason":"http_403","url":"http://a.example/"}']
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason", "detail"),
+    [
+        (BadRequest("its cookies take 9000 bytes"), "bad_request", "its cookies take 9000 bytes"),
+        (UnicodeEncodeError("ascii", "\xfc", 0, 1, "no"), "engine", "UnicodeEncodeError"),
+        (KeyError("a defect"), "engine", "KeyError: 'a defect'"),
+        (AssertionError(), "engine", "AssertionError"),
+    ],
+)
+def test_what_a_fetch_should_not_raise_is_for_the_errback_too(
+    raised: Exception, reason: str, detail: str
+) -> None:
+    outcome = run(raised, Request(URL, errback="sorry"))
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, reason)
+    assert outcome.items == [b'{"reason":"%s","url":"http://a.example/"}' % reason.encode()]
+    assert detail in outcome.detail
 
 
 def test_an_errback_that_fails() -> None:

@@ -107,6 +107,18 @@ def test_a_setting_without_effect_is_named(name: str, value: Any, where: str) ->
     assert not any(sentence.startswith(name) for sentence in mapped(settings(), Plain).ignored)
 
 
+def test_the_choice_about_certificates_is_named() -> None:
+    name = "DOWNLOAD_VERIFY_CERTIFICATES"
+    (sentence,) = (one for one in mapped(settings(), Plain).ignored if one.startswith(name))
+    assert "set it to False if any certificate will do" in sentence
+    for verify in (True, False):
+        result = mapped(settings(**{name: verify}), Plain)
+        assert not any(one.startswith(name) for one in result.ignored)
+        assert result.settings.get("tls") == (None if verify else {"*": {"verify": False}})
+    read = read_settings(of(Plain, **{name: False}))
+    assert read.unverified == ["*"]
+
+
 def test_a_spider_that_was_let_go_is_made_again_for_its_next_request() -> None:
     """Its pipelines are closed meanwhile, and its cookies and settings are those of the task."""
     told: list[str] = []

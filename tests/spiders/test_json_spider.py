@@ -113,6 +113,8 @@ def test_the_link_header() -> None:
     spider = other(next_page=LinkHeader())
     header = f'<{API}?page=1>; rel="prev", <{API}?page=3&a=1,2>; rel="next"'
     assert next_of(run(spider, page(1, headers={"Link": header}))) == "page=3&a=1,2"
+    odd = {"Link": f"<{API}?after=\xfc>; rel=next"}  # header bytes are read as Latin-1
+    assert next_of(run(spider, page(1, headers=odd))) == "after=%FC"
     assert next_of(run(spider, page(1, headers={"Link": f"<{API}>; rel=last"}))) is None
     assert next_of(run(spider, page(1))) is None
 

@@ -202,7 +202,11 @@ class Documents:
             return
         self._arrived = True
         url, status = event["request"]["url"], int(event["responseStatusCode"])
-        given = [(one["name"], one["value"]) for one in event.get("responseHeaders", ())]
+        # Chromium has decoded their bytes as UTF-8; elsewhere they are read as Latin-1.
+        given = [
+            (one["name"], one["value"].encode("utf-8", "replace").decode("latin-1"))
+            for one in event.get("responseHeaders", ())
+        ]
         names = {name.lower(): value for name, value in given}
         headers = [(n, v) for n, v in given if n.lower() not in _OF_THE_TRANSFER]
         if REFUSAL in names:  # by our proxy, which knows why

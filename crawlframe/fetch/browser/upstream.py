@@ -8,10 +8,9 @@ import ipaddress
 import ssl
 import struct
 
-import certifi
-
 from crawlframe.errors import ProxyAuth, ProxyFailed, ProxyUnreaching
 from crawlframe.fetch.browser.orders import Upstream
+from crawlframe.tls import usual_ca
 
 MAX_HEAD = 1 << 16  # bytes of a proxy's answer to CONNECT
 _SOCKS, _CONNECT, _DOMAIN = 5, 1, 3
@@ -32,7 +31,7 @@ async def reach(upstream: Upstream, address: str) -> Streams:
     """A connection to the proxy itself, at this address of its. Raises ProxyFailed."""
     context = None
     if upstream.scheme == "https":
-        context = ssl.create_default_context(cafile=certifi.where())
+        context = ssl.create_default_context(cafile=usual_ca())
     try:
         return await asyncio.open_connection(
             address,

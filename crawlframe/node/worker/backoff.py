@@ -7,7 +7,7 @@ import random
 import time
 from email.utils import parsedate_to_datetime
 
-from crawlframe.errors import MAX_AFTER
+from crawlframe.errors import MAX_AFTER, FetchError
 from crawlframe.response import Response
 
 BACKOFF_CAP = 300.0  # seconds
@@ -34,3 +34,9 @@ def retry_after(response: Response) -> int | None:
 
 def _until(date: str) -> float:
     return parsedate_to_datetime(date).timestamp() - time.time()
+
+
+def backoff_after(error: FetchError, attempts: int) -> int:
+    """Milliseconds until the next attempt after this error."""
+    asked = 0 if error.response is None else retry_after(error.response) or 0
+    return max(backoff(attempts), asked, math.ceil(1000 * min(error.after, MAX_AFTER)))

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import traceback
 from pathlib import Path
 from types import TracebackType
 
 from crawlframe import collector, outcome, pipelines
-from crawlframe.errors import CloseTask, Excluded, FetchError, FileGone, UnparsablePage
+from crawlframe.errors import (
+    BadRequest,
+    CloseTask,
+    EngineFailed,
+    Excluded,
+    FetchError,
+    FileGone,
+    UnparsablePage,
+)
 from crawlframe.fetch import middlewares
 from crawlframe.items import clean_text
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.signalling import JudgementFailed
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.response import Response
+
+log = logging.getLogger(__name__)
 
 MAX_REASON = 200  # characters of a spider's reason for closing its task
 MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
@@ -115,6 +126,19 @@ async def run_step(callbacks: Callbacks, keeps: Outcome | None, call: Call) -> s
         keeps.failure = error, "callback"
         return None
     return ""
+
+
+def as_fetch_error(raised: Exception) -> FetchError:
+    """The error with which a fetch ends. What else it raises means that the request cannot be sent
+    (BadRequest), or is a defect in the engine, which the log shows, too."""
+    if isinstance(raised, FetchError):
+        return raised
+    if isinstance(raised, BadRequest):
+        error = EngineFailed(str(raised))
+        error.reason = "bad_request"
+        return error
+    log.error("a fetch failed inside the engine", exc_info=raised)
+    return EngineFailed(callback_traceback(raised))
 
 
 def is_cancelled() -> bool:

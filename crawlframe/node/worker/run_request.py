@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +11,6 @@ from crawlframe import faults
 from crawlframe.budgets import HOST_BYTE_LIMIT
 from crawlframe.conf import Settings
 from crawlframe.errors import (
-    MAX_AFTER,
     BadRequest,
     CloseTask,
     FetchError,
@@ -26,7 +24,7 @@ from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.frontier.records import REFUSED, Claimed, Signal, TaskView
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker import article_use
-from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, retry_after
+from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, backoff_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.collecting import collectors
 from crawlframe.node.worker.crawl import Park, TaskCrawl, called, check_fit, method
@@ -34,6 +32,7 @@ from crawlframe.node.worker.crawls import Crawls
 from crawlframe.node.worker.exchange import exchange_of
 from crawlframe.node.worker.failures import (
     StatusError,
+    as_fetch_error,
     callback_traceback,
     closing_reason,
     describe,
@@ -70,6 +69,7 @@ from crawlframe.request import END_CALLBACK, END_URL, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
 from crawlframe.task_life import Summary
+from crawlframe.tls import OF_TASK
 
 EARLY = 1000  # milliseconds that the last request of a task waits if something else is left
 PIPELINES = "pipelines"  # the name that async pipelines have in place of a callback's
@@ -211,6 +211,7 @@ class RequestRunner:
         claimed: Claimed,
         account: Account,
     ) -> Outcome:
+        OF_TASK.set(crawl.settings.tls)
         if outcome.errand is not None:
             await self._fetching.run_errand(outcome, outcome.errand, crawl, claimed)
             return outcome
@@ -226,14 +227,17 @@ class RequestRunner:
         attempt = await self._rendering.plan(outcome, crawl, request)
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
-        except FetchError as error:
-            if not is_held(error.response):  # else the errback may use the page
-                account.release()
-            await self._fail(outcome, crawl, request, error, claimed.refusals)
-            return await self._keeping.take(outcome, crawl, request, error.response)
         except (MiddlewareFailed, JudgementFailed) as failed:
             self._failed(failed.error)
             return outcome.end(Verdict.ERROR, *describe(failed))
+        except (Park, MissingCode):
+            raise
+        except Exception as raised:
+            error = as_fetch_error(raised)
+            if not is_held(error.response):  # else the errback may use it
+                account.release()
+            await self._fail(outcome, crawl, request, error, claimed.refusals)
+            return await self._keeping.take(outcome, crawl, request, error.response)
         if response is None:
             return outcome
         call = partial(self._call, outcome, crawl, request, response)
@@ -262,11 +266,7 @@ class RequestRunner:
             asked = max(0, round(outcome.signal[1]))
             return outcome.end(Verdict.RELEASE, error.reason, str(error), asked)
         if error.retryable and not refused and outcome.attempts < crawl.retries(request):
-            delay = backoff(outcome.attempts)
-            if error.response is not None:
-                delay = max(delay, retry_after(error.response) or 0)
-            if error.after:
-                delay = max(delay, math.ceil(1000 * min(error.after, MAX_AFTER)))
+            delay = backoff_after(error, outcome.attempts)
             return outcome.end(Verdict.RETRY, error.reason, str(error), delay)
         outcome.exchange = exchange_of(error, crawl.spec.arguments)
         if request.errback:
