@@ -85,6 +85,7 @@ class Recorded(NamedTuple):
     closes: bool = False  # this run has closed its task
     excluded: bool = False
     spent: int = 0  # bytes of its host, if its task has a limit of them
+    landing: tuple[bytes, str] | None = None  # rid and URL of the target of its redirects
 
 
 class StartPart(NamedTuple):

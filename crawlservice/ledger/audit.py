@@ -199,8 +199,8 @@ def _closures(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
             task.settings.get("host_page_limit", 0) > 0
         )
         for there, promised in parts:
-            if not limited:
-                missing += _some(task, promised - there)
+            if not limited and (lost := promised - there):
+                missing += _some(task, lost - _landings(task))
             strange += _some(task, there - promised)
     yield from _report("requests that were recorded but never ended", missing)
     yield from _report("ledger rows of requests that nothing led to", strange)
@@ -249,6 +249,13 @@ def _promised(task: Task) -> Iterator[bytes]:
     yield from _seeds(task)
     for packed in lists:
         yield from _rids(packed)
+
+
+def _landings(task: Task) -> set[bytes]:
+    """The rids of pages that came by a redirect, just when a link to them was recorded: such a link
+    is dropped then."""
+    rows = Page.objects.filter(task=task, landing__isnull=False)
+    return {bytes.fromhex(rid) for rid, _ in rows.values_list("landing", flat=True)}
 
 
 def _seeds(task: Task) -> Iterator[bytes]:

@@ -156,6 +156,7 @@ class DjangoLedger(Ledger):
                     bool(outcome.closing),
                     outcome.excluded,
                     budgets.of_host(spent, outcome) if spent else 0,
+                    None if failed else outcome.landing,
                 )
         return recorded
 

@@ -64,6 +64,9 @@ class Page(models.Model):
         blank=True,
         help_text=_("statuses and URLs that the request was redirected to; 20 at most"),
     )
+    landing = models.JSONField(
+        null=True, editable=False, help_text="the rid and URL of the target of its redirects"
+    )
     usage = models.JSONField(
         _("usage"),
         null=True,

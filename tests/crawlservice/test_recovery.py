@@ -20,6 +20,8 @@ from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.code import Code
 from crawlframe.node.master.generation import Life, begin
+from crawlframe.outcome import DUPLICATE, Outcome
+from crawlframe.request import Admission, Request, make_rid, pack_admissions
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.reconcile import Reconciliation, align
@@ -706,3 +708,41 @@ def test_a_database_that_lost_the_end_of_a_task_too(
         frontier.leases.renew(1, 1000)
     finish(crawl, node())
     crawl.check_end(steward)
+
+
+@pytest.mark.parametrize("known", ["nothing", "recorded", "has a row"])
+def test_targets_of_redirects_are_known_again(
+    steward: Frontier, redis_client: Redis, known: str
+) -> None:
+    """What one request has fetched by a redirect, no other one fetches: a link to it may not have
+    been recorded, or was when it came, or has ended as a duplicate."""
+    urls = [f"http://{name}.example/" for name in ("a", "b", "t")]
+    first, link, target = (
+        Admission(make_rid(1, url.encode()), 1, url[7:-1], 0, Request(url).encode()) for url in urls
+    )
+    task = Task.objects.create(pk=1, spider="s", arguments={}, seeds=pack_admissions([first, link]))
+
+    def outcome(one: Admission, **fields: Any) -> Outcome:
+        made = Outcome(one.rid, 1, one.host, one.record, 0, 0)
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return made
+
+    outcomes = [outcome(first, landing=(target.rid, urls[2]))]
+    if known != "nothing":
+        outcomes.append(outcome(link, follow_ups=[target]))
+    if known == "has a row":
+        outcomes.append(outcome(target, reason=DUPLICATE))
+    DjangoLedger().commit(outcomes)
+    for _ in range(2):
+        redis_client.flushall()
+        renew(steward)
+        assert steward.known([(1, [target])]) == [[True]]
+        counts = steward.counts(1)
+        assert counts is not None
+        assert (counts.na, counts.nf) == (2 + (known == "has a row"), len(outcomes))
+        assert steward.audit() == []
+    if counts.nr == 0:
+        DjangoLedger().finish({1: counts})
+        task.refresh_from_db()
+        assert (task.state, audit(task)) == ("finished", [])

@@ -223,7 +223,7 @@ class BrowserClient:
                             error.picture = picture
                             raise error
                         case MayGo(number, url):
-                            await journey.permit(url)
+                            await journey.lead(url)
                             await line.send(Permission(number, given=True))
         except TimeoutError:
             raise journey.timeout("the browser process does not answer") from None
