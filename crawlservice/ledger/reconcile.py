@@ -14,7 +14,7 @@ from crawlframe.frontier import Completion, Counts, Frontier
 from crawlframe.frontier.batches import chunks
 from crawlframe.frontier.reservations import Target
 from crawlframe.request import Admission, unpack_admissions
-from crawlservice.ledger import starts
+from crawlservice.ledger import starts, state
 from crawlservice.ledger.rows import batched, landed, recorded
 from crawlservice.models import Page, Task
 from crawlservice.tasks.limits import send_limits
@@ -48,6 +48,7 @@ class Reconciliation:
         FrontierError and django.db.Error."""
         task = self.task
         self.open()
+        state.bring_back(task, self._frontier)
         landed = Page.objects.filter(task=task, landing__isnull=False).only(*FIELDS)
         for rows in batched(landed.iterator(chunk_size=REQUESTS_PER_STEP), REQUESTS_PER_STEP):
             mark_targets(self._frontier, rows)

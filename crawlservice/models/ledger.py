@@ -222,6 +222,26 @@ class StartPart(models.Model):
         return f"part {self.number}"
 
 
+class TaskState(models.Model):
+    """What requests of a task need that is in no record, such as a cookie."""
+
+    # Without a constraint, as in Stat.
+    task = models.ForeignKey(Task, models.CASCADE, db_index=False, db_constraint=False)
+    kind = models.CharField(max_length=10)
+    key = models.CharField(max_length=32, help_text="digest of the key that is sealed")
+    sealed = models.TextField(help_text="key and value, encrypted")
+
+    class Meta:
+        verbose_name = _("state of a task")
+        verbose_name_plural = _("states of tasks")
+        constraints = (
+            models.UniqueConstraint(fields=("task", "kind", "key"), name="task_state_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+
 class TaskLayer(models.Model):
     """A layer of a task that was crawled in layers, and what was fetched of it until it was done.
     Written with the task's step to the next layer; what is missing is that of its present one."""

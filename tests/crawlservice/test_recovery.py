@@ -7,17 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from django.db.models import QuerySet
+from django.test import override_settings
 from msgspec.structs import replace
 from redis import Redis
 
 from crawlframe import processes
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
-from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.frontier import Frontier, NodeInfo, TaskLimits
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.ledger import LedgerAway
+from crawlframe.ledger import COOKIES, PROXIES, LedgerAway
 from crawlframe.node.code import Code
 from crawlframe.node.master.generation import Life, begin
 from crawlframe.outcome import DUPLICATE, Outcome
@@ -746,3 +749,54 @@ def test_targets_of_redirects_are_known_again(
         DjangoLedger().finish({1: counts})
         task.refresh_from_db()
         assert (task.state, audit(task)) == ("finished", [])
+
+
+def cookie(value: str, name: str = "session") -> str:
+    fields = [name, value, "a.example", False, False, "/", False, False, None]
+    return orjson.dumps(fields).decode()
+
+
+@pytest.mark.parametrize("loss", ["emptied", "an older copy"])
+def test_cookies_and_proxies_of_sessions_are_there_again(
+    steward: Frontier, redis_client: Redis, partitions: int, loss: str
+) -> None:
+    """Before anything may be claimed. What was deleted stays so."""
+    Task.objects.create(pk=1, spider="s", arguments={}, seeds=pack_admissions([]))
+    steward.open_task(1, TaskLimits(), [])
+    ledger, key, place = DjangoLedger(), "a.example|/|session", "a.example|pool#1.s"
+    gone = "a.example|/|gone"
+    for value, other in (("early", "1"), ("late", "")):
+        entries = {key: cookie(value), gone: other and cookie(other, "gone")}
+        ledger.keep_state({(1, COOKIES): entries, (1, PROXIES): {place: "7"}})
+        if value == "early":
+            steward.share_cookies(1, entries)
+    if loss == "emptied":
+        redis_client.flushall()
+    renew(steward, mistrust="a test")
+    found = steward.cookies(1)
+    assert found.entries == {key: cookie("late"), gone: ""}
+    jar = TaskCookies()
+    jar.load(*found)
+    assert jar.header_for("http://a.example/") == "session=late"
+    host = steward.store.keys[steward.store.partition_of("a.example")]("HOST", place)
+    assert redis_client.hget(host, "px") == b"7"
+    assert steward.audit() == []
+
+
+def test_a_task_whose_cookies_cannot_be_read_waits(
+    steward: Frontier, redis_client: Redis, caplog: Any
+) -> None:
+    other = Task.objects.create(pk=2, spider="s", arguments={}, seeds=pack_admissions([]))
+    task = Task.objects.create(pk=1, spider="s", arguments={}, seeds=pack_admissions([]))
+    DjangoLedger().keep_state({(1, COOKIES): {"a|/|k": cookie("1")}})
+    redis_client.flushall()
+    with override_settings(SECRET_KEY="another"):
+        renew(steward)
+    for one in (task, other):
+        one.refresh_from_db()
+    assert (task.state, other.state) == ("paused", "running")
+    counts = steward.counts(1)
+    assert counts is not None
+    assert counts.state == "paused"
+    assert "CRAWLFRAME_SECRET_KEY" in caplog.text
+    assert is_whole(steward)

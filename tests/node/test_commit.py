@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from redis import RedisError
 
 from crawlframe import faults
 from crawlframe.budgets import ByteBudget
@@ -29,13 +33,15 @@ from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop, with_hops, with_render
 from crawlframe.render.attempt import Attempt
 from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
 from crawlframe.render.template import Template
 from crawlframe.request import Admission, Request, pack_admissions, unpack_admissions
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Event, Item, Page, Task
+from crawlservice.models import Event, Item, Page, Task, TaskState
+from crawlservice.security.sealing import unseal
 from tests.frontier.bench import Bench
 
 pytestmark = pytest.mark.usefixtures("orm")
@@ -193,6 +199,39 @@ def test_cookies_are_there_before_the_follow_ups_that_need_them(
     assert desk.ledger.places == [(0, 3, 0, 0)]
     assert desk.bench.frontier.cookies(1).entries == {"a|/|k": ""}
     assert len(desk.ledger.batches) == 1
+
+
+def test_cookies_are_in_the_database_first_and_cannot_be_read_there(
+    desk: Desk, break_at: Callable[[str], None]
+) -> None:
+    break_at("cookies.before:1:error")
+    entries = {f"a.example|/|session{n}": f'["session{n}","secret"]' for n in range(3)}
+    with pytest.raises(RedisError):
+        desk.committer()._settle([desk.outcome("/a", "/d", cookies=entries)])
+    assert desk.bench.frontier.cookies(1).entries == {}
+    rows = TaskState.objects.values_list("kind", "sealed")
+    assert {kind for kind, _ in rows} == {"cookies"}
+    assert len(rows) == 3
+    assert not any("session" in sealed or "secret" in sealed for _, sealed in rows)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.DONE, Verdict.REDIRECT, Verdict.RETRY])
+def test_cookies_of_any_answer_are_kept(desk: Desk, verdict: Verdict) -> None:
+    more = {"target": "b.example"} if verdict is Verdict.REDIRECT else {}
+    for value in ("1", "2", ""):
+        one = desk.outcome("/a", cookies={"a|/|k": value}, verdict=verdict, **more)
+        desk.committer()._write([one])
+        assert orjson.loads(unseal(TaskState.objects.get().sealed)) == ["a|/|k", value]
+
+
+def test_the_proxy_of_a_session_is_kept_once(desk: Desk) -> None:
+    committer = desk.committer()
+    proxy = Proxy(7, "http", "p.example", 1)
+    with CaptureQueriesContext(connection) as queries:
+        for name in PAGES:
+            committer._write([desk.outcome(name, route="pool#1.s", via=proxy)])
+    assert sum("taskstate" in query["sql"] for query in queries) == 1
+    assert orjson.loads(unseal(TaskState.objects.get().sealed)) == ["a.example|pool#1.s", "7"]
 
 
 # -- whose run counts -----------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.lessons import teach
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.states import States
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ class Committer(threading.Thread):
         self._confirming = False
         self._task_finisher = TaskFinisher(frontier, ledger)
         self._host_counters = HostCounters()
+        self._states = States()
         self._waits = ""  # the reason why the last attempt failed
 
     @property
@@ -216,9 +218,8 @@ class Committer(threading.Thread):
                 tries += 1
 
     def _settle(self, batch: list[Outcome]) -> None:
-        for outcome in batch:
-            if outcome.cookies:  # before follow-ups and targets of redirects, which need them
-                self._frontier.share_cookies(outcome.task, outcome.cookies)
+        # Before follow-ups and targets of redirects, which need them.
+        self._states.write(self._ledger, self._frontier, batch)
         final = [outcome for outcome in batch if outcome.verdict.final]
         while final:
             source_links.drop(final, self._frontier, self._ledger)
