@@ -13,6 +13,7 @@ from crawlframe.budgets import (
     TEMPLATE,
     LinkCheck,
 )
+from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadRequest, DropItem, SpiderError, UnfitItem
 from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.model_items import is_model, model_item
@@ -59,6 +60,7 @@ class Collector:
         watching: Watching | None = None,
         template: PageTemplate | None = None,
         aliases: KnownByRules | None = None,
+        browser: bool = False,
     ) -> None:
         """``depth`` is the depth of the requests yielded here, none of which is taken if it is more
         than ``depth_limit`` or ``layers``, where these are not 0; ``allowed`` returns whether a URL
@@ -68,7 +70,8 @@ class Collector:
         links. ``nofollow``: no request is taken; ``noindex``: no item is; both are counted.
         ``route`` returns through which proxies a request goes. ``watching``: which pages are
         visited by themselves; requests for them are found, and not followed. ``template``: the
-        links of the page that are followed once. ``aliases``: which URLs are the same page."""
+        links of the page that are followed once. ``aliases``: which URLs are the same page.
+        ``browser``: it renders requests that name no downloader."""
         self._outcome = outcome
         self._watching = watching
         outcome.visit = None if watching is None else watching.visit(outcome.callback)
@@ -90,7 +93,7 @@ class Collector:
         self._response = response
         self._ends = ends
         self._template = template
-        self._aliases = aliases
+        self._aliases, self._browser = aliases, browser
         self._limits = limits
         if limits is not None:
             self._length, self._slashes = limits.length, limits.slashes
@@ -222,6 +225,8 @@ class Collector:
         ):
             outcome.refuse_link(TEMPLATE)
             return
+        if self._browser and request.fragment and request.downloader is None:
+            request.downloader = BROWSER  # so that the fragment tells it apart
         alias = None if self._aliases is None else self._aliases.find(request)
         fingerprint = request.fingerprint(None if alias is None else alias.key)
         if request.dont_filter:

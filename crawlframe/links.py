@@ -40,6 +40,12 @@ def normalise(url: str) -> str:
     return href if cut < 0 else href[:cut]
 
 
+def fragment_of(url: str) -> str:
+    """Return the fragment of a URL that ``normalise`` takes, as a browser has it, with ``#``; ""
+    without one."""
+    return str(can_ada.parse(url).hash) if "#" in url else ""
+
+
 def join(base: str, link: str) -> str | None:
     """Return ``link`` on the page ``base`` as an absolute, normalised URL without fragment; None if
     it is not an http(s) link (``mailto:``, ``javascript:``, unparsable)."""

@@ -174,6 +174,7 @@ class BrowserClient:
             follow=journey.limits.follow,
             actions=[*(request.options.actions or ())],
             picture=settings.browser_failure_pictures,
+            fragment=request.fragment,
             hold=self._settings.deadline if keeps_page(request.options.actions) else 0,
         )
 

@@ -46,7 +46,7 @@ async def may_go(
     ways = [Trail(request, hops[:number]).next_request() for number in range(1, len(hops) + 1)]
     if url:
         ways.append(copy.copy(request))
-        ways[-1].url, ways[-1].method, ways[-1].body = url, "GET", None
+        ways[-1].url, ways[-1].fragment, ways[-1].method, ways[-1].body = url, "", "GET", None
     rids = [outcome.rid, *(crawl.rid_of(way) for way in ways)]
     before, target, url = rids[-2], rids[-1], ways[-1].url
     outcome.landing = None if target == outcome.rid else (target, url)
