@@ -49,9 +49,9 @@ class Reconciliation:
         task = self.task
         self.open()
         state.bring_back(task, self._frontier)
-        landed = Page.objects.filter(task=task, landing__isnull=False).only(*FIELDS)
-        for rows in batched(landed.iterator(chunk_size=REQUESTS_PER_STEP), REQUESTS_PER_STEP):
-            mark_targets(self._frontier, rows)
+        reached = Page.objects.filter(task=task, landing__isnull=False).only(*FIELDS)
+        for some in batched(reached.iterator(chunk_size=REQUESTS_PER_STEP), REQUESTS_PER_STEP):
+            mark_targets(self._frontier, some)
             self._still_here()
         if task.settings.get("page_limit") or task.settings.get("host_page_limit"):
             # What was fetched comes first, so that it does not fall beyond the page limits.
