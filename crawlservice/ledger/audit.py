@@ -17,6 +17,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlservice.ledger import starts
 from crawlservice.ledger.recovery import newest
+from crawlservice.ledger.rows import landed
 from crawlservice.models import Generation, Item, Page, StartPart, Task
 from crawlservice.tasks import stats
 from crawlservice.tasks.outcomes import KINDS
@@ -255,7 +256,7 @@ def _landings(task: Task) -> set[bytes]:
     """The rids of pages that came by a redirect, just when a link to them was recorded: such a link
     is dropped then."""
     rows = Page.objects.filter(task=task, landing__isnull=False)
-    return {bytes.fromhex(rid) for rid, _ in rows.values_list("landing", flat=True)}
+    return {to[0] for stored in rows.values_list("landing", flat=True) if (to := landed(stored))}
 
 
 def _seeds(task: Task) -> Iterator[bytes]:

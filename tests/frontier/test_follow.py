@@ -91,3 +91,17 @@ def test_partitions(make_bench: Any) -> None:
 
 def test_of_a_task_that_has_ended(bench: Bench) -> None:
     assert follow(bench, "a", "t") == follow(bench, "a", "t", FINISHED) == 0
+
+
+@pytest.mark.parametrize(("one", "other"), [("a", "b"), ("b", "a")])
+def test_of_two_that_redirect_to_each_other_one_goes_on(
+    opened: Bench, one: str, other: str
+) -> None:
+    """As over a cookie, which each of them sets."""
+    held = {opened.name_of[request.rid]: request for request in opened.claim()}
+    assert follow(opened, one, other) == -1
+    opened.complete(held[one])
+    assert follow(opened, other, one) == 0
+    assert follow(opened, other, one, FINISHED) == 0
+    opened.complete(held[other])
+    assert opened.frontier.audit() == []

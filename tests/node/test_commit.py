@@ -217,7 +217,7 @@ def test_cookies_are_in_the_database_first_and_cannot_be_read_there(
 
 @pytest.mark.parametrize("verdict", [Verdict.DONE, Verdict.REDIRECT, Verdict.RETRY])
 def test_cookies_of_any_answer_are_kept(desk: Desk, verdict: Verdict) -> None:
-    more = {"target": "b.example"} if verdict is Verdict.REDIRECT else {}
+    more: dict[str, Any] = {"target": "b.example"} if verdict is Verdict.REDIRECT else {}
     for value in ("1", "2", ""):
         one = desk.outcome("/a", cookies={"a|/|k": value}, verdict=verdict, **more)
         desk.committer()._write([one])

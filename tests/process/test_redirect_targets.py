@@ -25,6 +25,7 @@ from tests.process.conftest import LONGEST_WAIT, Look, on, wait_for
 pytestmark = [pytest.mark.process, on("sqlite"), pytest.mark.timeout(3 * LONGEST_WAIT)]
 
 PAGES, HOSTS = 10, 4
+SWAP = {ord(one): other for one, other in zip("swap", "paws", strict=True)}
 
 
 class MovedSite:
@@ -47,7 +48,7 @@ class MovedSite:
                 self.send_response(status)
                 if to:
                     self.send_header("Location", to)
-                if "/wall" in self.path or "/pong" in self.path:
+                if any(word in self.path for word in ("/wall", "/pong", "/paws")):
                     self.send_header("Set-Cookie", "seen=1; Path=/")
                 self.send_header("Content-Type", "text/html")
                 self.send_header("Content-Length", str(len(body)))
@@ -83,6 +84,8 @@ class MovedSite:
             return 302, path, []
         if kind in ("ping", "pong") and not cookie:
             return 302, path.replace("ping", "pong"), []
+        if kind == "paws" or (kind == "swap" and not cookie):  # both are linked
+            return 302, path.translate(SWAP), []
         if kind == "pong":
             return 302, path.replace("pong", "ping"), []
         if kind == "broken":
@@ -91,6 +94,7 @@ class MovedSite:
             kinds = ("new", "old", "older", "p", "q")
             links = [self.url(kind, n) for n in range(PAGES) for kind in kinds]
             links += [f"{self.hosts[3]}/wall/1", f"{self.hosts[2]}/ping/1"]
+            links += [f"{self.hosts[1]}/swap/1", f"{self.hosts[1]}/paws/1"]
             return 200, "", [*links, self.url("b", 1), self.url("c", 1)]
         # Pages link to pages to which redirects lead at the same time.
         return (
@@ -134,6 +138,7 @@ def test_each_page_comes_once(
     task = look.wait(pk)
     pages = [site.url(kind, n) for kind in ("new", "only") for n in range(PAGES)]
     pages += [f"{site.hosts[0]}/", f"{site.hosts[3]}/wall/1", f"{site.hosts[2]}/ping/1"]
+    pages.append(f"{site.hosts[1]}/swap/1")
     assert sorted(item["url"] for item in look.items(pk)) == sorted(pages)
     broken = site.url("broken", 1)
     hits = dict(site.hits)

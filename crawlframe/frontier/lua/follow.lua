@@ -5,6 +5,7 @@
 --         reserved; 0: the request has finished there, as its row says; -1: it ends otherwise, target left by the rid}
 -- Returns: for each, 0 if the request may go there; -1 if the task has admitted it; otherwise the ms for which
 --         another request has had it. Of one that has finished, 1 if the target waits as a request of its own.
+local LEFT_FOR = 3600000  -- ms for which a request may redirect to one that has ended as its duplicate
 local answers = {}
 
 local function holder_of(target)
@@ -26,11 +27,17 @@ for i, entry in ipairs(cmsgpack.unpack(ARGV[1])) do
     if task and ms == 0 and not mark_seen(task, fingerprint, hash) then
       answers[i] = call('HEXISTS', REQ, target)
     end
-  elseif call('SISMEMBER', bucket_of(task, hash), fingerprint) == 1 then
-    answers[i] = -1
   else
     local since, holder = holder_of(target)
-    if holder and holder ~= rid then
+    local seen = call('SISMEMBER', bucket_of(task, hash), fingerprint) == 1
+    if seen and holder == rid then
+      answers[i] = 0  -- that one was redirected here, and left its page to this one: perhaps over a cookie
+    elseif seen then
+      answers[i] = -1
+      if call('HEXISTS', REQ, target) == 1 then
+        call('SET', RESERVED(rid), integer(now_ms()) .. ' ' .. target, 'PX', LEFT_FOR)
+      end
+    elseif holder and holder ~= rid then
       answers[i] = math.max(1, now_ms() - tonumber(since))
     else
       call('SET', RESERVED(target), integer(now_ms()) .. ' ' .. rid, 'PX', ms)

@@ -18,6 +18,7 @@ from crawlframe.outcome import DUPLICATE, Outcome, Verdict
 from crawlframe.request import Request
 
 MAX_DETAIL = 1000  # characters of a URL in the row of a page
+MAX_HOLD = 60.0  # seconds: a link to the target that was found meanwhile waits for so long
 
 
 class AnothersPage(BaseException):
@@ -52,7 +53,8 @@ async def may_go(
     outcome.landing = None if target == outcome.rid else (target, url)
     if target in rids[:-1]:
         return True
-    lasts = round(1000 * limits_of(request, crawl.settings).timeout) + LONGER
+    timeout = min(limits_of(request, crawl.settings).timeout, MAX_HOLD)
+    lasts = round(1000 * timeout) + LONGER
     asked = Target(outcome.task, outcome.rid, target, url, lasts, before)
     while (waits := await follow(asked)) > 0 and in_place:
         await asyncio.sleep(POLL / 1000)
