@@ -64,9 +64,7 @@ class Page(models.Model):
         blank=True,
         help_text=_("statuses and URLs that the request was redirected to; 20 at most"),
     )
-    landing = models.JSONField(
-        null=True, editable=False, help_text="the rid and URL of the target of its redirects"
-    )
+    landing = models.JSONField(_("target of its redirects"), null=True, editable=False)  # rid, URL
     usage = models.JSONField(
         _("usage"),
         null=True,
@@ -226,10 +224,12 @@ class TaskState(models.Model):
     """What requests of a task need that is in no record, such as a cookie."""
 
     # Without a constraint, as in Stat.
-    task = models.ForeignKey(Task, models.CASCADE, db_index=False, db_constraint=False)
-    kind = models.CharField(max_length=10)
-    key = models.CharField(max_length=32, help_text="digest of the key that is sealed")
-    sealed = models.TextField(help_text="key and value, encrypted")
+    task = models.ForeignKey(
+        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
+    )
+    kind = models.CharField(_("kind"), max_length=10)
+    key = models.CharField(_("key"), max_length=32)  # a digest: the key itself is sealed
+    sealed = models.TextField(_("value"))  # the key, too
 
     class Meta:
         verbose_name = _("state of a task")
