@@ -13,6 +13,7 @@ from crawlframe.budgets import (
     TEMPLATE,
     LinkCheck,
 )
+from crawlframe.downloaders import BROWSER
 from crawlframe.errors import (
     BadRequest,
     CloseTask,
@@ -69,6 +70,7 @@ class Collector:
         template: PageTemplate | None = None,
         aliases: KnownByRules | None = None,
         keeps: bool = False,
+        browser: bool = False,
     ) -> None:
         """``depth`` is the depth of the requests yielded here, none of which is taken if it is more
         than ``depth_limit`` or ``layers``, where these are not 0; ``allowed`` returns whether a URL
@@ -79,7 +81,8 @@ class Collector:
         ``route`` returns through which proxies a request goes. ``watching``: which pages are
         visited by themselves; requests for them are found, and not followed. ``template``: the
         links of the page that are followed once. ``aliases``: which URLs are the same page.
-        ``keeps``: what cannot be taken is left out, and becomes the ``failure`` of the outcome."""
+        ``keeps``: what cannot be taken is left out, and becomes the ``failure`` of the outcome.
+        ``browser``: it renders requests that name no downloader."""
         self._outcome = outcome
         self._watching = watching
         outcome.visit = None if watching is None else watching.visit(outcome.callback)
@@ -101,7 +104,7 @@ class Collector:
         self._response = response
         self._ends = ends
         self._template = template
-        self._aliases = aliases
+        self._aliases, self._browser = aliases, browser
         self._limits = limits
         if limits is not None:
             self._length, self._slashes = limits.length, limits.slashes
@@ -253,6 +256,8 @@ class Collector:
         ):
             outcome.refuse_link(TEMPLATE)
             return
+        if self._browser and request.fragment and request.downloader is None:
+            request.downloader = BROWSER  # so that the fragment tells it apart
         alias = None if self._aliases is None else self._aliases.find(request)
         fingerprint = request.fingerprint(None if alias is None else alias.key)
         if request.dont_filter:

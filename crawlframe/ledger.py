@@ -22,6 +22,7 @@ from crawlframe.robots.state import RobotsState
 from crawlframe.stored_page import StoredPage
 from crawlframe.task_life import Summary
 
+COOKIES, PROXIES = "cookies", "proxies"  # kinds of the state of a task
 NO_ANSWER = 0  # in place of the status of a fetch that was not answered
 
 
@@ -85,6 +86,7 @@ class Recorded(NamedTuple):
     closes: bool = False  # this run has closed its task
     excluded: bool = False
     spent: int = 0  # bytes of its host, if its task has a limit of them
+    landing: tuple[bytes, str] | None = None  # rid and URL of the target of its redirects
 
 
 class StartPart(NamedTuple):
@@ -197,6 +199,11 @@ class Ledger(Protocol):
         """Writes ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
         Returns the row that the ledger now has for each outcome. Repeating it changes nothing.
         Raises TablesChanged and FilesGone."""
+
+    def keep_state(self, states: Mapping[tuple[int, str], Mapping[str, str]]) -> None:
+        """Writes what requests of tasks need that is in no record, by task and kind, in place of
+        earlier values: cookies, and the proxy of each session by its place, "" after a block.
+        Repeating it changes nothing."""
 
     def pages_to_parse(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
         """The next kept pages after that number, of which at most so many are looked at."""

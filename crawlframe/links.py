@@ -62,6 +62,12 @@ def login_of(url: str) -> str:
     return f"Basic {b64encode(login).decode()}" if login != b":" else ""
 
 
+def fragment_of(url: str) -> str:
+    """Return the fragment of a URL that ``normalise`` takes, as a browser has it, with ``#``; ""
+    without one."""
+    return str(can_ada.parse(url).hash) if "#" in url else ""
+
+
 def join(base: str, link: str) -> str | None:
     """Return ``link`` on the page ``base`` as an absolute URL without fragment, normalised but for
     user and password; None if it is not http(s) (``mailto:``, ``javascript:``, unparsable)."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from crawlframe.revisit.visit import Visit
 
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
+# Why a request waits or ends: its redirect leads to a page of another request.
+DUPLICATE = "duplicate"
 CHALLENGED = "challenge"  # why a request goes back that is to be sent again with credentials
 # Reasons of requests that politeness ended: without a fetch, or before the callback.
 EXCLUDED = frozenset({"robots", "usage"})
@@ -78,6 +80,7 @@ class Outcome:
     size: int = 0  # bytes of the body
     fetch_ms: int = 0
     redirects: list[Hop] = field(default_factory=list)  # those of earlier claims too
+    landing: tuple[bytes, str] | None = None  # rid and URL of the last one's target
     target: str = ""  # the host that it goes to
     errand: Errand | None = None  # why it is at a host that is not its own
     left: bytes = b""  # the record as it was claimed, if the new one may not be longer

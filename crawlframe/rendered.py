@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
+from crawlframe.links import fragment_of
 from crawlframe.live_page import Held, LivePage, page_of
 from crawlframe.response import Response
+
+_ROUTE = re.compile(r"^[^#]*#[/!]")
 
 
 class Captured(msgspec.Struct, frozen=True):
@@ -39,6 +43,16 @@ class RenderedResponse(Response):
 
     async def page(self) -> LivePage:
         return page_of(self.url, self.held, rendered=True)
+
+    def _join_all(self, links: list[str]) -> list[str | None]:
+        """Of a link to a route of the page, such as ``#/topic/1``, the fragment is kept."""
+        new = [link for link in links if link not in self._joined and _ROUTE.search(link)]
+        super()._join_all(links)
+        for link in new:
+            if url := self._joined.get(link):
+                url += fragment_of(url + link[link.index("#") :])
+                self._joined[link] = self._joined[url] = url
+        return [*map(self._joined.get, links)]
 
     @property
     def html(self) -> str:

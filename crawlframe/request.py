@@ -17,7 +17,7 @@ from crawlframe.downloaders import BROWSER, check_downloader, installed
 from crawlframe.errors import BadRequest
 from crawlframe.head import check_head, check_method, cookies_of, headers_of, shown_headers
 from crawlframe.json_body import dumps
-from crawlframe.links import canonical, host_of, normalise
+from crawlframe.links import canonical, fragment_of, host_of, normalise
 from crawlframe.options import NO_OPTIONS, Options, check_options, read_options
 from crawlframe.payload import first_unfit
 from crawlframe.porting import check_meta, refuse_keywords
@@ -61,8 +61,9 @@ class Request:
     seconds to wait before it is fetched. ``downloader`` is "curl", "requests", "browser" or a
     plug-in; None means the spider's setting, as it does for ``timeout``, ``retries``,
     ``redirects``, ``handle``, ``session`` and ``max_body``, which are kept in ``options``, with
-    ``save``. ``proxy`` is "pool", "pool:<tags>", a ProxyPool or the URL of a proxy; None: no proxy,
-    whatever the spider's. ``actions`` are what a browser does on the page: see crawlframe.actions.
+    ``save``. The browser gets the ``fragment`` of the URL, too, and it tells requests apart.
+    ``proxy`` is "pool", "pool:<tags>", a ProxyPool or the URL of a proxy; None: no proxy, whatever
+    the spider's. ``actions`` are what a browser does on the page: see crawlframe.actions.
 
     Requests are equal if they send the same and run the same, with the same data; they cannot be
     members of sets or keys of dicts.
@@ -72,22 +73,9 @@ class Request:
     """
 
     __slots__ = (
-        "body",
-        "callback",
-        "cb_kwargs",
-        "cookies",
-        "delay",
-        "depth",
-        "dont_filter",
-        "downloader",
-        "errback",
-        "headers",
-        "meta",
-        "method",
-        "options",
-        "priority",
-        "url",
-    )
+        "body", "callback", "cb_kwargs", "cookies", "delay", "depth", "dont_filter", "downloader",
+        "errback", "fragment", "headers", "meta", "method", "options", "priority", "url",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -119,7 +107,7 @@ class Request:
         depth: int = 0,
         **unknown: Never,
     ) -> None:
-        self.url = normalise(url)
+        self.url, self.fragment = normalise(url), fragment_of(url)
         if unknown:
             refuse_keywords(self.url, unknown, _KEYWORDS)
         self.callback = callback_name(callback)
@@ -153,7 +141,8 @@ class Request:
         if "@" in url:
             return cls(url, callback)
         request = cls.__new__(cls)
-        request.url = url
+        request.url, mark, fragment = url.partition("#")
+        request.fragment = mark + fragment
         named = callback is None or type(callback) is str
         request.callback = callback if named else callback_name(callback)  # type: ignore[assignment]
         request.method = "GET"
@@ -196,6 +185,8 @@ class Request:
     def fingerprint(self, key: str | None = None) -> bytes:
         """Return its identity: method, canonical URL (or ``key`` in place of it) and body."""
         url = (canonical(self.url) if key is None else key).encode("utf-8", "surrogatepass")
+        if self.downloader == BROWSER:
+            url += self.fragment.encode()
         if self.options.actions:  # another page
             url += b"\0" + msgspec.msgpack.encode(self.options.actions)
         if self.method == "GET" and self.body is None:
@@ -225,6 +216,7 @@ class Request:
             extra["options"] = self.options.encode()
             if self.downloader == BROWSER:  # older workers would not know it, and use curl
                 extra["options"][BROWSER] = extra.pop("downloader") == BROWSER
+                extra |= {"fragment": self.fragment} if self.fragment else {}
         if self.meta:
             check_meta(self.url, self.meta)  # also what came into it after __init__
         try:
@@ -256,7 +248,7 @@ class Request:
         request.cookies = extra.get("cookies") or {}
         request.cb_kwargs = extra.get("cb_kwargs") or {}
         request.meta = extra.get("meta") or {}
-        request.errback = extra.get("errback")
+        request.errback, request.fragment = extra.get("errback"), extra.get("fragment", "")
         request.downloader = installed(extra.get("downloader"))
         options = extra.get("options")
         if isinstance(options, dict) and options.pop(BROWSER, False):
@@ -267,13 +259,13 @@ class Request:
 
     def replace(self, **changes: Any) -> Request:
         """Return a copy with some fields changed."""
-        fields = {name: getattr(self, name) for name in Request.__slots__ if name != "options"}
-        fields |= self.options._asdict() | {"proxy": self.options.proxy or ""} | changes
+        fields = {name: getattr(self, name) for name in _ARGUMENTS} | self.options._asdict()
+        fields |= {"url": self.url + self.fragment, "proxy": self.options.proxy or ""} | changes
         return Request(**fields)
 
     def _given(self) -> dict[str, Any]:
         """Return what differs from ``Request(url)``, by argument, without depth."""
-        names = (name for name in Request.__slots__ if name not in ("depth", "options", "url"))
+        names = (name for name in _ARGUMENTS if name not in ("depth", "url"))
         given = {name: value for name in names if (value := getattr(self, name))}
         for name, default in (("callback", "parse"), ("method", "GET")):
             if given.get(name) == default:
@@ -286,19 +278,20 @@ class Request:
         count: the engine sets it."""
         if not isinstance(other, Request):
             return NotImplemented
-        return self.url == other.url and self._given() == other._given()
+        same = self.fragment == other.fragment or self.downloader != BROWSER
+        return same and self.url == other.url and self._given() == other._given()
 
     __hash__ = None  # type: ignore[assignment]  # equal ones may change
 
     def __repr__(self) -> str:
         given = self._given() | shown_headers(self.headers)
-        words = [repr(value) for value in (self.url, given.pop("callback", None)) if value]
+        url = self.url + self.fragment
+        words = [repr(value) for value in (url, given.pop("callback", None)) if value]
         return f"Request({', '.join(words + [f'{name}={given[name]!r}' for name in given])})"
 
 
-_KEYWORDS = [
-    *(name for name in Request.__slots__ if name != "options"), *Options._fields, "json", "form",
-]  # fmt: skip
+_ARGUMENTS = [name for name in Request.__slots__ if name not in ("fragment", "options")]
+_KEYWORDS = [*_ARGUMENTS, *Options._fields, "json", "form"]
 
 
 def make_rid(task: int, fingerprint: bytes) -> bytes:

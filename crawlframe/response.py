@@ -247,7 +247,8 @@ class Response(Origin):
 
     def links(self, *, noise: bool = True) -> list[str]:
         """Return the absolute, normalised URLs of all http(s) links (``<a>``, ``<area>``) of an
-        HTML page, in order, without duplicates and fragments; with ``obey_nofollow``, without those
+        HTML page, in order, without duplicates and fragments (of a rendered page, routes such as
+        ``#/topic/1`` keep theirs); with ``obey_nofollow``, without those
         with rel=nofollow, here and in follow_all. Cheaper than a selector. With ``noise=False``,
         without what is not of the text of an article; ``judged`` says what, and why."""
         return links_of(self) if noise else self.judged.kept

@@ -259,3 +259,18 @@ def test_root_and_admissions() -> None:
     assert root.rid != root_admission(8).rid
     assert unpack_admissions(pack_admissions([root, root])) == [root, root]
     assert unpack_admissions(pack_admissions([])) == []
+
+
+def test_a_fragment_belongs_to_what_a_browser_fetches() -> None:
+    one, two = (Request(f"{URL}#/topic/{n}", downloader="browser") for n in (1, 2))
+    assert len({one.fingerprint(), two.fingerprint(), Request(URL).fingerprint()}) == 3
+    assert one != two
+    again = Request.decode(one.encode())
+    assert (again, again.url, again.fragment) == (one, one.url, "#/topic/1")
+    changed = one.replace(priority=1)
+    assert (changed.fragment, one.replace(url=URL).fragment) == ("#/topic/1", "")
+    assert eval(repr(changed), {"Request": Request}) == changed
+    plain = Request(f"{URL}#/topic/1")
+    assert plain == Request(URL)
+    assert plain.encode() == Request(URL).encode()
+    assert Request.decode(plain.encode()).fragment == ""

@@ -80,6 +80,7 @@ class Trail:
         self.request = request
         self.hops = [*hops]
         self.paced = paced
+        self.going: Check | None = None  # awaited before a page of the browser leads elsewhere
 
     @property
     def passed(self) -> tuple[str, ...]:
@@ -270,6 +271,12 @@ class Journey:
             raise BadRedirect(f"{self.where}: leads to {url}, outside allowed_domains")
         if self._check is not None:
             await self._check(url)
+
+    async def lead(self, url: str) -> None:
+        """As ``permit``, for a URL to which a page leads by itself: that is a redirect, too."""
+        await self.permit(url)
+        if self._trail is not None and self._trail.going is not None:
+            await self._trail.going(url)
 
     def left(self) -> float:
         """Seconds until the timeout; negative after it. Waiting for memory does not count."""

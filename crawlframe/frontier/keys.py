@@ -91,7 +91,8 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "RESERVED": (
         "reserved:.",
-        "string of a page's key: <since (ms)> <rid of the request that fetches it>",
+        "string of a page's key, or of the rid of a redirect's target: <since (ms)> <rid of "
+        "the request that fetches it>",
     ),
     "NEAR": (
         "near:.",
@@ -154,7 +155,7 @@ KEYS: dict[str, tuple[str, str]] = {
         "version of its cookies, swept = the one at which deleted ones were last dropped; pin = "
         "the generation that serves it alone, 0 = any may begin, absent = all do; layer = the "
         "deepest that is shown, absent = all; beyond = pending requests that are deeper, "
-        "w<depth> = those of one depth",
+        "w<depth> = those of one depth; led 1 = a request of it was redirected",
     ),
     "HOST_PAGES": ("pages:.", "hash of a task with a limit per host: host -> requests admitted"),
     "TASKS": ("tasks", "set of tasks that have not been closed"),

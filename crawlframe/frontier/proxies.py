@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from crawlframe.frontier.eras import REMEMBERED
 from crawlframe.frontier.keys import Keys
 from crawlframe.frontier.partitions import PartitionedStore, pack
-from crawlframe.proxies.place import pair_of
+from crawlframe.proxies.place import host_in, pair_of
 
 TASKS = 100  # named of those that wait at one place
 
@@ -94,6 +95,15 @@ class Proxies:
             share, more = divmod(most, self._store.partitions)
             most = max(1, share + (partition < more))
         return [proxy.id, most, proxy.life, proxy.tier, proxy.country, *proxy.tags]
+
+    def restore(self, sessions: Mapping[str, str]) -> None:
+        """Gives sessions that have no proxy theirs again, by place; "": none."""
+        for place, proxy in sessions.items():
+            partition = self._store.partition_of(host_in(place))
+            if proxy:
+                key = self._store.keys[partition]("HOST", place)
+                if self._store.redis.hsetnx(key, "px", proxy):
+                    self._store.redis.pexpire(key, REMEMBERED)
 
     def versions(self) -> list[str]:
         """The version of the pool in each partition; "" where there is none."""

@@ -1,12 +1,16 @@
-"""Reservations: which request fetches a page that several tasks want."""
+"""Reservations: which request fetches a page that several want: tasks, or redirects of one task."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from crawlframe.frontier.batches import MAX_ENTRIES
+from crawlframe.frontier.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.frontier.records import fingerprints
+from crawlframe.links import host_of
+
+FINISHED, LEFT = 0, -1  # in place of the milliseconds of a Target
 
 
 class Reservation(NamedTuple):
@@ -16,6 +20,19 @@ class Reservation(NamedTuple):
     host: str
     rid: bytes
     lasts: int = 0
+
+
+class Target(NamedTuple):
+    """The URL to which a request was redirected. ``target``: the rid that a link to it has.
+    ``lasts``: milliseconds for which it is reserved; FINISHED: the request has a row that says so;
+    LEFT: it ends otherwise. ``left``: the target before, from which it was redirected again."""
+
+    task: int
+    rid: bytes
+    target: bytes
+    url: str
+    lasts: int = FINISHED
+    left: bytes = b""
 
 
 class Reservations:
@@ -35,3 +52,19 @@ class Reservations:
                 answers = self._store.run("reserve", partition, entries)
                 held |= {one.rid: ms for one, ms in zip(some, answers, strict=True)}
         return held
+
+    def follow(self, targets: Sequence[Target]) -> list[int]:
+        """For each: 0 if the request may go there, and the target is reserved for it; -1 if the
+        task has admitted it; otherwise for how many milliseconds another request has had it. A
+        FINISHED one is admitted from now on: 1 if it waits as a request of its own, else 0."""
+        found: dict[Target, int] = {}
+        for partition, mine in self._store.split(targets, lambda one: host_of(one.url)):
+            for some in chunks(mine):
+                marks = zip(some, *fingerprints([one.target for one in some]), strict=True)
+                entries = [
+                    (str(one.task), one.rid, one.target, mark, number, one.lasts, one.left)
+                    for one, mark, number in marks
+                ]
+                answers = self._store.run("follow", partition, pack(entries))
+                found |= zip(some, answers, strict=True)
+        return [found[target] for target in targets]

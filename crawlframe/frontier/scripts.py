@@ -54,6 +54,7 @@ class Scripts:
     confirm: Script
     cookies: Script
     era: Script
+    follow: Script
     hasten: Script
     hosts: Script
     known: Script

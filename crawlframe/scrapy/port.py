@@ -212,7 +212,11 @@ class Port:
             return None
         request: ScrapyRequest = response.request  # type: ignore[assignment]
         return request.replace(
-            url=url, method="GET", body=b"", meta={**request.meta, _REFRESHED: times}
+            url=url,
+            method="GET",
+            body=b"",
+            meta={**request.meta, _REFRESHED: times},
+            dont_filter=request.dont_filter or url == response.url,  # it has set a cookie
         )
 
     # -- inside of a callback -----------------------------------------------------------------

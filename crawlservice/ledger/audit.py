@@ -17,6 +17,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlservice.ledger import starts
 from crawlservice.ledger.recovery import newest
+from crawlservice.ledger.rows import landed
 from crawlservice.models import Generation, Item, Page, StartPart, Task
 from crawlservice.tasks import stats
 from crawlservice.tasks.outcomes import KINDS
@@ -201,8 +202,8 @@ def _closures(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
             task.settings.get("host_page_limit", 0) > 0
         )
         for there, promised in parts:
-            if not limited:
-                missing += _some(task, promised - there)
+            if not limited and (lost := promised - there):
+                missing += _some(task, lost - _landings(task))
             strange += _some(task, there - promised)
     yield from _report("requests that were recorded but never ended", missing)
     yield from _report("ledger rows of requests that nothing led to", strange)
@@ -251,6 +252,13 @@ def _promised(task: Task) -> Iterator[bytes]:
     yield from _seeds(task)
     for packed in lists:
         yield from _rids(packed)
+
+
+def _landings(task: Task) -> set[bytes]:
+    """The rids of pages that came by a redirect, just when a link to them was recorded: such a link
+    is dropped then."""
+    rows = Page.objects.filter(task=task, landing__isnull=False)
+    return {to[0] for stored in rows.values_list("landing", flat=True) if (to := landed(stored))}
 
 
 def _seeds(task: Task) -> Iterator[bytes]:

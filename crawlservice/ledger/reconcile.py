@@ -12,8 +12,10 @@ from uuid import UUID
 from crawlframe import faults
 from crawlframe.frontier import Completion, Counts, Frontier
 from crawlframe.frontier.batches import chunks
+from crawlframe.frontier.reservations import Target
 from crawlframe.request import Admission, unpack_admissions
-from crawlservice.ledger import starts
+from crawlservice.ledger import starts, state
+from crawlservice.ledger.rows import batched, landed, recorded
 from crawlservice.models import Page, Task
 from crawlservice.tasks.limits import send_limits
 from crawlservice.tasks.stored_limits import limits_of
@@ -22,6 +24,7 @@ from crawlservice.tasks.submit import SWEEP
 log = logging.getLogger(__name__)
 
 REQUESTS_PER_STEP = 500  # requests at a time
+FIELDS = ("rid", "task_id", "state", "reason", "follow_ups", "items", "depth", "landing")
 TELL_EVERY = 10.0  # seconds between two log lines about a long one
 
 
@@ -46,6 +49,11 @@ class Reconciliation:
         FrontierError and django.db.Error."""
         task = self.task
         self.open()
+        state.bring_back(task, self._frontier)
+        reached = Page.objects.filter(task=task, landing__isnull=False).only(*FIELDS)
+        for some in batched(reached.iterator(chunk_size=REQUESTS_PER_STEP), REQUESTS_PER_STEP):
+            mark_targets(self._frontier, some)
+            self._still_here()
         if task.settings.get("page_limit") or task.settings.get("host_page_limit"):
             # What was fetched comes first, so that it does not fall beyond the page limits.
             for batch in self._batches():
@@ -108,6 +116,7 @@ def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
     did not report it to Redis. Returns how many. Raises as ``Reconciliation.run`` does."""
     done = 0
     for some in chunks([*pending]):
+        rows = rows_of(some)
         completions = [
             Completion(
                 rid,
@@ -120,9 +129,10 @@ def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
                 excluded=row.is_excluded,
                 depth=row.depth,
             )
-            for rid, row in rows_of(some).items()
+            for rid, row in rows.items()
         ]
         frontier.complete(completions)
+        mark_targets(frontier, rows.values())
         done += len(completions)
     return done
 
@@ -138,8 +148,21 @@ def replay(frontier: Frontier, generation: int) -> int:
 def rows_of(rids: Iterable[bytes]) -> dict[bytes, Page]:
     """The ledger rows of these requests, with what completing them needs."""
     rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
-    fields = ("rid", "task_id", "state", "reason", "follow_ups", "items", "depth")
-    return {row.rid.bytes: row for row in rows.only(*fields)}
+    return {row.rid.bytes: row for row in rows.only(*FIELDS)}
+
+
+def mark_targets(frontier: Frontier, rows: Iterable[Page]) -> None:
+    """The targets of their redirects count as admitted. Those that have a row are admitted as any
+    request, or there would be more rows than requests. Raises as ``Reconciliation.run`` does."""
+    landings = {to[0]: (row, to[1]) for row in rows if (to := landed(row.landing))}
+    own = recorded(landings)
+    frontier.reservations.follow(
+        [
+            Target(row.task_id, row.rid.bytes, rid, url)
+            for rid, (row, url) in landings.items()
+            if rid not in own
+        ]
+    )
 
 
 def align(task: Task, frontier: Frontier, counts: Counts, seconds: float = SWEEP) -> None:

@@ -3,11 +3,11 @@ of a request counts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import nullcontext
 from functools import cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import orjson
@@ -23,6 +23,8 @@ from crawlframe.record import without_hops
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import MODEL, VERSION, Item, Page
 from crawlservice.tasks.stats import as_json
+
+T = TypeVar("T")
 
 PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
 
@@ -52,6 +54,7 @@ BYTES = ("follow_ups", "request")
 RARE = {
     "stats": "jsonb",
     "redirects": "jsonb",
+    "landing": "jsonb",
     "usage": "jsonb",
     "error_group": "bigint",
     "exchange": "jsonb",
@@ -231,6 +234,9 @@ def _rare(outcome: Outcome, name: str) -> Any:
         return getattr(outcome, name)
     if name == "error_group":
         return outcome.error_group or None
+    if name == "landing":
+        found = outcome.landing if outcome.verdict is Verdict.DONE else None
+        return found and [found[0].hex(), clean_text(found[1])[:MAX_TARGET]]
     hops = outcome.redirects[:MAX_REDIRECTS]
     return [[status, clean_text(url)[:MAX_TARGET]] for status, url in hops] or None
 
@@ -255,7 +261,7 @@ def read(rids: list[bytes]) -> dict[bytes, Recorded]:
     if not rids:
         return {}
     rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
-    columns = ("rid", "state", "reason", "follow_ups", "items")
+    columns = ("rid", "state", "reason", "follow_ups", "items", "landing")
     return {
         rid.bytes: Recorded(
             state == Page.State.ERROR,
@@ -263,21 +269,28 @@ def read(rids: list[bytes]) -> dict[bytes, Recorded]:
             items,
             state == Page.State.ERROR and reason == CANCELLED,
             excluded=state == Page.State.ERROR and reason in EXCLUDED,
+            landing=landed(landing),
         )
-        for rid, state, reason, packed, items in rows.values_list(*columns)
+        for rid, state, reason, packed, items, landing in rows.values_list(*columns)
     }
+
+
+def landed(stored: list[str] | None) -> tuple[bytes, str] | None:
+    """The rid and the URL of the target of a page's redirects, as its row has them."""
+    return None if stored is None else (bytes.fromhex(stored[0]), stored[1])
 
 
 def recorded(rids: Collection[bytes]) -> set[bytes]:
     """Those of these requests that have a row. Raises django.db.Error."""
     found: set[bytes] = set()
-    for some in _batched(rids, MAX_ASKED):
+    for some in batched(rids, MAX_ASKED):
         rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in some])
         found.update(rid.bytes for rid in rows.values_list("rid", flat=True))
     return found
 
 
-def _batched(rids: Collection[bytes], most: int) -> Iterator[list[bytes]]:
-    left = iter(rids)
+def batched(things: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Lists of at most so many."""
+    left = iter(things)
     while some := [*islice(left, most)]:
         yield some

@@ -38,6 +38,7 @@ from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.files import rows as files
 from crawlservice.identity.papers import StoredPapers
 from crawlservice.ledger import error_causes, host_stats, model_rows, replacement, robots, starts
+from crawlservice.ledger import state as task_state
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.refused_rows import exceeds_limit
@@ -156,6 +157,7 @@ class DjangoLedger(Ledger):
                     bool(outcome.closing),
                     outcome.excluded,
                     budgets.of_host(spent, outcome) if spent else 0,
+                    None if failed else outcome.landing,
                 )
         return recorded
 
@@ -191,6 +193,11 @@ class DjangoLedger(Ledger):
             budgets.note_traps(ours)
             _close(ours)
         return won, spent
+
+    def keep_state(self, states: Mapping[tuple[int, str], Mapping[str, str]]) -> None:
+        with _named_errors():
+            faults.at("state.before", OperationalError)
+            task_state.keep(states)
 
     def pages_to_parse(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
         with _named_errors():

@@ -31,6 +31,7 @@ from crawlservice.models.ledger import (
     StartPart,
     Stat,
     TaskLayer,
+    TaskState,
 )
 from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
@@ -58,6 +59,6 @@ __all__ = (
     "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "ReplacedItem", "RobotsFile",
     "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
     "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskAliases", "TaskLayer",
-    "TaskLog", "Token", "Trap", "Watch", "WatchDay", "WatchedHost", "WatchedItem", "WatchedPage",
-    "Webhook",
+    "TaskLog", "TaskState", "Token", "Trap", "Watch", "WatchDay", "WatchedHost", "WatchedItem",
+    "WatchedPage", "Webhook",
 )  # fmt: skip

@@ -67,6 +67,7 @@ class Page(models.Model):
         blank=True,
         help_text=_("statuses and URLs that the request was redirected to; 20 at most"),
     )
+    landing = models.JSONField(_("target of its redirects"), null=True, editable=False)  # rid, URL
     usage = models.JSONField(
         _("usage"),
         null=True,
@@ -228,6 +229,28 @@ class StartPart(models.Model):
 
     def __str__(self) -> str:
         return f"part {self.number}"
+
+
+class TaskState(models.Model):
+    """What requests of a task need that is in no record, such as a cookie."""
+
+    # Without a constraint, as in Stat.
+    task = models.ForeignKey(
+        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
+    )
+    kind = models.CharField(_("kind"), max_length=10)
+    key = models.CharField(_("key"), max_length=32)  # a digest: the key itself is sealed
+    sealed = models.TextField(_("value"))  # the key, too
+
+    class Meta:
+        verbose_name = _("state of a task")
+        verbose_name_plural = _("states of tasks")
+        constraints = (
+            models.UniqueConstraint(fields=("task", "kind", "key"), name="task_state_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
 
 
 class TaskLayer(models.Model):

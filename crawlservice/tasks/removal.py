@@ -33,6 +33,7 @@ from crawlservice.models import (
     TaskAliases,
     TaskLayer,
     TaskLog,
+    TaskState,
     Trap,
 )
 from crawlservice.tasks.retry import ENDED
@@ -159,6 +160,7 @@ def _remove(group: list[int]) -> Extent:
         TaskAliases,
         TaskLayer,
         TaskLog,
+        TaskState,
         Trap,
     ):
         _delete(model._default_manager.filter(task__in=ended))

@@ -7,19 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from django.db.models import QuerySet
+from django.test import override_settings
 from msgspec.structs import replace
 from redis import Redis
 
 from crawlframe import processes
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
-from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.frontier import Frontier, NodeInfo, TaskLimits
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.ledger import LedgerAway
+from crawlframe.ledger import COOKIES, PROXIES, LedgerAway
 from crawlframe.node.code import Code
 from crawlframe.node.master.generation import Life, begin
+from crawlframe.outcome import DUPLICATE, Outcome
+from crawlframe.request import Admission, Request, make_rid, pack_admissions
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.reconcile import Reconciliation, align
@@ -706,3 +711,93 @@ def test_a_database_that_lost_the_end_of_a_task_too(
         frontier.leases.renew(1, 1000)
     finish(crawl, node())
     crawl.check_end(steward)
+
+
+@pytest.mark.parametrize("known", ["nothing", "recorded", "has a row"])
+def test_targets_of_redirects_are_known_again(
+    steward: Frontier, redis_client: Redis, known: str
+) -> None:
+    """What one request has fetched by a redirect, no other one fetches: a link to it may not have
+    been recorded, or was when it came, or has ended as a duplicate."""
+    urls = [f"http://{name}.example/" for name in ("a", "b", "t")]
+    first, link, target = (
+        Admission(make_rid(1, url.encode()), 1, url[7:-1], 0, Request(url).encode()) for url in urls
+    )
+    task = Task.objects.create(pk=1, spider="s", arguments={}, seeds=pack_admissions([first, link]))
+
+    def outcome(one: Admission, **fields: Any) -> Outcome:
+        made = Outcome(one.rid, 1, one.host, one.record, 0, 0)
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return made
+
+    outcomes = [outcome(first, landing=(target.rid, urls[2]))]
+    if known != "nothing":
+        outcomes.append(outcome(link, follow_ups=[target]))
+    if known == "has a row":
+        outcomes.append(outcome(target, reason=DUPLICATE))
+    DjangoLedger().commit(outcomes)
+    for _ in range(2):
+        redis_client.flushall()
+        renew(steward)
+        assert steward.known([(1, [target])]) == [[True]]
+        counts = steward.counts(1)
+        assert counts is not None
+        assert (counts.na, counts.nf) == (2 + (known == "has a row"), len(outcomes))
+        assert steward.audit() == []
+    counts = steward.counts(1)
+    if counts is not None and counts.nr == 0:
+        DjangoLedger().finish({1: counts})
+        task.refresh_from_db()
+        assert (task.state, audit(task)) == ("finished", [])
+
+
+def cookie(value: str, name: str = "session") -> str:
+    fields = [name, value, "a.example", False, False, "/", False, False, None]
+    return orjson.dumps(fields).decode()
+
+
+@pytest.mark.parametrize("loss", ["emptied", "an older copy"])
+def test_cookies_and_proxies_of_sessions_are_there_again(
+    steward: Frontier, redis_client: Redis, partitions: int, loss: str
+) -> None:
+    """Before anything may be claimed. What was deleted stays so."""
+    Task.objects.create(pk=1, spider="s", arguments={}, seeds=pack_admissions([]))
+    steward.open_task(1, TaskLimits(), [])
+    ledger, key, place = DjangoLedger(), "a.example|/|session", "a.example|pool#1.s"
+    gone = "a.example|/|gone"
+    for value, other in (("early", "1"), ("late", "")):
+        entries = {key: cookie(value), gone: other and cookie(other, "gone")}
+        ledger.keep_state({(1, COOKIES): entries, (1, PROXIES): {place: "7"}})
+        if value == "early":
+            steward.share_cookies(1, entries)
+    if loss == "emptied":
+        redis_client.flushall()
+    renew(steward, mistrust="a test")
+    found = steward.cookies(1)
+    assert found.entries == {key: cookie("late"), gone: ""}
+    jar = TaskCookies()
+    jar.load(*found)
+    assert jar.header_for("http://a.example/") == "session=late"
+    host = steward.store.keys[steward.store.partition_of("a.example")]("HOST", place)
+    assert redis_client.hget(host, "px") == b"7"
+    assert steward.audit() == []
+
+
+def test_a_task_whose_cookies_cannot_be_read_waits(
+    steward: Frontier, redis_client: Redis, caplog: Any
+) -> None:
+    other = Task.objects.create(pk=2, spider="s", arguments={}, seeds=pack_admissions([]))
+    task = Task.objects.create(pk=1, spider="s", arguments={}, seeds=pack_admissions([]))
+    DjangoLedger().keep_state({(1, COOKIES): {"a|/|k": cookie("1")}})
+    redis_client.flushall()
+    with override_settings(SECRET_KEY="another"):
+        renew(steward)
+    for one in (task, other):
+        one.refresh_from_db()
+    assert (task.state, other.state) == ("paused", "running")
+    counts = steward.counts(1)
+    assert counts is not None
+    assert counts.state == "paused"
+    assert "CRAWLFRAME_SECRET_KEY" in caplog.text
+    assert is_whole(steward)

@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from redis import RedisError
 
 from crawlframe import faults
 from crawlframe.budgets import ByteBudget
@@ -22,19 +26,22 @@ from crawlframe.files.saved_file import SavedFile
 from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.records import NOTHING, REFUSED
+from crawlframe.frontier.reservations import Target
 from crawlframe.ledger import FilesGone, LedgerRefused, Recorded
 from crawlframe.node.worker import commit
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import CHALLENGED, Outcome, Verdict
+from crawlframe.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop, with_hops, with_render
 from crawlframe.render.attempt import Attempt
 from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
 from crawlframe.render.template import Template
 from crawlframe.request import Admission, Request, pack_admissions, unpack_admissions
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Event, Item, Page, Task
+from crawlservice.models import Event, Item, Page, Task, TaskState
+from crawlservice.security.sealing import unseal
 from tests.frontier.bench import Bench
 
 pytestmark = pytest.mark.usefixtures("orm")
@@ -192,6 +199,39 @@ def test_cookies_are_there_before_the_follow_ups_that_need_them(
     assert desk.ledger.places == [(0, 3, 0, 0)]
     assert desk.bench.frontier.cookies(1).entries == {"a|/|k": ""}
     assert len(desk.ledger.batches) == 1
+
+
+def test_cookies_are_in_the_database_first_and_cannot_be_read_there(
+    desk: Desk, break_at: Callable[[str], None]
+) -> None:
+    break_at("cookies.before:1:error")
+    entries = {f"a.example|/|session{n}": f'["session{n}","secret"]' for n in range(3)}
+    with pytest.raises(RedisError):
+        desk.committer()._settle([desk.outcome("/a", "/d", cookies=entries)])
+    assert desk.bench.frontier.cookies(1).entries == {}
+    rows = TaskState.objects.values_list("kind", "sealed")
+    assert {kind for kind, _ in rows} == {"cookies"}
+    assert len(rows) == 3
+    assert not any("session" in sealed or "secret" in sealed for _, sealed in rows)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.DONE, Verdict.REDIRECT, Verdict.RETRY])
+def test_cookies_of_any_answer_are_kept(desk: Desk, verdict: Verdict) -> None:
+    more: dict[str, Any] = {"target": "b.example"} if verdict is Verdict.REDIRECT else {}
+    for value in ("1", "2", ""):
+        one = desk.outcome("/a", cookies={"a|/|k": value}, verdict=verdict, **more)
+        desk.committer()._write([one])
+        assert orjson.loads(unseal(TaskState.objects.get().sealed)) == ["a|/|k", value]
+
+
+def test_the_proxy_of_a_session_is_kept_once(desk: Desk) -> None:
+    committer = desk.committer()
+    proxy = Proxy(7, "http", "p.example", 1)
+    with CaptureQueriesContext(connection) as queries:
+        for name in PAGES:
+            committer._write([desk.outcome(name, route="pool#1.s", via=proxy)])
+    assert sum("taskstate" in query["sql"] for query in queries) == 1
+    assert orjson.loads(unseal(TaskState.objects.get().sealed)) == ["a.example|pool#1.s", "7"]
 
 
 # -- whose run counts -----------------------------------------------------------------------------
@@ -715,3 +755,66 @@ def test_a_page_whose_file_was_pruned_is_fetched_again(
     counts = desk.bench.frontier.counts(1)
     assert counts is not None
     assert (counts.delayed, counts.ne) == (1, 0)
+
+
+# -- targets of redirects -------------------------------------------------------------------------
+
+
+def follow(desk: Desk, by: str, name: str) -> int:
+    """What a request hears that is redirected to this page."""
+    target = desk.bench.request(name).rid
+    asked = Target(1, desk.held[by].rid, target, "http://b.example/", 60_000)
+    [answer] = desk.bench.frontier.reservations.follow([asked])
+    return int(answer)
+
+
+def landed(desk: Desk, name: str, page: str, **fields: Any) -> Outcome:
+    landing = desk.bench.request(page).rid, "http://b.example/"
+    return desk.outcome(name, landing=landing, **fields)
+
+
+def test_a_page_counts_as_admitted_with_the_row_of_its_redirect(desk: Desk) -> None:
+    assert follow(desk, "/a", "/t") == 0
+    assert follow(desk, "/b", "/t") > 0
+    desk.write(landed(desk, "/a", "/t", items=1))
+    assert follow(desk, "/b", "/t") == -1
+    desk.write(desk.outcome("/b", "/t", "/u"))
+    assert desk.bench.names(desk.bench.claim()) == ["/u"]
+    assert desk.bench.counts().duplicates == 1
+    assert desk.bench.frontier.audit() == []
+
+
+def test_a_failed_one_leaves_the_page_to_others(desk: Desk) -> None:
+    follow(desk, "/a", "/t")
+    desk.write(landed(desk, "/a", "/t", verdict=Verdict.ERROR, reason="timeout"))
+    assert Page.objects.get().landing is None
+    assert follow(desk, "/b", "/t") == 0
+    desk.write(desk.outcome("/c", "/t"))
+    assert desk.bench.counts().na == 4
+
+
+def test_a_link_that_was_found_meanwhile_ends_as_a_duplicate(desk: Desk) -> None:
+    follow(desk, "/a", "/t")
+    desk.write(desk.outcome("/b", "/t"))
+    assert desk.bench.places() == (0, 2, 1, 0)
+    committer = desk.committer()
+    committer._write([landed(desk, "/a", "/t", items=1)])
+    assert desk.bench.places() == (0, 1, 0, 0)
+    counts = desk.bench.counts()
+    assert (counts.na, counts.nf, counts.items, counts.duplicates) == (4, 3, 1, 1)
+    row = Page.objects.get(url="http://b.example/")
+    assert (row.state, row.reason, row.items) == ("done", DUPLICATE, 0)
+
+
+def test_the_run_that_loses_marks_nothing(desk: Desk) -> None:
+    """Its page has not come, as the ledger knows."""
+    desk.ledger.commit([desk.outcome("/a")])  # by another worker
+    follow(desk, "/a", "/t")
+    desk.write(landed(desk, "/a", "/t"))
+    assert follow(desk, "/b", "/t") == 0
+
+
+def test_the_run_that_loses_marks_what_the_winner_has(desk: Desk) -> None:
+    desk.ledger.commit([landed(desk, "/a", "/t")])
+    desk.write(desk.outcome("/a"))
+    assert follow(desk, "/b", "/t") == -1

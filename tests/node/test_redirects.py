@@ -16,7 +16,9 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.redirects import MAX_PASSED, Answer, Journey
 from crawlframe.frontier.records import Claimed, TaskView
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.frontier.reservations import Target
+from crawlframe.node.worker.permits import LocalPermits
+from crawlframe.outcome import DUPLICATE, Outcome, Verdict
 from crawlframe.record import Hop, hops_of, with_hops
 from crawlframe.request import make_rid
 from tests.node.runner import HERE, Tasks, items
@@ -88,6 +90,7 @@ class Way:
         pages: dict[str, Any],
         spider: type[Spider] = Hopper,
         moves: Callable[[str, str], bool] = lambda host, target: True,
+        permits: LocalPermits | None = None,
     ) -> None:
         self.web = Web(pages)
         self.over: list[str] = []  # hosts of fetches that are over
@@ -98,6 +101,7 @@ class Way:
             settings=HERE,
             fetched=lambda claimed, signal: self.over.append(claimed.host),
             moves=moves,
+            permits=permits,
         )
 
     def run(self, request: Request, most: int = 50) -> Outcome:
@@ -423,3 +427,87 @@ def test_a_middleware_that_fetches_twice() -> None:
     last = way.run(Request(f"{A}/1"))
     assert way.web.urls == [f"{A}/1", f"{B}/2", f"{B}/3", f"{B}/3"]
     assert last.redirects == [Hop(303, f"{B}/2"), Hop(302, f"{B}/3")]
+
+
+class Frontier(LocalPermits):
+    """Knows the targets of these URLs, and how often each was asked for."""
+
+    def __init__(self, *known: str, busy: str = "") -> None:
+        super().__init__()
+        self.known, self.busy = {rid_of(url) for url in known}, rid_of(busy or A)
+        self.asked: list[str] = []
+
+    async def follow(self, target: Target) -> int:
+        self.asked.append(target.url)
+        return -1 if target.target in self.known else 700 * (target.target == self.busy)
+
+
+def rid_of(url: str) -> bytes:
+    return make_rid(1, Request(url).fingerprint())
+
+
+MOVED = {f"{A}/1": (301, "/2"), f"{A}/2": (308, f"{B}/3")}
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_page_that_the_task_has_is_not_fetched_again(moves: bool) -> None:
+    frontier = Frontier(f"{B}/3")
+    way = Way(MOVED, moves=lambda host, target: moves, permits=frontier)
+    last = way.run(Request(f"{A}/1"))
+    assert (last.verdict, last.reason, last.duplicates) == ("done", DUPLICATE, 1)
+    assert (last.items, last.landing, last.status) == ([], None, 308)
+    assert way.web.urls == [f"{A}/1", f"{A}/2"]
+    assert frontier.asked == [f"{A}/2", f"{B}/3"]
+
+
+def test_one_that_another_request_fetches_is_waited_for() -> None:
+    way = Way(MOVED, permits=Frontier(busy=f"{B}/3"))
+    last = way.run(Request(f"{A}/1"))
+    assert (last.verdict, last.delay, last.landing) == ("defer", 700, None)
+    assert hops_of(last.record) == [Hop(301, f"{A}/2"), Hop(308, f"{B}/3")]  # it goes on from there
+
+
+def test_the_last_target_counts_as_admitted() -> None:
+    last = Way(MOVED, permits=Frontier()).run(Request(f"{A}/1"))
+    assert last.landing == (rid_of(f"{B}/3"), f"{B}/3")
+    failed = Way({**MOVED, f"{B}/3": 404}, permits=Frontier()).run(Request(f"{A}/1"))
+    assert failed.verdict == "error"
+
+
+@pytest.mark.parametrize("request_", [Request(f"{A}/1", dont_filter=True)])
+def test_one_that_is_not_filtered_goes_anywhere(request_: Request) -> None:
+    frontier = Frontier(f"{A}/2", f"{B}/3")
+    last = Way(MOVED, permits=frontier).run(request_)
+    assert (last.verdict, last.reason, last.landing, frontier.asked) == ("done", "", None, [])
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_target_is_what_is_sent(method: str, status: int) -> None:
+    """A POST that becomes a GET leads to the page of a link, one that stays a POST does not."""
+    frontier = Frontier(f"{A}/2")
+    request = Request(f"{A}/1", method=method, body=b"x" if method == "POST" else None)
+    last = Way({f"{A}/1": (status, "/2#top")}, permits=frontier).run(request)
+    kept = method == "POST" and status in (307, 308)
+    assert last.reason == ("" if kept else DUPLICATE)
+    if kept:
+        again = Request(f"{A}/2", method="POST", body=b"x")
+        assert last.landing == (make_rid(1, again.fingerprint()), f"{A}/2")
+
+
+@pytest.mark.parametrize("wall", [f"{A}/1", f"{A}/wall", f"{B}/wall"])
+def test_a_page_behind_a_cookie_comes_through(wall: str) -> None:
+    class Wall(Web):
+        async def _transfer(self, journey: Journey) -> Answer:
+            if any(name == "Cookie" for name, _ in journey.headers_to_send()):
+                self.pages = {**self.pages, f"{A}/1": 200}
+            return await super()._transfer(journey)
+
+    frontier = Frontier(f"{A}/1")
+    way = Way({f"{A}/1": (302, wall), wall: (302, f"{A}/1")}, permits=frontier)
+    way.web.__class__ = Wall
+    way.web.cookies = {f"{A}/1": "seen=1"}
+    last = way.run(Request(f"{A}/1"))
+    assert (last.verdict, last.reason, last.landing) == ("done", "", None)
+    assert [item["url"] for item in items(last)] == [f"{A}/1"]
+    assert frontier.asked == ([] if wall == f"{A}/1" else [wall])

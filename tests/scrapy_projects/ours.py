@@ -15,8 +15,10 @@ from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed
+from crawlframe.frontier.reservations import Target
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.permits import LocalPermits
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Admission
 from crawlframe.task_life import Summary
@@ -48,14 +50,21 @@ async def _crawl(registry: Registry, spec: TaskSpec, within: Settings) -> Crawle
         result.spiders.append(made.spider)
         return made
 
-    task = OneTask(spec, make, downloader, within)
     seen: set[bytes] = set()
+
+    class Seen(LocalPermits):
+        async def follow(self, target: Target) -> int:
+            return -1 if target.target in seen else 0
+
+    task = OneTask(spec, make, downloader, within, permits=Seen())
     queue: deque[Admission] = deque()
     began = datetime.now(UTC)
 
     def take(outcome: Outcome) -> None:
         assert outcome.verdict.final, (outcome.verdict, outcome.reason, outcome.detail)
         result.ended[outcome.url] = f"{outcome.verdict} {outcome.reason} {outcome.detail}".strip()
+        if outcome.landing is not None:
+            seen.add(outcome.landing[0])
         result.items += map(orjson.loads, outcome.items)
         result.closing = result.closing or outcome.closing
         if outcome.stats:

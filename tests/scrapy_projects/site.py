@@ -92,6 +92,15 @@ class Site:
         match path.strip("/").split("/"):
             case ["list"]:
                 return 200, html, listing(int(query.get("page", 1))), {}
+            case ["moves"]:
+                kinds = ("item", "old", "older", "fresh")
+                links = "".join(f'<a href="/{kind}/{n}">x</a>' for n in range(6) for kind in kinds)
+                return 200, html, _page(links), {}
+            case [("old" | "older") as kind, number]:
+                return (301 if kind == "old" else 307), html, b"", {"Location": f"/item/{number}"}
+            case ["fresh", number]:
+                head = f'<meta http-equiv="refresh" content="0; url=/item/{number}">'
+                return 200, html, _page("moving", head), {}
             case ["item", number]:
                 return 200, html, item(int(number)), {}
             case ["login"] if handler.command == "POST":

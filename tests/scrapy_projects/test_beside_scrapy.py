@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 SPIDERS = [
     "css", "rules", "loader", "login", "sitemap", "xml", "csv", "api", "objects", "pipes",
     "async_pipes", "arguments", "errors", "middlewares", "closes", "inline", "cookies", "members",
-    "files",
+    "files", "moved",
 ]  # fmt: skip
 # What spiders of these projects count, and what a user reads of Scrapy.
 STATS = ("my/", "priced/", "shop/")

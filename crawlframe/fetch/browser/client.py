@@ -180,6 +180,7 @@ class BrowserClient:
             follow=journey.limits.follow,
             actions=[*(request.options.actions or ())],
             picture=settings.browser_failure_pictures,
+            fragment=request.fragment,
             hold=self._settings.deadline if keeps_page(request.options.actions) else 0,
         )
 
@@ -229,7 +230,7 @@ class BrowserClient:
                             error.picture = picture
                             raise error
                         case MayGo(number, url):
-                            await journey.permit(url)
+                            await journey.lead(url)
                             await line.send(Permission(number, given=True))
         except TimeoutError:
             raise journey.timeout("the browser process does not answer") from None

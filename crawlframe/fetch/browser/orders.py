@@ -95,6 +95,7 @@ class Order(msgspec.Struct, tag="order"):
     actions: list[Action] = []
     picture: bool = False  # one is taken, for the case that the request fails
     hold: float = 0  # seconds for which the page is kept for its callback, until it is cancelled
+    fragment: str = ""  # of the URL, with #
 
 
 class Go(msgspec.Struct, tag="go"):

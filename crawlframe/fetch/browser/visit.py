@@ -195,9 +195,12 @@ class Visit:
 
     async def _go(self) -> None:
         page, documents = self._tab.page, self._documents
+        url = self._order.url + self._order.fragment
         for last in (False, False, True):
             try:
-                await page.goto(self._order.url, wait_until="load", timeout=0)
+                if page.url.partition("#")[0] == url.partition("#")[0]:  # it would only scroll
+                    await page.goto(BLANK, wait_until="commit")
+                await page.goto(url, wait_until="load", timeout=0)
                 return
             except Error as error:
                 if documents.ending:
@@ -230,7 +233,8 @@ class Visit:
         if answer.body is None:
             headers = [one for one in headers if one[0].lower() != "content-type"]
             headers.append(("Content-Type", "text/html; charset=utf-8"))
-            now = self._tab.page.url.partition("#")[0]  # scripts may have changed it
+            now = self._tab.page.url  # scripts may have changed it
+            now = now if self._order.fragment else now.partition("#")[0]
             if now.startswith("http") and host_of(now) == host_of(url):
                 url = now
         host = place_of(url)[0]

@@ -41,7 +41,7 @@ end
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
   'items', 'cancelled', 'excluded', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
-  'cookies', 'auto', 'robots', 'host_limit', 'ip_concurrency', 'ip_delay', 'pin', 'layer'}
+  'cookies', 'auto', 'robots', 'host_limit', 'ip_concurrency', 'ip_delay', 'pin', 'layer', 'led'}
 local COUNTERS = 14  -- the first fields are numbers that verbs change
 local tasks = {}
 
@@ -563,7 +563,9 @@ local function admit(task, groups)
           count(task, 'ne', 1)
           count(task, 'cancelled', 1)
         else
-          take_in(task, lane, delay, rid, flat[i + 3])
+          -- The target of a redirect, while it is fetched: that request will probably end this one.
+          local wait = task.led and math.max(delay, call('PTTL', RESERVED(rid))) or delay
+          take_in(task, lane, wait, rid, flat[i + 3])
         end
       else
         count(task, 'duplicates', 1)

@@ -15,13 +15,15 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from crawlframe.conf import Settings
 from crawlframe.errors import SpiderError
 from crawlframe.node.running_marks import LOOP, SIZE, STEPS, THREADS
 from crawlframe.request import Request
 from crawlframe.text.offload import OFFLOAD
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -331,3 +333,18 @@ class CallbackThrottle:
                 self._left -= 1
         if self._waiting or not self._left:
             self._schedule()
+
+
+class MiddlewareWatch:
+    """Marks the middlewares of one request as they run, as Callbacks does for its callback."""
+
+    def __init__(self, callbacks: Callbacks, rid: bytes, spider: str) -> None:
+        self._callbacks = callbacks
+        self._rid = rid
+        self._what = f"a middleware of spider {spider}"
+
+    def in_loop(self, awaitable: Awaitable[T]) -> Awaitable[T]:
+        return self._callbacks.stepwise(awaitable, self._rid, self._what)
+
+    def in_thread(self) -> contextlib.AbstractContextManager[None]:
+        return self._callbacks.in_thread(self._rid)

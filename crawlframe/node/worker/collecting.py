@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from crawlframe.collector import Collector
+from crawlframe.downloaders import BROWSER
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.terms import denies
@@ -49,5 +50,6 @@ def collectors(
         watching=crawl.watching,
         aliases=crawl.aliases,
         keeps=crawl.keeps_parts,
+        browser=own.downloader == BROWSER,
         template=once.page(got) if once is not None and isinstance(got, Response) else None,
     )

@@ -28,12 +28,13 @@ from crawlframe.ledger import (
 )
 from crawlframe.links import host_of
 from crawlframe.node.task_finisher import TaskFinisher
-from crawlframe.node.worker import near_rows, source_links
+from crawlframe.node.worker import near_rows, source_links, targets
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH
 from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.lessons import teach
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.states import States
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ class Committer(threading.Thread):
         self._confirming = False
         self._task_finisher = TaskFinisher(frontier, ledger)
         self._host_counters = HostCounters()
+        self._states = States()
         self._waits = ""  # the reason why the last attempt failed
 
     @property
@@ -216,11 +218,10 @@ class Committer(threading.Thread):
                 tries += 1
 
     def _settle(self, batch: list[Outcome]) -> None:
-        for outcome in batch:
-            if outcome.cookies:  # before follow-ups and targets of redirects, which need them
-                self._frontier.share_cookies(outcome.task, outcome.cookies)
+        # Before follow-ups and targets of redirects, which need them.
+        self._states.write(self._ledger, self._frontier, batch)
         final = [outcome for outcome in batch if outcome.verdict.final]
-        if final:
+        while final:
             source_links.drop(final, self._frontier, self._ledger)
             self._drop_known(final)
             recorded = self._commit(final)
@@ -231,9 +232,11 @@ class Committer(threading.Thread):
                 if outcome.budget and outcome.rid in recorded and recorded[outcome.rid].spent:
                     outcome.budget.spent[outcome.host] = recorded[outcome.rid].spent
             self._close({o.task for o in final if o.rid in recorded and recorded[o.rid].closes})
+            superfluous = targets.settle(self._frontier, final, recorded)
             self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
             teach(self._frontier, final)
             near_rows.settle(self._frontier, (o for o in final if o.rid in recorded))
+            final = superfluous
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
             (Verdict.DEFER, self._frontier.defer),

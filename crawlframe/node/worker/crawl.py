@@ -28,7 +28,7 @@ from crawlframe.overrides import overridden
 from crawlframe.pipelines import Pipelines
 from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import route_of
-from crawlframe.request import END_CALLBACK, ROOT_CALLBACK, Request
+from crawlframe.request import END_CALLBACK, ROOT_CALLBACK, Request, make_rid
 from crawlframe.response import Response
 from crawlframe.secret import Secret
 from crawlframe.signatures import misfit
@@ -161,6 +161,11 @@ class TaskCrawl:
     def judges_blocks(self) -> bool:
         """Whether the spider has an ``is_blocked`` of its own."""
         return getattr(self.spider.is_blocked, "__func__", None) is not Spider.is_blocked
+
+    def rid_of(self, request: Request) -> bytes:
+        """The rid that a link to it has in this task."""
+        alias = None if self.aliases is None else self.aliases.find(request)
+        return make_rid(self.spec.task, request.fingerprint(None if alias is None else alias.key))
 
     def retries(self, request: Request) -> int:
         """Further attempts after a failed one."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 from crawlframe import faults
 from crawlframe.errors import Blocked, ConnectionLost, FetchError, ProxyFailed
@@ -21,7 +19,7 @@ from crawlframe.frontier.records import ANSWERS, NO_SIGNAL, Claimed, Signal
 from crawlframe.links import host_of
 from crawlframe.node.worker.address_reports import AddressReports
 from crawlframe.node.worker.backoff import backoff
-from crawlframe.node.worker.callbacks import Callbacks
+from crawlframe.node.worker.callbacks import Callbacks, MiddlewareWatch
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError
 from crawlframe.node.worker.memory_waits import MemoryWaits
@@ -34,6 +32,7 @@ from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.sharing import Shared, Sharing
 from crawlframe.node.worker.signalling import Judge, signal_of_error
 from crawlframe.node.worker.site_files import Elsewhere, Step, Wait
+from crawlframe.node.worker.targets import AnothersPage, may_go
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
@@ -47,8 +46,6 @@ from crawlframe.response import Response
 Sent = Callable[[Claimed, float], None]  # the request left so many seconds ago
 NEVER = -math.inf  # for one that does not leave
 MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
-
-T = TypeVar("T")
 
 
 class Fetching:
@@ -118,10 +115,21 @@ class Fetching:
             self._sent(claimed, NEVER)
         if shared.waits:
             return None
+        way = partial(may_go, self.permits.follow, outcome, crawl, request)
+        if outcome.redirects and not await way():
+            if claimed.due is not None:
+                self._sent(claimed, NEVER)
+            return None
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
         paced = claimed.due is not None and claimed.refusals < MAX_CHALLENGES
         trail = Trail(request, outcome.redirects, paced=paced)
+
+        async def going(url: str) -> None:
+            if not await way(url):
+                raise AnothersPage
+
+        trail.going = None if request.options.actions else going
         send_time = self._send_time(claimed)
         watch = MiddlewareWatch(self._callbacks, outcome.rid, crawl.spec.spider)
         judge, replay = Judge(crawl, watch.in_loop), self._replay
@@ -198,11 +206,17 @@ class Fetching:
                         outcome.record = with_hops(outcome.record, outcome.redirects)
                         outcome.end(Verdict.REDIRECT)
                         return None
+                    if not await way(in_place=True):
+                        raise AnothersPage from None
                     if crawl.middlewares is not None:  # what they changed was for that hop
                         again = Request.decode(outcome.record)
                         again.downloader = request.downloader  # that may have been chosen here
                         trail = Trail(again, trail.hops, paced=paced)
             faults.at("fetch.after", ConnectionLost)
+        except AnothersPage:  # the outcome has ended
+            outcome.signal, outcome.cookies = judge.signal, crawl.cookies.changes()
+            outcome.fetch_ms = self._end(claimed, send_time, outcome.signal)
+            return None
         except Wait as wait:
             self._holds.hold(outcome, wait)
             return None
@@ -333,18 +347,3 @@ class Fetching:
         if not keep_slot:
             self._fetched(claimed, signal)
         return round(send_time.elapsed() * 1000)
-
-
-class MiddlewareWatch:
-    """Marks the middlewares of one request as they run, as Callbacks does for its callback."""
-
-    def __init__(self, callbacks: Callbacks, rid: bytes, spider: str) -> None:
-        self._callbacks = callbacks
-        self._rid = rid
-        self._what = f"a middleware of spider {spider}"
-
-    def in_loop(self, awaitable: Awaitable[T]) -> Awaitable[T]:
-        return self._callbacks.stepwise(awaitable, self._rid, self._what)
-
-    def in_thread(self) -> AbstractContextManager[None]:
-        return self._callbacks.in_thread(self._rid)

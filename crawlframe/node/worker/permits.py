@@ -1,4 +1,5 @@
-"""Permits: fetches of a worker outside of the queue, within the limits of a host."""
+"""Permits: fetches of a worker outside of the queue, within the limits of a host, and redirects to
+pages of other requests."""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ from crawlframe.errors import Fenced, FetchError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.permits import Permit
 from crawlframe.frontier.records import NO_SIGNAL, Signal
+from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.page_source import Batches
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.outcome import CANCELLED
 
@@ -72,6 +75,10 @@ class HostPermits(ABC):
         in the slot of a request of this worker that is being run. ``address``: of the host, for a
         task that limits what goes to one. Raises HostBusy and TaskOver."""
 
+    async def follow(self, target: Target) -> int:
+        """As Reservations.follow. Without a frontier, every redirect is followed."""
+        return 0
+
 
 class StoredPermits(HostPermits):
     """The frontier's, on the connection of the commit thread."""
@@ -79,6 +86,7 @@ class StoredPermits(HostPermits):
     def __init__(self, committer: Committer, frontier: Frontier, generation: int) -> None:
         self._committer = committer
         self._permits = frontier.permits
+        self._targets = Batches(committer, frontier.reservations.follow)
         self._generation = generation
 
     @contextlib.asynccontextmanager
@@ -97,6 +105,9 @@ class StoredPermits(HostPermits):
             yield held
         finally:
             self._end(crawl.spec.task, host, token, held)
+
+    async def follow(self, target: Target) -> int:
+        return await self._targets.ask(target)
 
     async def _wait_for(
         self, task: int, host: str, token: bytes, seconds: float, own: bool, address: str

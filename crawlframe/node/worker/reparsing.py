@@ -13,11 +13,10 @@ from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.ledger import StartPart
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff
-from crawlframe.node.worker.callbacks import Callbacks
+from crawlframe.node.worker.callbacks import Callbacks, MiddlewareWatch
 from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit
 from crawlframe.node.worker.crawls import Crawls, UnknownTask
 from crawlframe.node.worker.failures import StatusError, describe, reason_of, trim
-from crawlframe.node.worker.fetching import MiddlewareWatch
 from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.signalling import Judge, JudgementFailed
 from crawlframe.node.worker.start_run import POLL, Room, StartEnded, Starts

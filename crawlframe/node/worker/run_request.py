@@ -197,7 +197,7 @@ class RequestRunner:
             raise
         finally:
             self._mark(LOOP, b"")
-        outcome.url, outcome.depth = request.url, request.depth
+        outcome.url, outcome.depth = request.url + request.fragment, request.depth
         outcome.callback = request.callback or "parse"
         outcome.redirects = hops_of(outcome.record)
         outcome.errand = errand_of(outcome.record)

@@ -14,6 +14,7 @@ import msgspec
 from crawlframe.actions import keeps_page
 from crawlframe.downloaders import BROWSER
 from crawlframe.links import host_of, hostname_of
+from crawlframe.node.worker.backoff import LONGER, MAX_POLL, POLL
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.page_source import Asked, PageSource, Same
 from crawlframe.outcome import Outcome, Verdict
@@ -25,9 +26,6 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.stored_page import StoredPage
 
-LONGER = 30_000  # milliseconds beyond the timeout of a fetch, for which its page is reserved
-# Milliseconds until a request looks again that waits for the page of another one.
-POLL, MAX_POLL = 500, 10_000
 SHARED = "shared"  # why it waits
 # Counters of a task.
 STORED, NOT_MODIFIED = "store/stored", "store/not_modified"

@@ -37,6 +37,19 @@ class Css(At, scrapy.Spider):
         }
 
 
+class Moved(At, scrapy.Spider):
+    """Every page has three more addresses."""
+
+    name = "moved"
+
+    def prepare(self):
+        self.start_urls = [f"{self.site}/moves"]
+
+    def parse(self, response):
+        yield {"url": response.url.removeprefix(self.site)}
+        yield from response.follow_all(css="a")
+
+
 class Rules(At, CrawlSpider):
     name = "rules"
     rules = (
