@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crawlframe.key_order import in_order, order_of
 
-KEYS = st.text(st.characters(exclude_categories=("Cs",)), max_size=4)
+KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 ITEMS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=6),

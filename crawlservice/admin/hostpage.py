@@ -21,7 +21,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by
-from crawlservice.admin.journal import WHO, verb_text
+from crawlservice.admin.journal import verb_text
 from crawlservice.admin.live import part
 from crawlservice.admin.orderform import NoForm, OrderForm, PauseForm, ordered
 from crawlservice.alerts.wording import no_proxy
@@ -32,6 +32,7 @@ from crawlservice.hosts.words import LABELS, speed, why
 from crawlservice.models import Action, Host, Task
 from crawlservice.proxies.use import at_host, lacks_at, lasts
 from crawlservice.tasks.submit import RedisNotUpdated
+from crawlservice.templatetags.crawls import WHO
 
 TASKS = 50  # tasks shown
 LOOKED = 500  # latest decisions about hosts among which those about this one are looked for

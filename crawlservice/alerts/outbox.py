@@ -60,7 +60,7 @@ def claim(busy: Collection[int], count: int) -> Iterator[Outgoing]:
         except CrawlframeError as error:  # its address cannot be read, or its webhook is disabled
             settle(row.pk, attempt, str(error), "")
         except Exception as error:
-            failures.note(f"alert message {row.pk}", error)
+            failures.add(f"alert message {row.pk}", error)
             settle(row.pk, attempt, text_of(error), "")
 
 

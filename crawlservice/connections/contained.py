@@ -32,7 +32,7 @@ class Failures:
         self._lock = threading.Lock()
         self._rows: dict[str, tuple[list[float], str]] = {}
 
-    def note(self, what: str, error: Exception) -> None:
+    def add(self, what: str, error: Exception) -> None:
         """Counts a failure, and logs it if it is the first of this row in FAILURES_WITHIN seconds.
         ``what``: its name."""
         text = text_of(error)
@@ -84,7 +84,7 @@ def contained(what: str) -> Iterator[list[Exception]]:
         if (connection.in_atomic_block and connection.needs_rollback) or not servers_answer():
             raise
         failed.append(error)
-        failures.note(what, error)
+        failures.add(what, error)
 
 
 def servers_answer() -> bool:

@@ -138,9 +138,8 @@ class Task(models.Model):
     paused_at = models.DateTimeField(
         _("paused at"), null=True, blank=True, help_text=_("its time does not pass since then")
     )
-    idle = models.FloatField(  # seconds: paused, or ended before a retry; no part of its duration
-        default=0, db_default=0, editable=False
-    )
+    # Seconds for which it was paused, or had ended before a retry.
+    idle = models.FloatField(_("idle time"), default=0, db_default=0, editable=False)
     # Equal for runs of one spider with equal arguments, so that an index finds them.
     arguments_hash = models.BigIntegerField(_("hash of the arguments"), null=True, editable=False)
     previous_na = models.BigIntegerField(

@@ -139,7 +139,7 @@ class Steward:
         except Exception as error:
             connection.close()
             if not isinstance(error, EraChanged) and servers_answer():
-                failures.note(name, error)
+                failures.add(name, error)
             return " ".join(str(error).split()) or type(error).__name__
         return ""
 

@@ -130,7 +130,7 @@ class TaskChore:
         has been tried too often lately."""
         if repeats():
             text = f"{reason}, once more after {ERAS} eras: Redis is not filled again now"
-            failures.note("the recovery", FrontierError(text))
+            failures.add("the recovery", FrontierError(text))
             return False
         log.error("%s; was a standby promoted that lagged behind? Its data is used anyway", reason)
         renew(self._frontier, self._still_here, reason)

@@ -119,7 +119,7 @@ def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, WebhookMessa
             message = _message(webhook, delivery, attempt)
         except Exception as error:
             if not isinstance(error, SealError):
-                failures.note(f"delivery {delivery.pk}", error)
+                failures.add(f"delivery {delivery.pk}", error)
             log.warning("webhook %s: %s", webhook, error)
             name = f"evt_{delivery.event_id}"
             settle(

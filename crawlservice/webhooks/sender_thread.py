@@ -46,6 +46,6 @@ class SenderThread(ABC):
         try:
             self._work()
         except Exception as error:  # it is restarted
-            failures.note(f"the sender of {self.sends}", error)
+            failures.add(f"the sender of {self.sends}", error)
         finally:
             connection.close()

@@ -122,7 +122,7 @@ def test_a_run_that_was_mended_is_not_judged_by_the_wait_for_it(
     assert retry(task.pk) == 1
     assert 3600 <= Task.objects.get(pk=task.pk).idle < 3660
     assert end(Task.objects.get(pk=task.pk)).outcome == "finished"
-    assert Profile.objects.get().seconds < 60
+    assert (Profile.objects.get().seconds or 3600) < 60
 
 
 def test_a_good_run_is_told_of_by_nobody(start: Any) -> None:

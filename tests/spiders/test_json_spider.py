@@ -407,7 +407,8 @@ def test_what_is_there_but_cannot_be_read_is_an_error(
 
 
 def test_a_later_page_without_its_items_is_an_error_unless_it_says_null() -> None:
-    for data in ({"error": "rate limited"}, {"data": {}}, {"data": None}, {}, []):
+    pages: list[Any] = [{"error": "rate limited"}, {"data": {}}, {"data": None}, {}, []]
+    for data in pages:
         with pytest.raises(SpiderError, match="if it is the last one, add"):
             run(Shop, make_response(API, json=data, cb_kwargs={"page": 2}))
     spider = other(items_path="data.items || `[]`")

@@ -5,14 +5,16 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0054_key_order_worker"),
+        ("crawlservice", "0051_key_order_worker"),
     ]
 
     operations = [
         migrations.AddField(
             model_name="task",
             name="idle",
-            field=models.FloatField(db_default=0, default=0, editable=False),
+            field=models.FloatField(
+                db_default=0, default=0, editable=False, verbose_name="idle time"
+            ),
         ),
         migrations.AlterField(
             model_name="task",

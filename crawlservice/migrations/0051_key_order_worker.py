@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("crawlservice", "0049_alias_rules")]
+    dependencies = [("crawlservice", "0050_request_state")]
 
     operations = [
         migrations.AddField(
