@@ -31,6 +31,7 @@ _LARGE = 512 << 10  # bytes; larger pages are always read
 _FEW, _MANY = 1_500, 10_000  # tags: too few for any harm; too few for harm by depth
 _BALANCED = 25_000  # tags: too few for harm by depth if nearly all elements have an end tag
 _LONG = 16 << 10  # bytes without a ">"
+_SEPARATORS = 6_000  # of a tag, which has at most as many attributes: too few to harm
 
 # Start tag, end tag, or text without tags.
 _XML_TOKEN = re.compile(
@@ -44,6 +45,7 @@ _FORMATTED = re.compile(
     % b"|".join(sorted(FORMATTING - {b"a"}))
 )
 _NAME = re.compile(rb"<(/?[a-z][^\s/>]*+)")
+_START = re.compile(rb"<[a-zA-Z]")
 LITTLE = Markup(0, 0)
 
 
@@ -112,9 +114,20 @@ def _is_harmless(html: bytes) -> bool:
 
 
 def _has_long_tag(html: bytes) -> bool:
-    """Whether a block of half of ``_LONG`` has no ">", as is true around any longer tag."""
-    block = _LONG // 2
-    return any(html.find(b">", at, at + block) < 0 for at in range(0, len(html) - block, block))
+    """Whether a tag may have more than ``_SEPARATORS`` attributes. Around any tag of ``_LONG``,
+    half as many bytes have no ">". So have scripts and data, but few of them look like a tag."""
+    block, end = _LONG // 2, 0
+    for at in range(0, len(html) - block, block):
+        if at < end or html.find(b">", at, at + block) >= 0:
+            continue
+        end = html.find(b">", at + block) % (len(html) + 1)
+        start = _START.search(html, html.rfind(b">", 0, at) + 1, end)
+        if start is None:
+            continue
+        tag = html[start.start() : end]
+        if len(tag) - len(tag.translate(None, b" \t\n\r\f/\"'")) > _SEPARATORS:
+            return True
+    return False
 
 
 def _unbalanced(html: bytes) -> int:
