@@ -13,10 +13,12 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import ValidationError
 from django.db import DataError
-from django.db.models import QuerySet
+from django.db.models import Field, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
+
+from crawlservice.admin.spiderfield import SpiderWidget
 
 WRONG_VALUES = (ValueError, OverflowError, ValidationError, DataError)
 
@@ -49,6 +51,13 @@ class DeclaredLookups(ModelAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return DeclaredList
+
+    def formfield_for_dbfield(
+        self, field: Field[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        if field.name == "spider":
+            kwargs["widget"] = SpiderWidget()
+        return super().formfield_for_dbfield(field, request, **kwargs)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         try:
