@@ -34,14 +34,9 @@ PREFIX = "threshold-"
 class LinesField(forms.CharField):
     """Names, one a line; its value is a list."""
 
-    def __init__(
-        self,
-        label: Any,
-        help_text: Any,
-        widget: type[UnfoldAdminTextareaWidget] = UnfoldAdminTextareaWidget,
-    ) -> None:
-        lines = widget(attrs={"rows": 2, "spellcheck": "false"})
-        super().__init__(required=False, label=label, help_text=help_text, widget=lines)
+    def __init__(self, label: Any, help_text: Any, kind: Any = UnfoldAdminTextareaWidget) -> None:
+        widget = kind(attrs={"rows": 2, "spellcheck": "false"})
+        super().__init__(required=False, label=label, help_text=help_text, widget=widget)
 
     def to_python(self, value: Any) -> Any:
         if isinstance(value, list):
