@@ -13,7 +13,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import ValidationError
 from django.db import DataError
-from django.db.models import Field, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
@@ -52,12 +52,10 @@ class DeclaredLookups(ModelAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return DeclaredList
 
-    def formfield_for_dbfield(
-        self, field: Field[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        if field.name == "spider":
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        if db_field.name == "spider":
             kwargs["widget"] = SpiderWidget()
-        return super().formfield_for_dbfield(field, request, **kwargs)
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         try:

@@ -21,7 +21,8 @@ class SpiderWidget(UnfoldAdminTextInputWidget):
         super().__init__({**(attrs or {}), "list": "cf-spiders", "autocomplete": "off"})
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
-        return super().render(name, value, attrs, renderer) + render_to_string(NAMES)
+        field = super().render(name, value, attrs, renderer)
+        return format_html("{}{}", field, render_to_string(NAMES))
 
 
 class SpidersWidget(UnfoldAdminTextareaWidget):
