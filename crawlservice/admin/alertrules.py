@@ -23,6 +23,7 @@ from unfold.widgets import (
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.journaled import Journaled
 from crawlservice.admin.owner import Owner
+from crawlservice.admin.spiderfield import SpidersWidget
 from crawlservice.alerts import rule_fields
 from crawlservice.alerts.kinds import KINDS, BadRule
 from crawlservice.models import AlertRule, AlertTarget, Severity
@@ -33,8 +34,8 @@ PREFIX = "threshold-"
 class LinesField(forms.CharField):
     """Names, one a line; its value is a list."""
 
-    def __init__(self, label: Any, help_text: Any) -> None:
-        widget = UnfoldAdminTextareaWidget(attrs={"rows": 2, "spellcheck": "false"})
+    def __init__(self, label: Any, help_text: Any, kind: Any = UnfoldAdminTextareaWidget) -> None:
+        widget = kind(attrs={"rows": 2, "spellcheck": "false"})
         super().__init__(required=False, label=label, help_text=help_text, widget=widget)
 
     def to_python(self, value: Any) -> Any:
@@ -80,7 +81,9 @@ class RuleForm(forms.ModelForm):
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         help_text=_("Without one, nothing is sent."),
     )
-    spiders = LinesField(_("Spiders"), _("one per line; none: all, and what concerns no spider"))
+    spiders = LinesField(
+        _("Spiders"), _("one per line; none: all, and what concerns no spider"), SpidersWidget
+    )
     hosts = LinesField(_("Hosts"), _("one per line, such as www.example.com; none: all"))
     labels = LinesField(_("Labels"), _("one per line, such as team=red: tasks with one of them"))
 

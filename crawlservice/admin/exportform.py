@@ -20,6 +20,7 @@ from unfold.widgets import (
 
 from crawlframe.secret import MASK
 from crawlservice.admin.labelfield import LabelsField
+from crawlservice.admin.spiderfield import SpiderWidget
 from crawlservice.exports import changes
 from crawlservice.exports.definition import (
     BadExport,
@@ -109,7 +110,7 @@ class ExportForm(forms.ModelForm):
         help_text=_("beginning, now, a date such as 2026-11-01T06:00Z, or a row number"),
     )
     spider = forms.CharField(
-        label=_("Spider"), required=False, widget=UnfoldAdminTextInputWidget(),
+        label=_("Spider"), required=False, widget=SpiderWidget(),
         help_text=_("only of this spider; empty: of all"),
     )  # fmt: skip
     task = forms.IntegerField(

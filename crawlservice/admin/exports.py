@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
@@ -18,6 +20,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from crawlframe.errors import CrawlframeError
@@ -69,6 +72,7 @@ class ExportAdmin(DeclaredLookups):
     list_per_page = 50
     search_fields = ("name",)
     actions = ("pause", "resume")
+    actions_submit_line = ("save_and_try",)
     readonly_fields = (*SHOWN,)
 
     def get_urls(self) -> list[URLPattern]:
@@ -105,6 +109,9 @@ class ExportAdmin(DeclaredLookups):
         may: bool = super().has_change_permission(request, obj)
         return may and not (obj is not None and obj.from_file and obj.listed)
 
+    def has_try_permission(self, request: HttpRequest, pk: Any = None) -> bool:
+        return self.has_change_permission(request, pk and self.get_object(request, str(pk)))
+
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         may: bool = super().has_delete_permission(request, obj)
         return may and not (obj is not None and obj.from_file and obj.listed)
@@ -121,6 +128,12 @@ class ExportAdmin(DeclaredLookups):
     # -- saving -----------------------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: Export, form: Any, change: bool) -> None:
+        self._save(request, obj, form, change)
+        for one in self.get_actions_submit_line(request, obj.pk):
+            if one.action_name in request.POST:
+                one.method(request, obj)
+
+    def _save(self, request: HttpRequest, obj: Export, form: Any, change: bool) -> None:
         if change:
             try:
                 if changes.edit(obj, form.definition):
@@ -236,6 +249,22 @@ class ExportAdmin(DeclaredLookups):
     def resume(self, request: HttpRequest, chosen: QuerySet[Export]) -> None:
         self._each(request, chosen, "resume", changes.resume)
 
+    @action(description=_("Save and try the target"), permissions=["try"])
+    def save_and_try(self, request: HttpRequest, export: Export) -> None:
+        transaction.on_commit(lambda: self._try(request, export))  # it may take long
+
+    def _try(self, request: HttpRequest, export: Export) -> None:
+        # Imported here: nothing else in the web needs it.
+        from crawlservice.exports.exporter import tried
+
+        problem = tried(Export.objects.get(pk=export.pk), settings.CRAWLFRAME)
+        record("test export", **by(request), export=export.name, problem=problem)
+        if problem:
+            messages.error(request, f"{export}: {problem}")
+        else:
+            text = _("{export}: the target can be reached and written from this machine")
+            messages.success(request, text.format(export=export))
+
     def _each(
         self,
         request: HttpRequest,
@@ -275,6 +304,9 @@ class ExportAdmin(DeclaredLookups):
 
     def _controlled(self, request: HttpRequest, export: Export, begin: str) -> HttpResponse:
         detail: dict[str, Any] = {}
+        if "_try" in request.POST:
+            self._try(request, export)
+            return HttpResponseRedirect(request.path)
         if "_restart" in request.POST:
             if not begin:
                 raise BadExport("begin", gettext("say from where, such as beginning"))

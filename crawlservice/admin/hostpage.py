@@ -28,9 +28,10 @@ from crawlservice.alerts.wording import no_proxy
 from crawlservice.hosts import orders
 from crawlservice.hosts.orders import BadOrder
 from crawlservice.hosts.states import HostNow, read, tasks_of
-from crawlservice.hosts.words import LABELS, speed, why
+from crawlservice.hosts.words import LABELS, pace, speed, why
 from crawlservice.models import Action, Host, Task
 from crawlservice.proxies.use import at_host, lacks_at, lasts
+from crawlservice.tasks.stored_limits import limits_as_written
 from crawlservice.tasks.submit import RedisNotUpdated
 from crawlservice.templatetags.crawls import WHO
 
@@ -201,7 +202,7 @@ def _now(request: HttpRequest, host: Host) -> dict[str, Any]:
     found = read([host])[0]
     label, tone = LABELS[found.condition]
     ready = tasks_of(host) if request.user.has_perm("crawlservice.view_task") else {}
-    tasks = Task.objects.only("spider", "state", "outcome").in_bulk([*ready][:TASKS])
+    tasks = Task.objects.only("spider", "state", "outcome", "settings").in_bulk([*ready][:TASKS])
     return {
         "host": host,
         "now": found,
@@ -211,8 +212,12 @@ def _now(request: HttpRequest, host: Host) -> dict[str, Any]:
         "why": why(found),
         "rate": speed(found.rate),
         "allowed": speed(found.allowed),
+        "pace": pace(found),
         "shares": shares(host),
-        "tasks": [(task, ready[pk]) for pk, task in sorted(tasks.items())],
+        "tasks": [
+            (task, ready[pk], {"delay": limits_as_written(task).get("delay")})
+            for pk, task in sorted(tasks.items())
+        ],
         "buttons": _buttons(found) if may_order(request.user) else (),
         **_proxies(request, host, found),
     }

@@ -18,6 +18,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
+from crawlservice.admin.spiderfield import SpiderWidget
+
 WRONG_VALUES = (ValueError, OverflowError, ValidationError, DataError)
 
 
@@ -49,6 +51,11 @@ class DeclaredLookups(ModelAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return DeclaredList
+
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        if db_field.name == "spider":
+            kwargs["widget"] = SpiderWidget()
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         try:

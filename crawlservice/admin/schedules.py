@@ -91,11 +91,11 @@ class ScheduleAdmin(Owner):
     ) -> Any:
         return super().get_form(request, obj, change, **kwargs, form=form_for(request, obj))
 
-    def formfield_for_dbfield(self, field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        made = super().formfield_for_dbfield(field, request, **kwargs)
-        if field.name == "timezone":
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        made = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if db_field.name == "timezone":
             made.widget.attrs |= {"list": "zones", "autocomplete": "off"}
-        elif field.name == "arguments":
+        elif db_field.name == "arguments":
             made.widget.attrs["rows"] = 4
             made.help_text = _('A JSON object, such as {"city": "Ulm"}.')
         return made

@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
@@ -38,7 +39,15 @@ def urls(site: AdminSite) -> list[URLPattern]:
     def view(request: HttpRequest, name: str) -> HttpResponse:
         return page(site, request, name)
 
+    @require_safe
+    def names(request: HttpRequest) -> HttpResponse:
+        """The known spiders, as options of ``<datalist>``."""
+        may = request.user.has_perm("crawlservice.view_task")
+        known = spider_runs.overview().found if may else ()
+        return HttpResponse(format_html_join("", '<option value="{}">', ((s.name,) for s in known)))
+
     return [
+        path("spider-names/", site.admin_view(names), name="spider_names"),
         path("spiders/", site.admin_view(listing), name="spiders"),
         path("spider-runs/<path:name>", part(site, runs_chart, "view_task"), name="spider_runs"),
         path("spiders/<path:name>", site.admin_view(view), name="spider"),

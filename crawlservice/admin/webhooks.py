@@ -106,11 +106,11 @@ class WebhookAdmin(Owner):
         )
 
     def formfield_for_dbfield(
-        self, field: models.Field[Any, Any], request: HttpRequest, **kwargs: Any
+        self, db_field: models.Field[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:
-        if field.name == "url":
+        if db_field.name == "url":
             kwargs["assume_scheme"] = "https"
-        return super().formfield_for_dbfield(field, request, **kwargs)
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Webhook, form: Any, change: bool) -> None:
         if not change:

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
+from contextlib import closing
 from itertools import islice
+from threading import Thread
 
 from django.db import Error as DatabaseError
 
@@ -26,6 +29,7 @@ from crawlservice.models import Export, Installation
 log = logging.getLogger(__name__)
 
 PARTS = 20  # parts read in one step
+TRIAL = 15  # seconds for a test of a target
 SKIPPED = 10_000  # numbers without a row for it, after which that is recorded
 
 
@@ -60,7 +64,7 @@ class Exporter:
             self.close()
             if not isinstance(error, CrawlframeError):
                 log.debug("export %s", export, exc_info=True)
-            problem = self._told(error)
+            problem = told(error, self._secrets)
             log.warning("export %s: %s", export, problem)
             cursor.fail(export, problem)
             return False
@@ -153,14 +157,43 @@ class Exporter:
         batch.close()
         self._batch = None
 
-    def _told(self, error: Exception) -> str:
-        """In one line, without secrets."""
-        text = " ".join(str(error).split()) or type(error).__name__
-        if not isinstance(error, CrawlframeError):
-            text = f"{type(error).__name__}: {text}"
-        for secret in self._secrets:
-            text = text.replace(secret, "********")
-        return text
+
+def told(error: Exception, secrets: Iterable[str]) -> str:
+    """In one line, without the secrets."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, CrawlframeError):
+        text = f"{type(error).__name__}: {text}"
+    for secret in secrets:
+        text = text.replace(secret, "********")
+    return text
+
+
+def tried(export: Export, node: Settings) -> str:
+    """Opens the target and tests it from this machine, for at most TRIAL seconds. Returns why it
+    cannot be reached and written, or ""."""
+    problems: list[str] = []
+    secrets: tuple[str, ...] = ()
+
+    def test() -> None:
+        try:
+            with closing(Batch({})) as empty:
+                writer.test(BatchName(export.name, export.pk, 0, 0, 0), empty)
+            problems.append("")
+        except Exception as error:
+            problems.append(told(error, secrets))
+        finally:
+            writer.close()
+
+    try:
+        target = target_of(export)
+        secrets = tuple(secrets_of(target))
+        writer = open_writer(target, node)
+    except Exception as error:
+        return told(error, secrets)
+    thread = Thread(target=test, daemon=True)
+    thread.start()
+    thread.join(TRIAL)
+    return problems[0] if problems else f"no answer within {TRIAL} s"
 
 
 def open_writer(target: Target, node: Settings) -> Writer:

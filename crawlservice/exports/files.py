@@ -38,6 +38,15 @@ class FilesWriter:
         file = f"{name}.{self._target.format}{'.gz' if self._target.gzip else ''}"
         return self._upload(file, batch) if self._remote else self._place(file, batch)
 
+    def test(self, name: BatchName, empty: Batch) -> None:
+        """Writes an empty file and deletes it."""
+        file = f".{name}.test"
+        if self._remote:
+            self._upload(file, empty)
+            self._store.remove(file)
+        else:
+            Path(self._place(file, empty)).unlink()
+
     def close(self) -> None:
         self._store = None
 

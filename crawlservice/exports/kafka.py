@@ -53,6 +53,15 @@ class KafkaWriter:
             consumer.close()
         return f"{self._target.topic}: {batch.rows:,} rows, to {name.last}"
 
+    def test(self, name: BatchName, empty: Batch) -> None:
+        """Asks for the topic."""
+        need("confluent_kafka", "kafka")
+        from confluent_kafka.admin import AdminClient
+
+        topic = self._target.topic
+        if error := AdminClient(self._options()).list_topics(topic, 10).topics[topic].error:
+            raise TargetError(f"Kafka: {error.str()}")
+
     def close(self) -> None:
         """What is open is ended by the next producer of this name."""
         if self._producer is not None:

@@ -50,6 +50,10 @@ class ObjectStore:
                     self._system.ftp.remove(f"{self._directory}/{left}")
         return f"{self._shown}/{name}"
 
+    def remove(self, name: str) -> None:
+        """Raises what the libraries raise."""
+        self._system.rm_file(f"{self._directory}/{name}")
+
 
 def open_store(target: FilesTarget) -> ObjectStore:
     """Raises TargetError, and what the libraries raise."""

@@ -26,9 +26,7 @@ class TableWriter:
         self._dialect: Dialect | None = None
 
     def send(self, name: BatchName, batch: Batch) -> str:
-        if self._dialect is None:
-            self._dialect = connect(self._target.url)
-        dialect, table = self._dialect, self._target.table
+        dialect, table = self._open(), self._target.table
         columns = names(batch.kinds, dialect.longest)
         kinds = fit(dialect, table, {columns[field]: kind for field, kind in batch.kinds.items()})
         fields = [field for field in columns if columns[field] in kinds]
@@ -45,6 +43,18 @@ class TableWriter:
         dialect.commit()
         faults.at("export.write.after")
         return f"{table}: {batch.rows:,} rows, to {name.last}"
+
+    def test(self, name: BatchName, empty: Batch) -> None:
+        """Makes the table, as the first batch would, and inserts no row into it."""
+        dialect, table = self._open(), self._target.table
+        fit(dialect, table, {})
+        place, key = dialect.place(table), dialect.quoted(KEY)
+        dialect.execute(f"INSERT INTO {place} ({key}) SELECT {key} FROM {place} WHERE 1 = 0")
+
+    def _open(self) -> Dialect:
+        if self._dialect is None:
+            self._dialect = connect(self._target.url)
+        return self._dialect
 
     def close(self) -> None:
         if self._dialect is not None:

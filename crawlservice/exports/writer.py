@@ -52,6 +52,9 @@ class Writer(Protocol):
         """Sends all of it or nothing, and may be called again for the same one. Returns where it
         is, to be shown. Raises TargetError and whatever its library raises."""
 
+    def test(self, name: BatchName, empty: Batch) -> None:
+        """Raises as ``send`` does if the target cannot be reached and written. Leaves no row."""
+
     def close(self) -> None:
         """Lets go of connections. Never raises."""
 

@@ -49,6 +49,30 @@ def why(now: HostNow) -> str:
     return ""
 
 
+def pace(now: HostNow) -> str:
+    """What decides the rate that is allowed now, in a sentence; "" if no task has requests."""
+    state, gap = now.state, now.gap
+    if gap is None:
+        return ""
+    if 0 < gap <= state.robots_delay:
+        text = _(
+            "Its robots.txt decides: it asks for {gap} s between two requests, at least as much as "
+            "the tasks. A task that does not obey it keeps its own delay."
+        )
+    elif state.order and state.order.delay is not None:
+        text = _("An operator's order decides: {gap} s, in place of the delay of each task.")
+    elif state.gap is not None:
+        text = _(
+            "The adaptive rate decides: {gap} s between two requests, found from how the host "
+            "answers. A task with a delay of its own keeps that."
+        )
+    elif not gap:
+        text = _("No task with requests for it has a delay.")
+    else:
+        text = _("The tasks decide: {gap} s is the longest delay of those with requests for it.")
+    return text.format(gap=f"{gap:.3g}")
+
+
 def _reason(now: HostNow) -> str:
     state = now.state
     match state.why:

@@ -8,6 +8,7 @@ import dataclasses
 import ipaddress
 import json
 import os
+import socket
 import sys
 import types
 import uuid
@@ -21,11 +22,12 @@ import pytest
 from django.conf import settings as django_settings
 
 from crawlframe.conf import Settings
-from crawlservice.exports import changes
+from crawlservice.exports import changes, exporter
 from crawlservice.exports.addresses import with_secrets_of, without_secrets
 from crawlservice.exports.batch import Limits
 from crawlservice.exports.definition import BadExport
 from crawlservice.exports.dialects import MySQL, connect
+from crawlservice.exports.exporter import tried
 from crawlservice.exports.table import names
 from crawlservice.models import Export, Installation, Item, Task
 from tests.conftest import NewDatabase
@@ -196,6 +198,33 @@ def test_wherever_it_dies_a_table_has_every_row_once(
     assert [n for (n,) in ask("SELECT n FROM houses ORDER BY _item")] == stored()
 
 
+def test_a_table_is_tried_without_a_row(server: tuple[str, Query]) -> None:
+    url, ask = server
+    export = add(table(url))
+    assert [tried(export, OPEN), tried(export, OPEN)] == ["", ""]
+    assert ask("SELECT * FROM houses") == []
+    fill(made_task(), 1)
+    drive(export)
+    assert tried(export, OPEN) == ""
+    assert len(ask("SELECT * FROM houses")) == 3
+
+
+def test_a_table_that_must_not_be_written_is_told(postgres: tuple[str, Query]) -> None:
+    url, ask = postgres
+    ask("CREATE TABLE houses (_key varchar(64) PRIMARY KEY)")
+    ask("CREATE ROLE tried_reader LOGIN PASSWORD 'hidden-word'")
+    ask("GRANT SELECT ON houses TO tried_reader")
+    try:
+        parts = urlsplit(url)
+        netloc = f"tried_reader:hidden-word@{parts.netloc.rpartition('@')[2]}"
+        problem = tried(add(table(parts._replace(netloc=netloc).geturl())), OPEN)
+        assert "tried_reader" in problem or "permission denied" in problem
+        assert "hidden-word" not in problem
+    finally:
+        ask("DROP OWNED BY tried_reader")
+        ask("DROP ROLE tried_reader")
+
+
 def test_a_table_of_others_is_refused(postgres: tuple[str, Query]) -> None:
     url, ask = postgres
     ask("CREATE TABLE houses (id int primary key)")
@@ -296,6 +325,22 @@ def test_batches_are_signed_and_have_a_key(receiver: Receiver) -> None:
     assert verify(first, SECRET)
 
 
+def test_an_address_is_tried_with_an_empty_batch(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = add(http(receiver))
+    assert tried(export, OPEN) == ""
+    (told,) = receiver.told
+    assert (told.body, verify(told, SECRET)) == (b"", True)
+    assert told.headers["Idempotency-Key"].endswith(f".houses.{export.pk}.0.{0:012d}-{0:012d}")
+    receiver.answers["/"] = 500
+    assert tried(export, OPEN).startswith("it answered 500")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(exporter, "TRIAL", 1)
+        target = http(receiver, url=f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        assert tried(add(target, name="silent"), OPEN) == "no answer within 1 s"
+
+
 def test_a_batch_may_be_a_json_list(receiver: Receiver) -> None:
     fill(made_task(), 1)
     drive(add(http(receiver, format="json")), node=OPEN)
@@ -375,6 +420,16 @@ def test_batches_are_transactions_of_kafka(kafka: str) -> None:
     assert sorted(json.loads(message.value())["n"] for message in found) == stored()
     keys = {message.key().decode() for message in found}
     assert keys == {f"{item.rid.hex}-{item.ordinal}" for item in Item.objects.all()}
+
+
+def test_the_topic_is_asked_for(kafka: str) -> None:
+    target = {"kind": "kafka", "servers": kafka, "topic": "houses"}
+    export = add(target)
+    fill(made_task(), 1)
+    drive(export)
+    assert tried(export, OPEN) == ""
+    away = add({**target, "servers": "127.0.0.1:1"}, name="away")
+    assert tried(away, OPEN)
 
 
 def test_what_kafka_has_is_not_sent_again(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:

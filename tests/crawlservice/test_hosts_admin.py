@@ -12,15 +12,15 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone, translation
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.hosts import HostOrder
+from crawlframe.frontier.hosts import HostOrder, HostState
 from crawlservice.accounts.roles import ROLES
 from crawlservice.admin.hostpage import DECISIONS
 from crawlservice.alerts import needs
 from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.connections import clock
 from crawlservice.hosts.chores import look_after
-from crawlservice.hosts.states import read
-from crawlservice.hosts.words import speed, why
+from crawlservice.hosts.states import HostNow, read
+from crawlservice.hosts.words import pace, speed, why
 from crawlservice.models import Action, Host, Task
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
@@ -48,6 +48,27 @@ def place(host: Host, part: str = "change") -> str:
 
 def tiles(page: str) -> dict[str, str]:
     return dict(zip(texts(page, ".cf-tiles dt"), texts(page, ".cf-tiles dd"), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (HostState(), ""),
+        (HostState(delay=0), "No task"),
+        (HostState(delay=1.5), "The tasks decide: 1.5 s"),
+        (HostState(delay=0.1, gap=0.4), "The adaptive rate decides: 0.4 s"),
+        (HostState(delay=10, robots_delay=10), "Its robots.txt decides: it asks for 10 s"),
+        (HostState(delay=10, gap=10, robots_delay=10), "Its robots.txt decides"),
+        (HostState(delay=0, order=HostOrder(delay=0)), "An operator's order decides: 0 s"),
+        (HostState(delay=7, order=HostOrder(delay=7)), "An operator's order decides: 7 s"),
+        (HostState(delay=9, robots_delay=9, order=HostOrder(delay=7)), "Its robots.txt"),
+        (HostState(delay=3, order=HostOrder(concurrency=2)), "The tasks decide: 3 s"),
+    ],
+)
+def test_the_page_says_what_decides_the_rate(state: HostState, words: str) -> None:
+    told = pace(HostNow(Host(), state, True, 0.0))
+    assert told.startswith(words)
+    assert bool(told) == bool(words)
 
 
 # -- the list --------------------------------------------------------------------------------------

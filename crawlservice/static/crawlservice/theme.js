@@ -5,6 +5,12 @@ htmx.config.includeIndicatorStyles = false;
 // Nor does anything evaluate text.
 htmx.config.allowEval = false;
 
+// A search for spiders offers the known ones.
+addEventListener("DOMContentLoaded", () => {
+  const names = document.getElementById("cf-spiders");
+  if (names) document.getElementById("searchbar")?.setAttribute("list", names.id);
+});
+
 // Polled parts are not asked for while nobody sees the page.
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.target.matches("[hx-trigger*=every]")) event.preventDefault();
