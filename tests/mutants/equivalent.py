@@ -200,12 +200,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
         "if cursors[1] ~= nil then call('HDEL', CURSOR, unpack(done)) end": [(("always",), SAVES)],
     },
-    "era.lua": {
-        "local fits = ahead == 0 and (ARGV[2] ~= 'doubted' or state == 'open') "
-        "or ahead > 0 and ARGV[2] == 'closed'": [
-            (("`>` becomes `>=`",), "with 0 the first half holds already")
-        ],
-    },
+    "era.lua": {"return 1": [(("removed",), UNREAD)]},
     "audit.lua": {
         "for bucket = 0, task.size + task.split - 1 do": [
             (("`-` becomes `+`",), "buckets that do not exist are counted too: they are empty")
