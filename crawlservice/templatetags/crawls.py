@@ -93,6 +93,14 @@ def _limits_in_words(limits: Mapping[str, Any]) -> Iterator[str]:
 
 
 @register.filter
+def verb(text: str) -> str:
+    """The action of a row of the journal, in the reader's language."""
+    from crawlservice.admin.journal import verb_text  # which needs this module
+
+    return verb_text(text)
+
+
+@register.filter
 def pretty_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
