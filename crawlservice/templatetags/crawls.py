@@ -61,9 +61,9 @@ def compact_json(value: Any) -> str:
 
 @register.filter
 def pairs(values: Mapping[str, Any]) -> str:
-    """``{"fields": ["url"], "requests": 3}`` -> ``fields url · requests 3``, without the keys that
-    say who acted."""
-    shown = {key: value for key, value in values.items() if key not in WHO}
+    """``{"fields": ["url"], "requests": 3}`` -> ``fields url · requests 3``, without empty texts
+    and the keys that say who acted."""
+    shown = {key: value for key, value in values.items() if key not in WHO and value != ""}
     return " · ".join(f"{key.replace('_', ' ')} {_plain(value)}" for key, value in shown.items())
 
 
@@ -90,14 +90,6 @@ def _limits_in_words(limits: Mapping[str, Any]) -> Iterator[str]:
                 yield gettext(LIMITS[name]).format(n=value)
         else:
             yield pairs({name: value})
-
-
-@register.filter
-def verb(text: str) -> str:
-    """The action of a row of the journal, in the reader's language."""
-    from crawlservice.admin.journal import verb_text  # which needs this module
-
-    return verb_text(text)
 
 
 @register.filter
