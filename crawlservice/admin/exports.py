@@ -170,6 +170,10 @@ class ExportAdmin(DeclaredLookups):
         page["Cache-Control"] = "no-store"
         return page
 
+    def response_post_save_add(self, request: HttpRequest, obj: Export) -> HttpResponseRedirect:
+        """To the page on which its target can be tried."""
+        return HttpResponseRedirect(reverse("admin:crawlservice_export_control", args=[obj.pk]))
+
     # -- what is shown ----------------------------------------------------------------------------
 
     @admin.display(description=_("state"))

@@ -20,7 +20,7 @@ from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RECENT
 from crawlservice.display import moment, pretty, task_link
 from crawlservice.models import Action
-from crawlservice.templatetags.crawls import WHO, pairs
+from crawlservice.templatetags.crawls import WHO, pairs, register
 
 VERBS = {
     "accept quality": _("accept quality"),
@@ -121,6 +121,7 @@ THINGS = {
 USERS = 100  # users offered as choices; ?user=7 accepts any
 
 
+@register.filter("verb")
 def verb_text(verb: str) -> str:
     """The action in the reader's language: "login", or "add" with what was added."""
     words = verb.replace("_", " ")

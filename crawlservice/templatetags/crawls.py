@@ -61,9 +61,9 @@ def compact_json(value: Any) -> str:
 
 @register.filter
 def pairs(values: Mapping[str, Any]) -> str:
-    """``{"fields": ["url"], "requests": 3}`` -> ``fields url · requests 3``, without the keys that
-    say who acted."""
-    shown = {key: value for key, value in values.items() if key not in WHO}
+    """``{"fields": ["url"], "requests": 3}`` -> ``fields url · requests 3``, without empty texts
+    and the keys that say who acted."""
+    shown = {key: value for key, value in values.items() if key not in WHO and value != ""}
     return " · ".join(f"{key.replace('_', ' ')} {_plain(value)}" for key, value in shown.items())
 
 

@@ -173,9 +173,9 @@ def test_the_page_links_to_pages_and_to_the_retry(fail: Fail) -> None:
     client = log_in_as("operator")
     page = client.get("/admin/errors/").content.decode()
     assert [row[0] for row in rows(page)] == [
-        "gonehttp_404",
+        "gonehttp_404http://a.example/1",
         "json.decoder.JSONDecodeError: Expecting value"
-        "callback · JSONDecodeError · spiders/shop.py, parse",
+        "callback · JSONDecodeError · spiders/shop.py, parsehttp://a.example/0",
     ]
     group = ErrorGroup.objects.get(reason="callback")
     one = client.get(f"/admin/errors/{group.pk}/").content.decode()

@@ -353,18 +353,20 @@ def test_a_paused_export_keeps_nothing(ended: Task) -> None:
 
 def test_the_target_is_tried_without_leaving_anything(as_role: AsRole, tmp_path: Path) -> None:
     client = as_role("administrator")
-    answer = client.post(f"{LIST}add/", form(crawlservice_export_save_and_try="1"), follow=True)
+    button = "crawlservice_export_save_and_try"
+    answer = client.post(f"{LIST}add/", form(), follow=True)
+    assert 'name="_try"' in answer.content.decode()
+    row = Export.objects.get()
+    answer = client.post(f"{LIST}{row.pk}/change/", form(**{button: "1"}), follow=True)
     assert "the target can be reached and written" in answer.content.decode()
     assert [*(tmp_path / "exports/out").iterdir()] == []
     (tmp_path / "exports/out").rmdir()
     (tmp_path / "exports/out").write_text("in the way")
-    row = Export.objects.get()
     answer = client.post(f"{LIST}{row.pk}/control/", {"_try": "1"}, follow=True)
     assert "houses: FileExistsError" in answer.content.decode()
     found = [row.detail for row in Action.objects.filter(verb="test export").order_by("pk")]
     assert [bool(detail["problem"]) for detail in found] == [False, True]
     assert (row.paused, row.problem, row.run) == (False, "", 1)
-    button = "crawlservice_export_save_and_try"
     assert button in client.get(f"{LIST}{row.pk}/change/").content.decode()
     Export.objects.update(from_file=True)
     assert button not in client.get(f"{LIST}{row.pk}/change/").content.decode()

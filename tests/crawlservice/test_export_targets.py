@@ -572,3 +572,5 @@ def test_a_file_of_an_object_store_is_one_put(
     assert row.last_batch == f"s3://bucket/houses/{name.rpartition('/')[2]}"
     found = [json.loads(line)["n"] for line in system.cat(name).splitlines()]
     assert found == stored()
+    assert tried(row, OPEN) == ""
+    assert system.ls("/bucket/houses", detail=False) == [name]

@@ -58,6 +58,8 @@ class Hanging:
         assert self.released.wait(60)
         return "at last"
 
+    def test(self, name: BatchName, empty: Batch) -> None: ...
+
     def close(self) -> None: ...
 
 

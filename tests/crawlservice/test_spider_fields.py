@@ -61,5 +61,5 @@ def test_a_rule_takes_the_lines_and_one_more(client: Client) -> None:
     given = {"name": "r", "spiders": ["shop\nnews\n", "blog"], "least_severity": "1"}
     given |= {"timezone": "UTC", "group_minutes": "5", "repeat_hours": "24"}
     page = client.post("/admin/crawlservice/alertrule/add/", given)
-    assert page.status_code == 302, page.context_data["adminform"].form.errors
+    assert page.status_code == 302
     assert AlertRule.objects.get().spiders == ["shop", "news", "blog"]
