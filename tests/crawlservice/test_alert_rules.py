@@ -185,5 +185,7 @@ def test_bad_thresholds_are_refused_by_name(thresholds: dict[str, Any], says: st
 
 def test_unknown_conditions_are_refused() -> None:
     assert check_kinds(["silent", "silent"]) == ["silent"]
-    with pytest.raises(BadRule, match="there is no condition rain; there are no_leader, node_gone"):
+    with pytest.raises(
+        BadRule, match="there is no condition rain; there are no_leader, chores, node_gone"
+    ):
         check_kinds(["rain"])
