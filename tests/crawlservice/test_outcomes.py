@@ -172,7 +172,8 @@ def test_a_good_end_costs_no_query_more(crawl: Callable[..., Task]) -> None:
     with CaptureQueriesContext(connection) as queries:
         crawl([SEED, OK])
     looks = [q["sql"] for q in queries if q["sql"].startswith("SELECT")]
-    assert len(looks) == good + 2  # its proxies, and the runs with the same arguments
+    # Its proxies, the runs with the same arguments, and the requests of the last one.
+    assert len(looks) == good + 3
 
 
 def test_a_retry_takes_the_outcome_back(crawl: Callable[..., Task], published: Frontier) -> None:

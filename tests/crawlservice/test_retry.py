@@ -131,9 +131,8 @@ def test_nothing_is_fetched_while_redis_is_brought_up_to_date(
         told += 1
         claimed.extend(crawl.claim(frontier, 50, 2))
 
-    chores = Steward(Settings(), frontier)
-    monkeypatch.setattr(chores, "_still_here", look)
-    chores.tick()
+    monkeypatch.setattr(Steward, "_still_here", lambda steward: look())
+    Steward(Settings(), frontier).tick()
     assert told > 3
     assert claimed == []
     assert crawl.claim(frontier, 50, 2) != []
@@ -151,8 +150,8 @@ def test_a_steward_that_dies_meanwhile_is_followed_by_another(
 
     with monkeypatch.context() as patch:
         patch.setattr(reconcile, "REQUESTS_PER_STEP", 5)
+        patch.setattr(Steward, "_still_here", lambda steward: die())
         chores = Steward(Settings(), frontier)
-        patch.setattr(chores, "_still_here", die)
         with pytest.raises(SystemExit):
             chores.tick()
     chores.resign()

@@ -80,9 +80,10 @@ def test_limits_are_shown_as_the_author_wrote_them(admin: Client, published: Fro
     settings = {"delay": 1500, "concurrency": 2, "page_limit": 200}
     task = Task.objects.create(spider="shop", seeds=b"", settings=settings, state="finished")
     page = look(admin, task)
-    assert "&quot;delay&quot;: 1.5, &quot;concurrency&quot;: 2, &quot;page_limit&quot;: 200" in page
+    words = "1.5 s between two requests to a host · at most 2 requests to a host at once"
+    assert f"{words} · at most 200 pages" in page
     Task.objects.filter(pk=task.pk).update(settings={**settings, "delay": 2000})
-    assert "&quot;delay&quot;: 2, " in look(admin, task)
+    assert "2 s between two requests to a host" in look(admin, task)
 
 
 def test_a_running_task_is_polled(admin: Client, published: Frontier) -> None:

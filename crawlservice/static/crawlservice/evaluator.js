@@ -191,7 +191,9 @@ document.addEventListener("alpine:init", () => {
     $el: element,
     get $refs() {
       const found = {};
-      for (let one = element; one; one = one.parentElement) Object.assign(found, { ...one._x_refs, ...found });
+      for (let one = element; one; one = (one._x_teleportBack ?? one).parentElement) {
+        Object.assign(found, { ...one._x_refs, ...found });
+      }
       return found;
     },
     $dispatch: (name, detail = {}) => element.dispatchEvent(
