@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import cached_property
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
@@ -20,6 +21,8 @@ from crawlservice.tasks.outcomes import Unsuccessful
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+WRITERS = (OutputWrapper.__module__, "rich.console")  # modules that write our output
 
 
 class Command(BaseCommand):
@@ -55,8 +58,11 @@ class Command(BaseCommand):
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _close_broken()
             return None
-        except OSError:
+        except OSError as error:
             self._flush()  # reports it if the output failed
+            *_, (frame, _line) = walk_tb(error.__traceback__)
+            if frame.f_globals["__name__"] in WRITERS:  # more than its buffer holds
+                raise _unwritable(error) from None
             raise
 
     def _flush(self) -> None:
@@ -67,8 +73,7 @@ class Command(BaseCommand):
         except BrokenPipeError:
             raise
         except OSError as error:
-            _close_broken()
-            raise CommandError(f"standard output cannot be written: {error.strerror}") from None
+            raise _unwritable(error) from None
 
     @cached_property
     def console(self) -> Console:
@@ -84,6 +89,11 @@ class Command(BaseCommand):
         from crawlservice.cli.console import console_on  # a node writes no tables: starts sooner
 
         return console_on(wrapper)
+
+
+def _unwritable(error: OSError) -> CommandError:
+    _close_broken()
+    return CommandError(f"standard output cannot be written: {error.strerror}")
 
 
 def _close_broken() -> None:
