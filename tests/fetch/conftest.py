@@ -209,7 +209,8 @@ class Client:
 
         async def job(downloader: Any) -> Any:
             caps = FetchLimits(**limits)
-            return await downloader.fetch(asked, caps, headers or {}, jar, allowed)
+            own = {**asked.headers, **(headers or {})}
+            return await downloader.fetch(asked, caps, own, jar, allowed)
 
         response: Response = self.run(job, allow)
         return response
