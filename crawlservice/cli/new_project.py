@@ -18,7 +18,11 @@ from crawlframe.errors import CrawlframeError
 TEMPLATES = Path(__file__).parent.parent / "templates"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 # Names that git or packaging would change or leave out.
-RENAMED = {"env": "env.example", "gitignore": ".gitignore"}
+RENAMED = {
+    "env": "env.example",
+    "gitignore": ".gitignore",
+    "github/workflows/test.yml": ".github/workflows/test.yml",
+}
 INSTALLERS = frozenset(("crawlframe", "pip", "setuptools", "uv", "wheel"))
 
 

@@ -128,6 +128,8 @@ def test_the_wheel_holds_what_is_no_module(wheel: Path) -> None:
     assert {"crawlframe/py.typed", "crawlservice/py.typed"} <= names
     assert "crawlframe/frontier/lua/claim.lua" in names
     assert "crawlservice/templates/project/spiders/quotes.py.txt" in names
+    assert "crawlservice/templates/deploy/github/workflows/test.yml.txt" in names
+    assert "crawlservice/templates/deploy/deploy/systemd/crawlframe-node@.service.txt" in names
     assert not [name for name in names if name.startswith(("tests/", "spiders/", "benchmarks/"))]
     assert "Provides-Extra: parquet" in described
     assert "Provides-Extra: poet" in described
