@@ -20,7 +20,7 @@ from crawlframe.json_body import decoded
 from crawlframe.kinds import kind_of
 from crawlframe.links import join, join_all
 from crawlframe.live_page import LivePage, page_of
-from crawlframe.markup import complexity, xhtml
+from crawlframe.markup import complexity, roots, xhtml
 from crawlframe.markup.outline import Markup
 from crawlframe.origin import Origin
 from crawlframe.page_links import links_of
@@ -178,7 +178,7 @@ class Response(Origin):
             self._check("selector", xml=True)
             return Selector(text=self.text, type="xml", base_url=self.url)
         self._check("selector")
-        return Selector(text=self._html_text, type="html", base_url=self.url)
+        return roots.joined(Selector(text=self._html_text, type="html", base_url=self.url))
 
     def css(self, query: str) -> SelectorList[Selector]:
         """Return the elements that match a CSS selector; ``::text`` and ``::attr(name)`` work."""

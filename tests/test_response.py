@@ -462,3 +462,28 @@ def test_follow_all() -> None:
 def test_follow_all_needs_one_source(given: dict[str, Any]) -> None:
     with pytest.raises(BadRequest, match="one of"):
         page("").follow_all(**given)
+
+
+@pytest.mark.parametrize(
+    "behind",
+    ["<p>b</p>", "text<p>b</p>tail", "<div><p>b</p></div>", "<!-- c --><p>b</p>", "</html><p>b</p>",
+     "<html><body class=x><p>b</p></body></html>", "<html><head><title>t</title></head><p>b</p>",
+     "</body></html><p>b</p></html><!-- c -->tail"],
+)  # fmt: skip
+@pytest.mark.parametrize("page", ["<html><body><p>a</p></body></html>", "<p>a</p></html>",
+                                  "<head></head><body>x<p>a</p></html>"])  # fmt: skip
+def test_what_stands_behind_the_end_is_seen_by_every_way_of_asking(page: str, behind: str) -> None:
+    link = '<a href="/z">z</a>'
+    response = Response(
+        "http://h/", 200, {"Content-Type": "text/html"}, (page + behind + link).encode(),
+        Request("http://h/"),
+    )  # fmt: skip
+    texts = ["a", "b"]
+    assert response.css("p::text").getall() == texts
+    assert response.xpath("//p/text()").getall() == texts
+    assert response.selector.css("body p::text").getall() == texts
+    assert [node.text() for node in response.tree.css("p")] == texts
+    assert [node.get_text() for node in response.soup.find_all("p")] == texts
+    assert response.css("a::attr(href)").getall() == ["/z"]
+    assert response.links() == ["http://h/z"]
+    assert ("tail" in behind) == any("tail" in text for text in response.css("*::text").getall())

@@ -1,0 +1,161 @@
+"""Contenders: the same job for Scrapy, tuned and with its own set of URLs, and for a bare loop.
+
+``python -m benchmarks.realpages.contenders scrapy|bare DSN SEEDS CERTIFICATE FOLLOW``"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import can_ada
+import orjson
+import psycopg2
+
+BATCH = 256  # rows of an insert
+IN_FLIGHT = 64
+PER_HOST = 8
+INSERT = """INSERT INTO row SELECT * FROM jsonb_to_recordset(%s::jsonb)
+AS row(url text, title text, links int)"""
+
+
+class Rows:
+    def __init__(self, dsn: str) -> None:
+        self._connection = psycopg2.connect(dsn)
+        self._rows: list[dict[str, Any]] = []
+
+    def add(self, url: str, title: str | None, links: int) -> None:
+        self._rows.append({"url": url, "title": title, "links": links})
+        if len(self._rows) >= BATCH:
+            self.store()
+
+    def store(self) -> None:
+        with self._connection, self._connection.cursor() as cursor:
+            cursor.execute(INSERT, (orjson.dumps(self._rows).decode().replace("\\u0000", ""),))
+        self._rows.clear()
+
+
+def joined(url: str, hrefs: list[str]) -> list[str]:
+    base = can_ada.parse(url)
+    found: dict[str, None] = {}
+    for href in hrefs:
+        try:
+            target = (base + href).href.partition("#")[0]
+        except ValueError:
+            continue
+        if target.startswith("http"):
+            found[target] = None
+    return [*found]
+
+
+async def bare(rows: Rows, seeds: list[str], certificate: str, follow: bool) -> None:
+    import pycurl
+    from selectolax.lexbor import LexborHTMLParser
+
+    multi: Any = pycurl.AsyncCurlMulti()
+    multi.setopt(pycurl.M_MAXCONNECTS, 2_000)
+    queue: asyncio.Queue[str] = asyncio.Queue()
+    seen = set(seeds)
+    for url in seeds:
+        queue.put_nowait(url)
+
+    async def work() -> None:
+        curl: Any = pycurl.Curl()
+        chunks: list[bytes] = []
+        for option, value in (
+            (pycurl.NOSIGNAL, 1), (pycurl.PROXY, ""), (pycurl.BUFFERSIZE, 1 << 17),
+            (pycurl.ACCEPT_ENCODING, "gzip"), (pycurl.CAINFO, certificate),
+            (pycurl.WRITEFUNCTION, chunks.append),
+        ):  # fmt: skip
+            curl.setopt(option, value)
+        while True:
+            url = await queue.get()
+            curl.setopt(pycurl.URL, url)
+            await multi.add_handle(curl)
+            page: Any = LexborHTMLParser(b"".join(chunks))
+            chunks.clear()
+            title = page.css_first("title")
+            links = joined(url, [one.attributes["href"] or "" for one in page.css("a[href]")])
+            rows.add(url, title and title.text(), len(links))
+            own = url.split("/p/")[0]
+            for link in links if follow else ():
+                if link not in seen and link.startswith(own):
+                    seen.add(link)
+                    queue.put_nowait(link)
+            queue.task_done()
+
+    tasks = [asyncio.create_task(work()) for _ in range(IN_FLIGHT)]
+    done = asyncio.create_task(queue.join())
+    await asyncio.wait([done, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        if task.done():
+            task.result()
+        task.cancel()
+    rows.store()
+
+
+def scrapy(rows: Rows, seeds: list[str], follow: bool) -> None:
+    from lxml import etree
+    from scrapy import Request, Spider
+    from scrapy.crawler import AsyncCrawlerProcess
+
+    from benchmarks.standard.contenders.scrapy.spiders import (
+        NOT_DOWNLOADING,
+        NOT_SPIDERING,
+        Silent,
+    )
+
+    parser = etree.HTMLParser(encoding="utf-8", huge_tree=True)
+
+    class Pages(Spider):
+        name = "pages"
+        seen = set(seeds)
+
+        async def start(self) -> Any:
+            for url in seeds:
+                yield Request(url, dont_filter=True)
+
+        def parse(self, response: Any) -> Any:
+            page = etree.fromstring(response.body, parser)
+            links = joined(response.url, page.xpath("//a/@href"))
+            rows.add(response.url, page.findtext(".//title"), len(links))
+            own = response.url.split("/p/")[0]
+            for link in links if follow else ():
+                if link not in self.seen and link.startswith(own):
+                    self.seen.add(link)
+                    yield Request(link, dont_filter=True)
+
+        def closed(self, reason: str) -> None:
+            rows.store()
+
+    robots = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+    process = AsyncCrawlerProcess(
+        {
+            "ASYNCIO_EVENT_LOOP": "uvloop.Loop",
+            "CONCURRENT_ITEMS": 2,
+            "CONCURRENT_REQUESTS": IN_FLIGHT,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": PER_HOST,
+            "DOWNLOADER_MIDDLEWARES": dict.fromkeys({*NOT_DOWNLOADING} - {robots}),
+            "DOWNLOAD_DELAY": 0,
+            "EXTENSIONS_BASE": {},
+            "LOG_FORMATTER": Silent,
+            "LOG_LEVEL": "ERROR",
+            "ROBOTSTXT_OBEY": True,
+            "SPIDER_MIDDLEWARES": dict.fromkeys(NOT_SPIDERING),
+            "STATS_CLASS": "scrapy.statscollectors.DummyStatsCollector",
+        }
+    )
+    process.crawl(Pages)
+    process.start()
+
+
+if __name__ == "__main__":
+    name, dsn, seeds_file, certificate_file, follows = sys.argv[1:]
+    urls = Path(seeds_file).read_text().split()
+    if name == "bare":
+        import uvloop
+
+        uvloop.run(bare(Rows(dsn), urls, certificate_file, follows == "yes"))
+    else:
+        scrapy(Rows(dsn), urls, follows == "yes")
