@@ -23,6 +23,7 @@ POINTS = (
     "fetch.before", "fetch.after",
     "parse.before", "parse.after",  # a callback
     "commit.before", "commit.after",  # a transaction of the ledger
+    "state.before",  # cookies and proxies of sessions are written
     "start.part.before", "start.part.after",  # the same, of a part of a start
     "finish.before", "finish.after",  # the end of a task, in the ledger
     "submit.recorded",  # a task is in the database, but not yet in Redis

@@ -1,4 +1,5 @@
-"""Roots: elements behind ``</html>``, which libxml2 puts beside the root, as a browser has them."""
+"""Roots: elements behind ``</html>``, which libxml2 puts next to the root, where a browser has
+them."""
 
 from __future__ import annotations
 

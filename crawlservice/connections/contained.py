@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import DatabaseError, connection
-from redis import RedisError
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from redis import ConnectionError, RedisError, TimeoutError
 
 from crawlframe.errors import CrawlframeError, EraChanged
 from crawlframe.frontier.nodes import FAILURES_WITHIN
@@ -22,6 +22,8 @@ FRESH = 90.0  # seconds for which a failure is named; each chore runs at least t
 LONGEST = 500  # characters of a message
 NAMED = 3  # failures named at a time
 ROWS = 1_000  # that are remembered
+# Of a server or the way to it, also if that answers again by now: no row is to blame.
+AWAY = (ConnectionError, TimeoutError, InterfaceError, OperationalError, OSError)
 
 
 class Failures:
@@ -73,12 +75,12 @@ def text_of(error: Exception) -> str:
 @contextmanager
 def contained(what: str) -> Iterator[list[Exception]]:
     """Notes the exception of its block, which works on ``what``, and continues behind it; then the
-    list has it. Raises EraChanged, and any other one if a server does not answer or a transaction
-    of the caller is broken: other rows would fail for the same reason."""
+    list has it. Raises EraChanged, lost connections, and any other one if a server does not answer
+    or a transaction of the caller is broken: other rows would fail for the same reason."""
     failed: list[Exception] = []
     try:
         yield failed
-    except EraChanged:
+    except (EraChanged, *AWAY):
         raise
     except Exception as error:
         if (connection.in_atomic_block and connection.needs_rollback) or not servers_answer():

@@ -333,7 +333,8 @@ class Real:
         return model.Database(
             ledger=frozenset(rows),
             items=tuple(sorted(self.pages[rid.bytes] for rid in items)),
-            ends=Event.objects.count(),
+            # The event of a cancelled task is written when the last of its rows is.
+            ends=Event.objects.count() + (task.unwritten is not None),
             era=newest(),
             cancelling=task.state in (Task.State.CANCELLING, Task.State.CANCELLED),
             cancelled=frozenset(self.pages[rid.bytes] for rid in cancelled),

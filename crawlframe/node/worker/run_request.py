@@ -234,6 +234,8 @@ class RequestRunner:
             raise
         except Exception as raised:
             error = as_fetch_error(raised)
+            if not isinstance(raised, FetchError | BadRequest):
+                self._failed(raised)
             if not is_held(error.response):  # else the errback may use it
                 account.release()
             await self._fail(outcome, crawl, request, error, claimed.refusals)
