@@ -15,6 +15,7 @@ from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.journal import record
 from crawlservice.models import Schedule
 from crawlservice.scheduling import schedules
+from crawlservice.scheduling.timing import LEAST_EVERY, too_often
 from crawlservice.tasks import arguments, labels, overrides, submit
 from crawlservice.tasks.secret_arguments import has_secrets, readable, restored, sealed
 
@@ -93,6 +94,8 @@ def _save(row: Schedule, given: Mapping[str, Any], who: dict[str, Any], verb: st
     if "labels" in given:
         row.labels = labels.check(row.labels)
     schedules.timing_of(row)  # raises BadTiming
+    if row.every is not None and row.every < LEAST_EVERY and "every" in given:
+        raise too_often()
     try:
         with transaction.atomic():
             if not new:  # the steward may have changed it meanwhile

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from crawlframe.errors import CrawlframeError
 
 FIELDS = 5  # of a cron expression
-LEAST_EVERY = 10  # seconds
+LEAST_EVERY = 10  # seconds that people may give
 FIRST_LOOK = timedelta(minutes=1)  # how far back the last due time is searched at first
 
 
@@ -24,6 +24,11 @@ class BadTiming(CrawlframeError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
         self.field = field
+
+
+def too_often() -> BadTiming:
+    text = _("give at least %(least)d seconds")
+    return BadTiming("every", text % {"least": LEAST_EVERY})
 
 
 @dataclass(frozen=True)
@@ -94,9 +99,8 @@ class Timing:
         if self.every is not None:
             if self.cron:
                 raise BadTiming("every", _("give a cron expression or seconds, not both"))
-            if self.every < LEAST_EVERY:
-                text = _("give at least %(least)d seconds")
-                raise BadTiming("every", text % {"least": LEAST_EVERY})
+            if self.every < 1:
+                raise too_often()
             return
         if not self.cron:
             raise BadTiming("cron", _("give a cron expression, or seconds between two starts"))

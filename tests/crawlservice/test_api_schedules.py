@@ -57,6 +57,7 @@ def test_one_is_created_and_planned(caller: Program) -> None:
     [
         ({"cron": "61 * * * *"}, 422, "invalid", "cron"),
         ({"every": 60}, 422, "invalid", None),  # both
+        ({"cron": "", "every": 9}, 422, "invalid", "every"),
         ({"cron": ""}, 422, "invalid", None),  # neither
         ({"timezone": "Nowhere"}, 422, "invalid", "timezone"),
         ({"spider": "shp"}, 422, "unknown_spider", None),
