@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Protocol
 
 from crawlframe.href import Nofollow, address_in
@@ -16,6 +17,7 @@ _LINKS = ("a", "area")
 _IN_MATH = "math:not(svg *) :not(mtext *)"
 FOREIGN = f"{_IN_MATH}, svg:not(math *) :not(foreignObject *,desc *,title *)"  # no HTML
 ADDRESSED = f"[href]:not({_IN_MATH}, svg :is(area,base))"
+_FOREIGN_ROOT = re.compile(rb"<(?:svg|math)", re.IGNORECASE)
 
 
 class Page(Protocol):
@@ -27,6 +29,8 @@ class Page(Protocol):
     @property
     def kind(self) -> str: ...
     @property
+    def _html(self) -> bytes: ...
+    @property
     def tree(self) -> LexborHTMLParser: ...
     def _base(self, node: LexborNode | None) -> str: ...
     def _join_all(self, links: list[str]) -> list[str | None]: ...
@@ -35,7 +39,9 @@ class Page(Protocol):
 def link_nodes(page: Page) -> list[LexborNode]:
     """Returns the elements ``<a>`` and ``<area>`` with an address, in order; with
     ``obey_nofollow``, without those with rel=nofollow. The base of relative links is known then."""
-    nodes = [(node.tag, node) for node in page.tree.css(ADDRESSED)]
+    # Most pages have neither SVG nor MathML, and the shorter selector takes half the time.
+    selector = ADDRESSED if _FOREIGN_ROOT.search(page._html) else "[href]"
+    nodes = [(node.tag, node) for node in page.tree.css(selector)]
     if "base_url" not in page.__dict__:  # to look for it is a walk through the page
         base = next((node for tag, node in nodes if tag == "base"), None)
         page.__dict__["base_url"] = page._base(base)
