@@ -18,6 +18,7 @@ from crawlservice.alerts import announcements, nodes, state
 from crawlservice.alerts.finding import Finding, View
 from crawlservice.alerts.kinds import least
 from crawlservice.alerts.sender import AlertSender
+from crawlservice.chores.threads import ChoreThread
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
@@ -32,7 +33,7 @@ class LeaderWatch:
     """Call ``start`` once in a process."""
 
     def __init__(self) -> None:
-        self._sender = AlertSender(settings.CRAWLFRAME)
+        self._sender = ChoreThread("alerts", lambda: AlertSender(settings.CRAWLFRAME))
         self._stopped = threading.Event()
 
     def start(self) -> None:

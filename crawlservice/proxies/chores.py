@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import time
-
-from django.db import DatabaseError, connection
-
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
+from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections.contained import contained
 from crawlservice.models import Proxy
 from crawlservice.proxies import check, runs, sources
 from crawlservice.proxies.pool import publish
-from crawlservice.webhooks.sender_thread import SenderThread
 
 PAUSE = 1.0  # seconds between two looks for what is due
 
 
-class ProxyChecks(SenderThread):
-    """Checks proxies and reads the lists, apart from the chores, which must not wait for them."""
-
-    sends = "proxy checks"
+class ProxyChecks(Work):
+    """Checks proxies and reads the lists, in a thread of its own."""
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__()
         self._settings = settings
 
-    def _work(self) -> None:
-        while self._wanted:
-            try:
-                sources.read_due(self._settings)
-                if rows := check.due():
-                    check.check_all(self._settings, rows)
-                    continue
-            except DatabaseError:
-                connection.close()
-            time.sleep(PAUSE)
+    def step(self) -> float:
+        """Raises django.db.Error."""
+        sources.read_due(self._settings)
+        rows = check.due()
+        if rows:
+            check.check_all(self._settings, rows)
+        return 0.0 if rows else PAUSE
 
 
 class ProxyChores:
@@ -43,7 +33,7 @@ class ProxyChores:
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
-        self._checks = ProxyChecks(settings)
+        self._checks = ChoreThread("proxy checks", lambda: ProxyChecks(settings))
 
     def tick(self) -> None:
         """Notes which proxies have failed, publishes the pool, and lets the others be checked.

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from crawlframe.conf import Settings
-from crawlservice.exports import exporter, threads
+from crawlservice.exports import exporter
 from crawlservice.exports.batch import Batch, Limits
-from crawlservice.exports.threads import ExportThreads
 from crawlservice.exports.writer import BatchName, Writer
 from crawlservice.models import Export
 from crawlservice.steward.senders import Senders
@@ -26,7 +25,7 @@ def quick_looks(
     tmp_path: Path, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings_with(EXPORT_DIR=tmp_path / "exports")
-    monkeypatch.setattr(threads, "IDLE", 0.02)
+    monkeypatch.setattr(exporter, "IDLE", 0.02)
 
 
 def until(ready: Callable[[], bool], what: str) -> None:
@@ -41,8 +40,8 @@ def alive() -> list[str]:
 
 
 @pytest.fixture
-def kept_going() -> Iterator[ExportThreads]:
-    made = ExportThreads(Settings())
+def senders() -> Iterator[Senders]:
+    made = Senders(Settings(spiders="no_such_package"))
     yield made
     made.stop()
     until(lambda: not alive(), "the threads do not end")
@@ -64,7 +63,7 @@ class Hanging:
 
 
 def test_one_that_hangs_delays_neither_the_steward_nor_others(
-    kept_going: ExportThreads, monkeypatch: pytest.MonkeyPatch
+    senders: Senders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Hanging.released.clear()
     real = exporter.open_writer
@@ -78,29 +77,28 @@ def test_one_that_hangs_delays_neither_the_steward_nor_others(
     target = {"kind": "files", "max_minutes": 0}
     add({**target, "url": "slow"}, name="slow")
     add({**target, "url": "fast"}, name="fast")
-    kept_going.keep_going()  # returns at once
+    senders.export()  # returns at once
     until(lambda: Export.objects.get(name="fast").rows == 6, "the other one waits")
     assert Export.objects.get(name="slow").rows == 0
-    kept_going.keep_going()
+    senders.export()
     Hanging.released.set()
     until(lambda: Export.objects.get(name="slow").rows == 6, "it does not go on")
 
 
-def test_one_that_is_paused_has_no_thread(kept_going: ExportThreads) -> None:
+def test_one_that_is_paused_has_no_thread(senders: Senders) -> None:
     add({"kind": "files", "url": "a"}, name="a")
     add({"kind": "files", "url": "b"}, name="b")
-    kept_going.keep_going()
+    senders.export()
     until(lambda: sorted(alive()) == ["export a", "export b"], "no threads")
     Export.objects.filter(name="a").update(paused=True)
-    kept_going.keep_going()
+    senders.export()
     until(lambda: alive() == ["export b"], "it goes on")
     Export.objects.filter(name="a").update(paused=False)
-    kept_going.keep_going()
+    senders.export()
     until(lambda: sorted(alive()) == ["export a", "export b"], "it does not come back")
 
 
-def test_the_steward_carries_them_on_and_stops() -> None:
-    senders = Senders(Settings(spiders="no_such_package"))
+def test_the_steward_carries_them_on_and_stops(senders: Senders) -> None:
     senders.export()
     assert alive() == []
     fill(made_task(), 1)

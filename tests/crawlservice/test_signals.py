@@ -17,9 +17,10 @@ from crawlframe.frontier import Frontier
 from crawlservice import signals
 from crawlservice.connections.installation import check
 from crawlservice.models import Event, Installation, Schedule, Task
+from crawlservice.steward.senders import Senders
 from crawlservice.steward.steward import Steward
 from crawlservice.webhooks import signal_sender
-from crawlservice.webhooks.signal_sender import SignalSender, send_new
+from crawlservice.webhooks.signal_sender import send_new
 from tests.crawlservice.test_steward import turn_until
 
 pytestmark = pytest.mark.usefixtures("service")
@@ -128,8 +129,7 @@ def test_the_leading_steward_sends_them(
 
 
 def test_without_receivers_nothing_is_done() -> None:
-    sender = SignalSender()
-    sender.keep_going()
+    Senders(Settings()).send_signals()
     assert "signals" not in [thread.name for thread in threading.enumerate()]
 
 

@@ -23,8 +23,8 @@ from crawlservice.models import Export  # noqa: E402
 def export_all() -> None:
     exporters = [Exporter(pk, Settings()) for pk in Export.objects.values_list("pk", flat=True)]
     while True:
-        more = [exporter.step() for exporter in exporters]
-        if not any(more):
+        pauses = [exporter.step() for exporter in exporters]
+        if 0 not in pauses:
             time.sleep(0.005)
 
 

@@ -1,5 +1,5 @@
-"""The outbox, read in order: every event once, even though transactions may be committed in another
-order than their events are numbered."""
+"""Events in the order of their numbers, each once, although transactions may be committed in
+another order."""
 
 from __future__ import annotations
 
