@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
@@ -40,17 +39,13 @@ class ExportsFile:
 
     def __init__(self, node: Settings) -> None:
         self._node = node
-        self._next = 0.0
         self._seen: tuple[Any, ...] | None = None  # the file that was last applied
 
     def look(self) -> None:
         """Applies the file if it has changed since the last call, or was never read. Raises
         django.db.Error."""
-        if time.monotonic() < self._next:
-            return
         path = path_of(self._node)
         seen = _mark(path)
-        self._next = time.monotonic() + EVERY
         if seen == self._seen:
             return
         problems = apply(path) if path is not None else _without(self._node.spiders)

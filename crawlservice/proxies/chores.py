@@ -1,12 +1,12 @@
-"""Chores: what the leading steward does for the pool in each round."""
+"""Chores of the pool of proxies."""
 
 from __future__ import annotations
 
 from crawlframe.conf import Settings
-from crawlframe.frontier import Frontier
+from crawlservice.chores.chore import Chore, ChoreContext
 from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections.contained import contained
-from crawlservice.models import Proxy
+from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies import check, runs, sources
 from crawlservice.proxies.pool import publish
 
@@ -31,9 +31,9 @@ class ProxyChecks(Work):
 class ProxyChores:
     """Those of one steward."""
 
-    def __init__(self, settings: Settings, frontier: Frontier) -> None:
-        self._frontier = frontier
-        self._checks = ChoreThread("proxy checks", lambda: ProxyChecks(settings))
+    def __init__(self, steward: ChoreContext) -> None:
+        self._frontier = steward.frontier
+        self._checks = ChoreThread("proxy checks", lambda: ProxyChecks(steward.settings))
 
     def tick(self) -> None:
         """Notes which proxies have failed, publishes the pool, and lets the others be checked.
@@ -53,3 +53,8 @@ class ProxyChores:
 
     def stop(self) -> None:
         self._checks.stop()
+
+
+CHORES = (
+    Chore("proxies", ProxyChores, used=lambda: [Proxy.objects.all(), ProxySource.objects.all()]),
+)

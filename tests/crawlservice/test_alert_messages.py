@@ -401,7 +401,7 @@ def test_the_leading_steward_does_it_all(
         assert alert.kind == "host_held"
         assert state.checked_at() is not None
         Alert.objects.update(opened_at=clock.now() - HOUR)
-        one._alerts._next = 0.0
+        one.job("alerts")._next = 0.0
         one.tick()
         (told,) = receiver.wait(1)
         assert "a.example blocks" in told.content["title"]

@@ -346,7 +346,7 @@ def test_a_sender_does_not_wait_for_one_that_was_stopped(task: Task, warehouse: 
         pytest.skip("SQLite has one writer")
     commit(task, "a", part("p"))
     stream = RowStream(WAREHOUSE)
-    found: list[float] = []
+    found: list[float | None] = []
 
     def step() -> None:
         found.append(stream.step())
