@@ -99,9 +99,9 @@ class Job:
         self._next, self._used = 0.0, True
         if self.chore.each_term:
             self.stop()
+            self._work = None
 
     def stop(self) -> None:
-        """Ends the work, which is made again when it is needed."""
+        """Ends what the work holds; what it knows stays."""
         if isinstance(self._work, Stops):
             self._work.stop()
-        self._work = None

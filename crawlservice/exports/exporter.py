@@ -17,9 +17,9 @@ from crawlservice.connections import clock
 from crawlservice.exports import cursor
 from crawlservice.exports.batch import Batch
 from crawlservice.exports.changes import secrets_of, target_of
-from crawlservice.exports.definition import Target
 from crawlservice.exports.source import parts
 from crawlservice.exports.starting import rows_of
+from crawlservice.exports.target import Target
 from crawlservice.exports.writer import BatchName, Writer
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Installation
@@ -191,20 +191,4 @@ def tried(export: Export, node: Settings) -> str:
 
 def open_writer(target: Target, node: Settings) -> Writer:
     """Raises TargetError."""
-    installation = str(Installation.objects.get_or_create(pk=1)[0].uuid)
-    # Imported here: a node needs the libraries of its targets only.
-    if target.kind == "files":
-        from crawlservice.exports.files import FilesWriter
-
-        return FilesWriter(target)
-    if target.kind == "table":
-        from crawlservice.exports.table import TableWriter
-
-        return TableWriter(target)
-    if target.kind == "kafka":
-        from crawlservice.exports.kafka import KafkaWriter
-
-        return KafkaWriter(target, installation)
-    from crawlservice.exports.http import HttpWriter
-
-    return HttpWriter(target, node, installation)
+    return target.open(node, str(Installation.objects.get_or_create(pk=1)[0].uuid))

@@ -132,7 +132,8 @@ def read(
     what is wrong, each with the file, the line and the name."""
     from pydantic import ValidationError
 
-    from crawlservice.exports.definition import BadExport, Definition, place_of
+    from crawlservice.exports.definition import Definition, place_of
+    from crawlservice.exports.errors import BadExport
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -158,8 +159,9 @@ def read(
             begin = str(table.pop("begin", ""))
             made = Definition.model_validate({"name": name, **table})
             made.check()
-            if made.target.kind == "http" and not made.target.secret:
-                raise BadExport("target.secret", 'name what requests are signed with: "${NAME}"')
+            signs = made.target.SIGNS_WITH
+            if signs and not getattr(made.target, signs):
+                raise BadExport(f"target.{signs}", 'name what requests are signed with: "${NAME}"')
         except ValidationError as error:
             for one in error.errors():
                 loc = place_of(one["loc"])

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from crawlframe.frontier import Frontier
 from crawlservice.alerts import announcements, state, wording
 from crawlservice.alerts.announcements import announce
-from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.condition import Finding
 from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.sender import AlertSender
 from crawlservice.alerts.targets import set_address

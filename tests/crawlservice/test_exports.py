@@ -163,7 +163,7 @@ def test_csv_has_the_columns_of_all_files_so_far(place: Path) -> None:
 def test_columns_are_collected_where_there_are_some(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.exports.files.COLUMNS", 12)
+    monkeypatch.setattr("crawlservice.exports.targets.files.COLUMNS", 12)
     task = made_task()
     commit(task, "a", [{f"key {n}": n for n in range(40)}])
     row = drive(add(files()))

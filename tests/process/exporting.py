@@ -15,9 +15,11 @@ django.setup()
 
 from crawlframe import faults  # noqa: E402
 from crawlframe.conf import Settings  # noqa: E402
-from crawlservice.exports import files, table  # noqa: E402, F401 - imported before the fork
 from crawlservice.exports.exporter import Exporter  # noqa: E402
+from crawlservice.exports.target import kinds  # noqa: E402
 from crawlservice.models import Export  # noqa: E402
+
+kinds()  # imported before the fork
 
 
 def export_all() -> None:

@@ -5,22 +5,65 @@ from __future__ import annotations
 
 import asyncio
 from itertools import chain
+from typing import Annotated, Literal
 
 import orjson
+from django.utils.translation import gettext_lazy as _
+from pydantic import Field
 
 from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.fetch.limits import FetchLimits
+from crawlservice.exports.addresses import Address, host_of, parts_of
 from crawlservice.exports.batch import Batch, Limits
-from crawlservice.exports.definition import HttpTarget
-from crawlservice.exports.writer import BatchName, TargetError
+from crawlservice.exports.errors import BadExport
+from crawlservice.exports.target import FormField, Target, TargetKind, Text
+from crawlservice.exports.writer import BatchName, TargetError, Writer
 from crawlservice.tasks.export import lines
 from crawlservice.webhooks.address import parsed
 from crawlservice.webhooks.deliveries import WebhookMessage
-from crawlservice.webhooks.sender import downloader, send
 
 LIMITS = FetchLimits(timeout=60, max_body=1 << 20, max_redirects=0, connect=10, stall=30)
 TYPES = {"jsonl": "application/x-ndjson", "json": "application/json"}
+
+
+class HttpTarget(Target):
+    """An address that receives batches in POST requests, signed as webhooks are. `secret`: with
+    which they are signed; empty: one is made and shown once."""
+
+    SECRETS = ("url", "secret")
+    SIGNS_WITH = "secret"
+
+    kind: Literal["http"]
+    url: Annotated[
+        Text,
+        Field(min_length=1),
+        FormField(_("Address"), _("https://…, to which batches are sent")),
+    ]
+    format: Annotated[Literal["jsonl", "json"], FormField(_("Format"))] = "jsonl"
+    max_rows: Annotated[int, Field(ge=1, le=10_000), FormField(_("Rows at most"))] = 500
+    secret: Annotated[
+        str,
+        Field(max_length=200, pattern=r"^([!-~]{8,})?$"),
+        FormField(
+            _("Secret"),
+            _("with which requests are signed; empty: one is made and shown once"),
+        ),
+    ] = ""
+
+    def check(self) -> None:
+        parts = parts_of("target.url", self.url, BadExport)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadExport("target.url", "it must begin with https:// or http://")
+        if "@" in parts.netloc and not parts.password:
+            raise BadExport("target.url", "write the login as user:password@host")
+
+    @property
+    def destination(self) -> Address:
+        return self.kind, host_of(self.url)
+
+    def open(self, node: Settings, installation: str) -> Writer:
+        return HttpWriter(self, node, installation)
 
 
 class HttpWriter:
@@ -55,8 +98,14 @@ class HttpWriter:
         return orjson.dumps([orjson.Fragment(row) for row in rows])
 
     async def _post(self, message: WebhookMessage, headers: dict[str, str]) -> str:
+        # Imported here: most nodes never need it, and it takes memory.
+        from crawlservice.webhooks.sender import downloader, send
+
         curl = downloader(self._node)
         try:
             return await send(curl, message, headers, LIMITS)
         finally:
             await curl.close()
+
+
+TARGET = TargetKind("http", _("HTTP endpoint"), HttpTarget)

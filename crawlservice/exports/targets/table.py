@@ -3,19 +3,73 @@ a row decides, so an attempt that is repeated changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
+from typing import Annotated, Any, Literal
+
+from django.utils.translation import gettext_lazy as _
+from pydantic import Field
 
 from crawlframe import faults
+from crawlframe.conf import Settings
+from crawlservice.exports.addresses import Address, host_of, options_of, parts_of
 from crawlservice.exports.batch import Batch, Limits
-from crawlservice.exports.definition import TableTarget
 from crawlservice.exports.dialects import ROWS, Dialect, connect
+from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import KEY
-from crawlservice.exports.writer import BatchName, TargetError
+from crawlservice.exports.target import FormField, Target, TargetKind, Text
+from crawlservice.exports.writer import BatchName, TargetError, Writer
 from crawlservice.tasks.kinds import Kind, Kinds
 
 COLUMNS = 500  # most columns of a table
 VALUES = 20_000  # most values of one statement
+# Of a database -> what its address may say besides. Others could name a password, which would be
+# shown, or a file of the node.
+_POSTGRES = ("channel_binding", "sslmode", "sslrootcert", "target_session_attrs")
+DATABASES = {"postgresql": _POSTGRES, "postgres": _POSTGRES, "mysql": ("ssl",), "mariadb": ("ssl",)}
+
+
+class TableTarget(Target):
+    """A table of another database. `url` is `postgresql://user:password@host:5432/database` or
+    `mysql://…`; the table is made if there is none, and gets a column for each field."""
+
+    SECRETS = ("url",)
+
+    kind: Literal["table"]
+    url: Annotated[
+        Text,
+        Field(min_length=1),
+        FormField(_("Address"), _("postgresql://user:password@host:5432/database or mysql://…")),
+    ]
+    table: Annotated[
+        str,
+        Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$"),
+        FormField(_("Table"), _("it is made if there is none")),
+    ]
+
+    def check(self) -> None:
+        parts = parts_of("target.url", self.url, BadExport)
+        if parts.scheme not in DATABASES or not parts.hostname or len(parts.path) < 2:
+            raise BadExport(
+                "target.url", "write postgresql://user:password@host/database or mysql://…"
+            )
+        allowed = DATABASES[parts.scheme]
+        if refused := sorted(options_of(self.url).keys() - {*allowed}):
+            raise BadExport(
+                "target.url",
+                f"the option {refused[0]} cannot be used here, only {', '.join(allowed)}",
+            )
+
+    @property
+    def destination(self) -> Address:
+        return self.kind, host_of(self.url)
+
+    def open(self, node: Settings, installation: str) -> Writer:
+        return TableWriter(self)
+
+    @classmethod
+    def place(cls, shown: Mapping[str, Any]) -> str:
+        return f"{shown['url']} {shown['table']}"
 
 
 class TableWriter:
@@ -121,3 +175,6 @@ def _wider(has: Kind, kind: Kind) -> Kind:
 
 def _cut(text: str, longest: int) -> str:
     return text.encode()[:longest].decode(errors="ignore")
+
+
+TARGET = TargetKind("table", _("table: PostgreSQL, MySQL"), TableTarget)

@@ -4,18 +4,64 @@ group of its own, so an attempt that is repeated finds out that the batch is the
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext_lazy as _
+from pydantic import Field
+
 from crawlframe import faults
+from crawlframe.conf import Settings
+from crawlservice.exports.addresses import Address
 from crawlservice.exports.batch import Batch, Limits
-from crawlservice.exports.definition import KafkaTarget
+from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import KEY
-from crawlservice.exports.writer import BatchName, TargetError, address_of, need
+from crawlservice.exports.target import FormField, Target, TargetKind, Text
+from crawlservice.exports.writer import BatchName, TargetError, Writer, address_of, need
 
 TIMEOUT = 30  # seconds for an answer
 GROUP = "crawlframe-export"
+
+
+class KafkaTarget(Target):
+    """A topic of Kafka, in transactions: readers need `isolation.level=read_committed`."""
+
+    SECRETS = ("password",)
+
+    kind: Literal["kafka"]
+    servers: Annotated[
+        Text,
+        Field(min_length=1, description="host:9092, several with commas"),
+        FormField(_("Servers"), _("host:9092, several with commas")),
+    ]
+    topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$"), FormField(_("Topic"))]
+    security: Annotated[
+        Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"], FormField(_("Security"))
+    ] = "plaintext"
+    mechanism: Annotated[
+        Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], FormField(_("SASL mechanism"))
+    ] = ""
+    user: Annotated[Text, FormField(_("User"))] = ""
+    password: Annotated[Text, FormField(_("Password"))] = ""
+
+    def check(self) -> None:
+        if self.security.startswith("sasl") and not (self.mechanism and self.user):
+            raise BadExport("target.mechanism", "SASL needs mechanism, user and password")
+        if self.user and not self.security.startswith("sasl"):
+            raise BadExport("target.security", "user and password need sasl_ssl or sasl_plaintext")
+
+    @property
+    def destination(self) -> Address:
+        return self.kind, self.servers, self.security, self.mechanism, self.user
+
+    def open(self, node: Settings, installation: str) -> Writer:
+        return KafkaWriter(self, installation)
+
+    @classmethod
+    def place(cls, shown: Mapping[str, Any]) -> str:
+        return f"kafka {shown['servers']} {shown['topic']}"
 
 
 class KafkaWriter:
@@ -119,3 +165,6 @@ class KafkaWriter:
                 "sasl.password": target.password,
             }
         return options
+
+
+TARGET = TargetKind("kafka", _("Kafka"), KafkaTarget)
