@@ -41,6 +41,7 @@ class Answered(NamedTuple):
     first: float  # 0.0 when there was none
     last: float
     counts: dict[int, int]  # number of the BIN -> pages
+    different: int = 0  # pages, each counted once
 
     @property
     def pages(self) -> int:
@@ -77,7 +78,7 @@ class CountedSite:
         with urlopen(f"{self.url}{TAKE.decode()[1:]}", timeout=30) as response:
             data = json.load(response)
         counts = {int(number): count for number, count in data["counts"].items()}
-        return Answered(data["first"], data["last"], counts)
+        return Answered(data["first"], data["last"], counts, data["different"])
 
     def cpu_seconds(self) -> float:
         """CPU seconds used since its start."""
@@ -121,14 +122,17 @@ class _Count:
     def _clear(self) -> None:
         self.first = self.last = 0.0
         self.counts: Counter[int] = Counter()
+        self._seen: set[int] = set()  # hashes, since there may be millions
 
-    def add(self) -> None:
+    def add(self, page: bytes) -> None:
         self.last = now = time.monotonic()
         self.first = self.first or now
         self.counts[int(now / BIN)] += 1
+        self._seen.add(hash(page))
 
     def take(self) -> bytes:
         data = {"first": self.first, "last": self.last, "counts": self.counts}
+        data["different"] = len(self._seen)
         self._clear()
         return answer(json.dumps(data).encode(), "application/json")
 
@@ -152,7 +156,7 @@ class _Connection(Connection):
         if not self.transport.is_closing():
             self.transport.write(page)
             if page is not NOT_FOUND:
-                self._count.add()
+                self._count.add(page)
 
 
 def answer(body: bytes, kind: str = "text/html; charset=utf-8") -> bytes:
