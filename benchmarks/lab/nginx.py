@@ -12,27 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-import psutil
-
 from crawlservice.cli.process_group import die_with_parent
 
 TYPES = {
-    "text/html": "html htm shtml",
-    "application/xhtml+xml": "xhtml",
+    "text/html": "html",
     "text/css": "css",
-    "text/javascript": "js mjs",
-    "text/plain": "txt conf md",
-    "text/xml": "xml dtd ent",
-    "application/json": "json",
+    "text/plain": "txt",
     "application/pdf": "pdf",
-    "application/gzip": "gz",
-    "application/zip": "zip",
     "image/png": "png",
-    "image/jpeg": "jpg jpeg",
-    "image/gif": "gif",
-    "image/svg+xml": "svg",
-    "image/x-icon": "ico",
-    "font/woff2": "woff2",
 }
 LOG_FORMAT = (
     '{"agent":"$http_user_agent","uri":"$request_uri","status":$status,'
@@ -111,11 +98,6 @@ class Nginx:
             entries = map(json.loads, lines)
             hits = [Hit(**{**entry, "type": _media_type(entry["type"])}) for entry in entries]
         return [hit for hit in hits if agent in hit.agent]
-
-    def cpu_seconds(self) -> float:
-        """CPU seconds used since its start."""
-        assert self._process is not None
-        return float(sum(psutil.Process(self._process.pid).cpu_times()[:2]))
 
     def version(self) -> str:
         """The version, such as "nginx 1.22.1"."""

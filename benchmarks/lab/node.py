@@ -161,11 +161,10 @@ def manage(
     )
 
 
-def migrated(postgres: Postgres, var: Path, **variables: str) -> str:
-    """The DSN of a database with all tables, from which ``new_database`` makes copies.
-    ``variables`` of the environment may name apps with more of them."""
+def migrated(postgres: Postgres, var: Path) -> str:
+    """The DSN of a database with all tables, from which ``new_database`` makes copies."""
     dsn = postgres.new_database()
-    env = environment(var, dsn, "redis://127.0.0.1:1") | variables
+    env = environment(var, dsn, "redis://127.0.0.1:1")
     done = manage(env, "migrate", "--verbosity=0")
     if done.returncode:
         raise RuntimeError(f"manage.py migrate: {done.stderr[-2000:]}")

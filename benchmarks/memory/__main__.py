@@ -10,12 +10,11 @@ from pathlib import Path
 
 from benchmarks.lab.job import keep, run, show
 from benchmarks.memory.crawl import IN_FLIGHT, crawl
-from benchmarks.memory.growth import Growth, Sample, at_peak, growth, per_request
+from benchmarks.memory.growth import Growth, Sample, growth
 
 PAGES, QUICK = 1_000_000, 50_000
 FEWEST = 1000
 WARM = 0.3  # of the pages
-ENOUGH = 40_000  # queued requests that outweigh the other things Redis holds
 MIB = 2**20
 COLUMNS = (
     "then", "at the end", "highest, 1st third", "2nd", "3rd", "PSS", "RSS", "bytes/1,000 pages",
@@ -45,7 +44,6 @@ def measure(pages: int, work: Path, output: Path | None) -> int:
     if not any(row.name == "worker" for row in found):
         raise RuntimeError("the worker was replaced during the crawl, so its memory says nothing")
     _show_growth(found, samples, pages)
-    _show_redis(samples)
     figures = {
         "pages": pages,
         "in_flight": IN_FLIGHT,
@@ -75,29 +73,6 @@ def _show_growth(found: Sequence[Growth], samples: Sequence[Sample], pages: int)
         "of 670,000 pages or more. No worker was replaced: CRAWLFRAME_MAX_MEMORY and "
         "CRAWLFRAME_MAX_AGE were out of reach. A worker remembers 100,000 to 200,000 known links, "
         "then drops the older half: its line is a saw.",
-    )
-
-
-def _show_redis(samples: Sequence[Sample]) -> None:
-    peak = at_peak(samples)
-    data = ["too short", "too short"]
-    if peak.queued >= ENOUGH:
-        data = [f"{size:.0f}" for size in per_request(samples)]
-    show(
-        "Redis when the queue was longest",
-        ["queued", "seen", "allocated MiB", "RSS MiB", "bytes/URL seen", "bytes/queued request"],
-        [
-            [
-                "",
-                f"{peak.queued:,}",
-                f"{peak.pages + peak.queued:,}",
-                f"{peak.redis / MIB:.0f}",
-                f"{peak.redis_rss / MIB:.0f}",
-                *data,
-            ]
-        ],
-        "URLs of 90 characters. The bytes are estimated from three moments of this crawl; "
-        "python -m benchmarks.frontier measures them one by one.",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.lab.job import show
 from benchmarks.reload.changes import Change, Run, median, percentile
-from benchmarks.reload.memory import Sample, growth
+from benchmarks.reload.memory import Sample, slope
 
 GOAL_MEDIAN, GOAL_P95 = 0.5, 1.0  # seconds from the last write to the first page by new code
 GOAL_RATE = 0.9  # of the rate before
@@ -87,14 +87,11 @@ def show_comparison(runs: Iterable[Run]) -> None:
 
 def show_memory(samples: Sequence[Sample]) -> None:
     """The growth of the processes."""
-    rows = [
-        [
-            row.name.replace("_", " "),
-            *(f"{number:,}" for number in (row.first, row.last, row.highest)),
-            "-" if row.per_thousand is None else f"{row.per_thousand:+,.0f}",
-        ]
-        for row in growth(samples)
-    ]
+    rows = []
+    for name in Sample._fields[1:]:
+        values = [getattr(sample, name) for sample in samples]
+        sizes = (f"{number:,}" for number in (values[0], values[-1], max(values)))
+        rows.append([name.replace("_", " "), *sizes, f"{slope(samples, name):+,.0f}"])
     columns = ("first", "last", "highest", "per 1,000 reloads")
     show(f"Memory (KiB) and descriptors over {len(samples)} reloads", columns, rows)
 
@@ -104,5 +101,4 @@ def as_dict(runs: Sequence[Run], samples: Sequence[Sample]) -> dict[str, Any]:
     return {
         "runs": [{**run.as_dict(), "figures": figures(run.changes)} for run in runs],
         "memory": [sample._asdict() for sample in samples],
-        "growth": [row._asdict() for row in growth(samples)] if samples else [],
     }

@@ -1,4 +1,4 @@
-"""Names: the names of a node's processes."""
+"""Names: the names of a node's processes, which all have the same command line."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from collections.abc import Callable
 
 import psutil
 
-# In the order in which a master starts them; all later ones are workers.
-FIRST = ("master", "steward", "template", "worker")
+# In the order in which they are started; all later ones are workers. The keeper waits for the
+# template, which is its fork.
+FIRST = ("master", "steward", "browser", "keeper", "template", "worker")
 
 
 class Names:
-    """``processes`` returns the living ones of a node that does not reload its code."""
+    """``processes`` returns the living ones of a node; ``first`` are their names in the order of
+    their births."""
 
-    def __init__(self, processes: Callable[[], list[psutil.Process]]) -> None:
+    def __init__(
+        self, processes: Callable[[], list[psutil.Process]], first: tuple[str, ...] = FIRST
+    ) -> None:
         self._processes = processes
+        self._first = first
         self._names: dict[psutil.Process, str] = {}
 
     def of_all(self) -> list[tuple[psutil.Process, str]]:
@@ -22,8 +27,8 @@ class Names:
         living = sorted(self._processes(), key=lambda process: (_born(process), process.pid))
         for process in living:
             if process not in self._names:
-                place = len(self._names)
-                name = FIRST[place] if place < len(FIRST) else f"worker {place - 2}"
+                place, last = len(self._names), len(self._first) - 1
+                name = self._first[place] if place <= last else f"worker {place - last + 1}"
                 self._names[process] = name
         return [(process, self._names[process]) for process in living]
 
