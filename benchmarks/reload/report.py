@@ -47,8 +47,8 @@ def show_reloads(runs: Iterable[Run]) -> None:
         shares = ("around_median", "around_p5", "control_median", "control_p5")
         rates.append([run.name, f"{f['rate']:.0f}", *(f"{f[name]:.0%}" for name in shares)])
         each = f"{run.twice / len(run.changes):.2f}"
-        cells = (str(run.twice), each, str(run.lost), str(run.mixed))
-        counts.append([run.name, f"{run.fetched:,}", *cells])
+        twice = (str(run.twice), each)
+        counts.append([run.name, f"{run.fetched:,}", *twice, str(run.lost), str(run.mixed)])
     show(
         "Seconds from the last write to the first page by new code",
         ("n", "median", "p95", "max", "old code until", "longest without a page"),

@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from benchmarks.politeness.manners import JITTER, by_host, too_close
+from benchmarks.politeness.world import ROBOTS
 from crawlframe.request import ROOT_URL
 from crawlservice.models import LogLine, Page
 from crawlservice.tasks.submit import submit as submit_task
 from spiders.broad import BAD_SEEDS
 from tests.broad.hosts import PRIVATE, asks, wanted
-from tests.broad.world import ROBOTS, World
+from tests.broad.world import World
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import Look, each_on, wait_for
