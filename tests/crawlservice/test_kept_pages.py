@@ -375,24 +375,6 @@ def test_results_are_found_as_long_as_all_of_them_are_there(task: Task) -> None:
     assert ledger.results(pages[KEY]) is None
 
 
-def test_pages_of_a_task_with_the_same_content(task: Task) -> None:
-    ledger = DjangoLedger()
-    other = Task.objects.create(spider="s", seeds=b"")
-    first = kept(task, "a", b"one")
-    first.callback, first.status = "parse", 200
-    ledger.commit([first, kept(task, "b", b"two", "http_404")])
-    ledger.commit([kept(other, "c", b"three")])
-    asked = [
-        (task.pk, b"x" * 16, digest_of(b"one"), "parse"),
-        (task.pk, b"y" * 16, digest_of(b"two"), "parse"),
-        (task.pk, b"z" * 16, digest_of(b"three"), "parse"),
-        (task.pk, b"a".ljust(16, b"."), digest_of(b"one"), "parse"),  # itself, before a retry
-        (task.pk, b"w" * 16, digest_of(b"four"), "parse"),
-        (task.pk, b"v" * 16, digest_of(b"one"), "parse_other"),
-    ]
-    assert ledger.same_content(asked) == {b"x" * 16: "http://h/a"}
-
-
 # -- dictionaries ---------------------------------------------------------------------------------
 
 MENU = "".join(f'<li class="menu-{n}"><a href="/part/{n}/">Part {n}</a></li>' for n in range(40))
