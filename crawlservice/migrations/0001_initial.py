@@ -896,20 +896,6 @@ class Migration(migrations.Migration):
                 },
             ),
             migrations.CreateModel(
-                name='PageDictionary',
-                fields=[
-                    ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                    ('host', models.CharField(db_index=True, max_length=300, verbose_name='host')),
-                    ('content', models.BinaryField(help_text='a dictionary of Zstandard')),
-                    ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name='created')),
-                ],
-                options={
-                    'verbose_name': 'dictionary of pages',
-                    'verbose_name_plural': 'dictionaries of pages',
-                    'ordering': ('-id',),
-                },
-            ),
-            migrations.CreateModel(
                 name='PageSegment',
                 fields=[
                     ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -933,7 +919,6 @@ class Migration(migrations.Migration):
                     ('size', models.BigIntegerField(help_text='bytes of the body after decompression', verbose_name='size')),
                     ('data', models.BinaryField(null=True)),
                     ('stored', models.BigIntegerField(help_text='bytes that it takes', verbose_name='stored')),
-                    ('dictionary', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to='crawlservice.pagedictionary', verbose_name='dictionary of pages')),
                     ('segment', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to='crawlservice.pagesegment', verbose_name='segment of pages')),
                     ('offset', models.BigIntegerField(help_text='of its record in the segment', null=True)),
                     ('length', models.BigIntegerField(help_text='bytes of its record', null=True)),

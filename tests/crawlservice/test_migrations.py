@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from importlib import import_module
 from io import StringIO
 from typing import Any
 
@@ -12,51 +14,94 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
-from crawlframe.errors import ConfigError
+from crawlframe.errors import ConfigError, PageDamaged
+from crawlframe.pages.packing import Packer, digest_of
+from crawlframe.zstd import ZstdCompressor
 from crawlservice.connections.database import is_behind
-from crawlservice.models import Installation, Task
+from crawlservice.models import Installation, PageBody, Task
+from crawlservice.pages.bodies import read
 from tests.conftest import NewDatabase, django_on
 
+from_pilot = import_module("crawlservice.migrations.0002_from_pilot")
+zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 PILOT = ("0002_version", "0051_key_order_worker", "0052_task_idle")  # some of its names
 
 
-def models_of(name: str) -> Any:
-    """Returns the models as they were at this migration, by name."""
-    state = MigrationExecutor(connection).loader.project_state(("crawlservice", name))
-    return lambda model: state.apps.get_model("crawlservice", model).objects
-
-
 @pytest.fixture(params=KINDS)
 def pilot(request: pytest.FixtureRequest, new_database: NewDatabase) -> Iterator[Any]:
-    """A database as the last code with the migrations 0001 to 0052 left it, and its models."""
+    """A database as the last code with the migrations 0001 to 0052 left it, and its models by
+    name."""
     with django_on(new_database(request.param, empty=True)):
         call_command("migrate", "auth", verbosity=0)
         call_command("migrate", "crawlservice", "0001", verbosity=0)
         for name in PILOT:
             MigrationRecorder(connection).record_applied("crawlservice", name)
-        yield models_of("0001_initial")
+        state = MigrationExecutor(connection).loader.project_state(("crawlservice", "0001_initial"))
+        for operation in from_pilot.OF_PILOT:
+            before = state.clone()
+            operation.state_forwards("crawlservice", state)
+            with connection.schema_editor() as editor:
+                operation.database_forwards("crawlservice", editor, before, state)
+        yield lambda model: state.apps.get_model("crawlservice", model).objects
+
+
+def applied() -> set[str]:
+    names = MigrationRecorder(connection).migration_qs.filter(app="crawlservice")
+    return {*names.values_list("name", flat=True)}
 
 
 def test_a_database_of_the_pilot_keeps_its_rows(pilot: Any) -> None:
     task = pilot("Task").create(spider="shop", arguments={"city": "Ulm"}, seeds=b"")
     installation = pilot("Installation").get()
+    call_command("sqlmigrate", "crawlservice", "0002", stdout=StringIO())
+    assert {*PILOT} <= applied()  # the SQL is only shown
     assert is_behind()
     call_command("migrate", verbosity=0)
     assert (Task.objects.get().pk, Task.objects.get().arguments) == (task.pk, {"city": "Ulm"})
     assert Installation.objects.get().uuid == installation.uuid
-    names = MigrationRecorder(connection).migration_qs.filter(app="crawlservice")
-    assert not {*names.values_list("name", flat=True)} & {*PILOT}
+    assert not applied() & {*PILOT}
     assert not is_behind()
+    assert from_pilot.DICTIONARIES not in connection.introspection.table_names()
 
 
-def test_an_older_database_is_refused(pilot: Any) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE crawlservice_task DROP COLUMN idle")
+def test_pages_of_the_pilot_stay_readable(pilot: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were compressed with a dictionary, more of them than one transaction takes; one of
+    them is damaged."""
+    monkeypatch.setattr(f"{from_pilot.__name__}.BATCH", 2)
+    given = [f"<nav>{'menu ' * 90}</nav>{n}".encode() for n in range(5)]
+    content = zstd.train_dict(given * 20, 4096)
+    dictionary = pilot("PageDictionary").create(content=content.dict_content)
+    numbers = []
+    for body in given:
+        packed = ZstdCompressor(zstd_dict=content).compress(body, ZstdCompressor.FLUSH_FRAME)
+        fields = {"digest": digest_of(body), "size": len(body), "stored": len(packed)}
+        row = pilot("PageBody").create(**fields, data=packed, dictionary=dictionary)
+        numbers.append(row.pk)
+    plain = pilot("PageBody").create(
+        digest=digest_of(b"x"), size=1, data=Packer().pack(b"x"), stored=10
+    )
+    pilot("PageBody").filter(pk=numbers[3]).update(data=b"damaged")
+    call_command("migrate", verbosity=0)
+    expected = {**dict(zip(numbers, given, strict=True)), plain.pk: b"x"}
+    del expected[numbers[3]]
+    assert read(expected) == expected
+    with pytest.raises(PageDamaged):
+        read([numbers[3]])
+    stored = PageBody.objects.get(pk=numbers[0])
+    assert stored.data is not None
+    assert stored.stored == len(stored.data)
+
+
+@pytest.mark.parametrize("names", [PILOT[:-1], ()], ids=["its last but one", "its first alone"])
+def test_an_older_database_is_refused(pilot: Any, names: tuple[str, ...]) -> None:
+    MigrationRecorder(connection).migration_qs.filter(name__in={*PILOT} - {*names}).delete()
+    if not names:
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP TABLE {from_pilot.ALERTS}")
     with pytest.raises(ConfigError, match=r"python manage\.py migrate with the code of commit"):
         call_command("migrate", verbosity=0)
-    names = MigrationRecorder(connection).migration_qs.values_list("name", flat=True)
-    assert {*PILOT} <= {*names}
+    assert applied() == {from_pilot.FIRST, *names}
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
