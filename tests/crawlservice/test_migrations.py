@@ -9,7 +9,10 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks.registry import registry
 from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
@@ -109,3 +112,18 @@ def test_models_and_migrations_agree(orm: str) -> None:
     out = StringIO()
     call_command("makemigrations", check=True, dry_run=True, stdout=out)
     assert "No changes" in out.getvalue()
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_migrate_checks_models_and_not_urls(orm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """URLs are the whole API, which takes longer to import than the tables to make."""
+
+    def wrong(**options: Any) -> list[CheckMessage]:
+        return [Error("wrong")]
+
+    monkeypatch.setattr(registry, "registered_checks", set())
+    register(wrong, Tags.urls)
+    call_command("migrate", skip_checks=False, verbosity=0)
+    register(wrong, Tags.models)
+    with pytest.raises(SystemCheckError, match="wrong"):
+        call_command("migrate", skip_checks=False, verbosity=0)
