@@ -1,11 +1,9 @@
-"""Chores of kept pages: their segments, and the dictionaries of hosts."""
+"""Chores of kept pages: their segments."""
 
 from __future__ import annotations
 
 from crawlservice.chores.chore import Chore, ChoreContext
 from crawlservice.chores.threads import ChoreThread
-from crawlservice.models import KeptPage
-from crawlservice.pages.dictionaries import Trainer
 from crawlservice.pages.segments import segments_of_node
 
 
@@ -29,7 +27,4 @@ class Segments:
             self._segments.finish()
 
 
-CHORES = (
-    Chore("segments of pages", Segments, everywhere=True),
-    Chore("page dictionaries", lambda _steward: Trainer(), used=lambda: [KeptPage.objects.all()]),
-)
+CHORES = (Chore("segments of pages", Segments, everywhere=True),)
