@@ -34,7 +34,7 @@ from redis import Redis
 from crawlframe.embedded.server import ensure_redis
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.connections.database_url import database_config
-from tests import quick, scheduling, second_try
+from tests import databases, quick, scheduling, second_try
 from tests.files.s3_server import S3Server
 from tests.servers import PostgresServer, RedisServer
 
@@ -95,7 +95,9 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    databases.choose(items)
     quick.mark(items)
     quick.guard(config)
 
@@ -207,7 +209,7 @@ def new_databases(request: pytest.FixtureRequest, directory: Path) -> Iterator[N
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def database(request: pytest.FixtureRequest, new_database: NewDatabase) -> str:
-    """The URL of a fresh database with all tables, once on SQLite and once on PostgreSQL."""
+    """The URL of a fresh database with all tables, of the kinds that ``databases`` chooses."""
     return new_database(request.param)
 
 

@@ -30,14 +30,9 @@ from crawlservice.pages import bodies
 from crawlservice.tasks import removal
 from crawlservice.tasks.submit import submit
 
-pytestmark = pytest.mark.usefixtures("service")
+pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
 PLACE = "/admin/crawlservice/aliasrule/"
 TELL = "http://shop.example"
-
-
-@pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    return new_database("sqlite")
 
 
 @pytest.fixture

@@ -29,12 +29,6 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    """SQLite only: commands leave SQL to the parts they call, which are tested on both."""
-    return new_database("sqlite")
-
-
 def run(*arguments: object, **options: Any) -> str:
     out = StringIO()
     call_command(*map(str, arguments), stdout=out, stderr=out, **options)

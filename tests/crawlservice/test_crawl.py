@@ -26,34 +26,18 @@ from crawlframe.spider import SpiderInfo
 from crawlservice.cli.crawl import Crawl, CrawlFailed
 from crawlservice.demosite import DemoServer
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("database")]
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 CHECKOUT = Path(__file__).resolve().parents[2]
 NODE = re.compile(r"/(\d+) crawlframe\.node\.master\.generation: node .* generation")
 
 
-@pytest.fixture
-def database(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
-    """SQLite, unless a test asks for the other by ``on_both``."""
-    return new_database(getattr(request, "param", "sqlite"))
-
-
-on_both = pytest.mark.parametrize(
-    "database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
-)
-
-
-@pytest.fixture(autouse=True)
-def on_this_database(manage_env: dict[str, str], database: str) -> None:
-    manage_env["DATABASE_URL"] = database
-
-
 def items_of(path: Path) -> list[dict[str, Any]]:
     return sorted(map(json.loads, path.read_text().splitlines()), key=lambda item: item["id"])
 
 
-@on_both
+@pytest.mark.databases("sqlite", "postgres")
 def test_the_demo_crawl_stores_what_the_site_made_and_says_so(
     manage: Manage, tmp_path: Path, redis_client: Redis
 ) -> None:

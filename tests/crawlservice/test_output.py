@@ -24,11 +24,6 @@ ITEMS = [{"n": 1, "title": "ü"}, {"n": 2}]
 
 
 @pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    return new_database("sqlite")
-
-
-@pytest.fixture
 def task(ended_task: Task, add_page: Callable[..., Page]) -> Task:
     task = Task.objects.create(spider="shop", seeds=b"", state="finished")
     add_page(task, b"one", items=ITEMS)

@@ -31,6 +31,8 @@ from crawlservice.tasks.outcomes import named_proxies
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_store import outcome
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 LOGIN = "http://MARKED-user:MARKED-word@a.example:1"
 
 

@@ -21,7 +21,7 @@ from crawlservice.demosite import DemoServer
 from crawlservice.models import Event, Task
 from tests.conftest import Running
 from tests.crawlservice.programs import person
-from tests.process.conftest import LONGEST_WAIT, on
+from tests.process.conftest import LONGEST_WAIT
 
 pytestmark = pytest.mark.process
 
@@ -120,7 +120,7 @@ def test_events_are_streamed_as_they_happen(up: tuple[Running, Script]) -> None:
     assert running.process.wait(LONGEST_WAIT) == 0
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_a_script_does_a_whole_days_work(up: tuple[Running, Script]) -> None:
     _, script = up
     deadline = time.monotonic() + LONGEST_WAIT

@@ -18,14 +18,13 @@ from crawlservice.tasks.submit import submit as submit_task
 from spiders.broad import BAD_SEEDS
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import Look, each_on, wait_for
+from tests.process.conftest import Look, wait_for
 
 HOSTS, HOST_PAGES, DELAY, PER_HOST = 16, 12, 0.2, 2
 
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("database", each_on("sqlite"), indirect=True)
 def test_many_hosts_within_their_budgets_and_rules(
     manage_env: dict[str, str],
     start_manage: Callable[..., Running],
