@@ -12,10 +12,7 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parent.parent
 SITE = "https://x.example/?a=1&b=2"
 
-pytestmark = [
-    pytest.mark.forks,
-    pytest.mark.skipif(shutil.which("make") is None, reason="needs make"),
-]
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 
 
 def make(*arguments: str, directory: Path = CHECKOUT) -> subprocess.CompletedProcess[str]:

@@ -68,7 +68,6 @@ def test_data_that_are_not_there_are_named_with_their_source(tmp_path: Path) -> 
         load(tmp_path)
 
 
-@pytest.mark.forks
 def test_the_command_without_data(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.text", "--data", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -322,6 +322,7 @@ def test_startspider_writes_a_spider_of_the_project(tmp_path: Path) -> None:
     assert "class BooksSpider(ProjectSpider):" in text
 
 
+@pytest.mark.forks
 def test_startspider_records_if_it_is_asked_to(
     tmp_path: Path, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,7 @@ def servers_of_this_machine(settings_with: Callable[..., None]) -> None:
 
 
 @pytest.fixture
-def postgres(new_database: NewDatabase) -> Iterator[tuple[str, Query]]:
+def postgres(new_database: NewDatabase, postgres_url: str) -> Iterator[tuple[str, Query]]:
     """An empty PostgreSQL database, and how to ask it."""
     url = new_database("postgres", empty=True)
     connection = psycopg2.connect(url)
@@ -111,7 +111,7 @@ def mysql() -> Iterator[tuple[str, Query]]:
     connection.close()
 
 
-@pytest.fixture(params=["postgres", "mysql"])
+@pytest.fixture(params=[pytest.param("postgres", marks=pytest.mark.postgres), "mysql"])
 def server(request: pytest.FixtureRequest) -> tuple[str, Query]:
     found: tuple[str, Query] = request.getfixturevalue(request.param)
     return found

@@ -227,7 +227,6 @@ def git_environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.forks
 @needs_git
 def test_it_is_committed(tmp_path: Path, git_environment: pytest.MonkeyPatch) -> None:
     out, problems = made(tmp_path / "shop")
@@ -241,7 +240,6 @@ def test_it_is_committed(tmp_path: Path, git_environment: pytest.MonkeyPatch) ->
     assert repository.git("status", "--short") == ""
 
 
-@pytest.mark.forks
 @needs_git
 def test_without_an_identity_nothing_is_committed_under_a_made_up_one(
     tmp_path: Path, git_environment: pytest.MonkeyPatch
@@ -254,7 +252,6 @@ def test_without_an_identity_nothing_is_committed_under_a_made_up_one(
     assert "A  spiders/quotes.py" in Repository(tmp_path / "shop").git("status", "--short")
 
 
-@pytest.mark.forks
 @needs_git
 def test_within_a_repository_none_is_made(
     tmp_path: Path, git_environment: pytest.MonkeyPatch

@@ -17,8 +17,6 @@ import requests
 
 from crawlservice.demosite import DemoServer, DemoSiteError, Pages
 
-pytestmark = pytest.mark.forks
-
 ROOT = Path(__file__).parents[2]
 
 

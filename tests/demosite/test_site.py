@@ -74,7 +74,6 @@ def test_pages_differ_from_each_other(pages: Pages) -> None:
         assert len(notes[0] & notes[1]) < len(notes[0]) / 2
 
 
-@pytest.mark.forks
 def test_same_parameters_same_site_in_another_process(pages: Pages) -> None:
     code = (
         "import hashlib, sys; from crawlservice.demosite import Pages, Site; "

@@ -8,8 +8,6 @@ from crawlservice.demosite import DemoServer
 from spiders.listings import ListingsSpider
 from tests.spiders.driver import Crawl
 
-pytestmark = pytest.mark.forks
-
 
 @pytest.mark.parametrize("error_rate", [0, 0.2])
 def test_items_are_exactly_those_of_the_generator(error_rate: float) -> None:
