@@ -52,9 +52,10 @@ def unpack(packed: bytes) -> Any:
     return msgpack.unpackb(packed, strict_map_key=False, ext_hook=_read)
 
 
-def first_unfit(value: Any, path: str) -> str:
-    """The path of the innermost part that ``pack`` refuses, and why; "" when there is none."""
-    if len(path) > 500:
+def first_unfit(value: Any, path: str, around: tuple[int, ...] = ()) -> str:
+    """The path of the innermost part that ``pack`` refuses, and why; "" when there is none.
+    ``around``: ids of the containers that it is in."""
+    if id(value) in around or len(path) > 500:
         return f"{path[:100]}… contains itself, or is nested too deeply"
     parts: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
@@ -66,7 +67,7 @@ def first_unfit(value: Any, path: str) -> str:
         try:
             pack(part)
         except (TypeError, ValueError, RecursionError):
-            return first_unfit(part, place)
+            return first_unfit(part, place, (*around, id(value)))
     try:
         pack(value)
     except (TypeError, ValueError, RecursionError) as error:

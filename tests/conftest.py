@@ -31,6 +31,7 @@ from django.db import connections
 from django.test import override_settings
 from redis import Redis
 
+from crawlframe.charsets import detection
 from crawlframe.embedded.server import ensure_redis
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.connections.database_url import database_config
@@ -108,6 +109,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.S
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(VAR_DIR, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def no_known_hosts() -> None:
+    """Forgets in which encodings the hosts of earlier tests had their pages."""
+    detection.hosts.clear()
 
 
 @pytest.fixture(scope="session")

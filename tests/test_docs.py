@@ -85,6 +85,7 @@ def texts_of(source: str) -> str:
     return "\n".join([*comments, *strings]).replace("``", "`")
 
 
+@pytest.mark.slow
 def test_the_english_of_the_code_is_plain() -> None:
     found = {named(path): translated(texts_of(path.read_text())) for path in MODULES}
     assert {path: phrases for path, phrases in found.items() if phrases} == {}

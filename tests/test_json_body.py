@@ -58,6 +58,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_values_of_all_kinds_are_read_and_written_exactly(value: Any) -> None:
     for is_ascii in (True, False):

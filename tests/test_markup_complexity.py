@@ -18,6 +18,8 @@ from crawlframe.markup.complexity import DEPTHS, MAX_LINKS, MAX_TAGS, MAX_XML_TA
 from crawlframe.request import Request
 from crawlframe.response import Response
 
+pytestmark = pytest.mark.slow
+
 URL = "http://example.com/"
 DEEP, COMPLEX, DONE = "too_deep", "too_complex", "done"
 

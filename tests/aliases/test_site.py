@@ -8,6 +8,8 @@ import pytest
 from benchmarks.aliases.site import KINDS, TRAPS, Site
 from benchmarks.aliases.trial import trial
 
+pytestmark = pytest.mark.slow
+
 ITEMS = 120
 
 

@@ -19,6 +19,8 @@ from crawlservice.security.sealing import unseal
 from crawlservice.tasks.outcomes import arguments_hash
 from tests.conftest import NewDatabase, django_on, new_databases
 
+pytestmark = pytest.mark.slow
+
 BEFORE, WITH_SECRETS = "0009_words", "0014_webhook_secret"
 ULM = {"city": "Ulm"}
 

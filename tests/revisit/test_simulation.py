@@ -10,6 +10,8 @@ from benchmarks.revisit.rivals import Nutch, uniform
 from benchmarks.revisit.world import Signals, Site, run
 from crawlframe.revisit.allotment import shares
 
+pytestmark = pytest.mark.slow
+
 
 def best(site: Site, budget: float) -> float:
     """With known rates, for ever."""
