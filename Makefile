@@ -49,15 +49,16 @@ up: .venv/runtime ## keep web, node and Redis running until Ctrl-C; BIND=127.0.0
 test: .venv/dev ## run the tests; ARGS="-k name" goes to pytest
 	$(BIN)/python -m pytest $(ARGS)
 
-quick: .venv/dev ## run the tests that need no server, process or browser, below 2 minutes; ARGS="-k name"
+quick: .venv/dev ## run the tests that need no server, process or browser, in 2 minutes; ARGS="-k name"
 	$(BIN)/python -m pytest -m quick $(ARGS)
 
-soak: .venv/dev ## the long versions of the tests of nodes, on both databases, some 30 minutes; SEED=2
+soak: .venv/dev ## the long versions of the tests, all on both databases, some 40 minutes; SEED=2
 	RELOADS=50 LISTINGS=2500 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_paper.py
 	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_reload_kills.py
 	KILLS=10 LISTINGS=5000 $(BIN)/python -m pytest -n0 -m process tests/process/test_demo_crawl.py tests/process/test_kills.py
 	WARC_KILLS=200 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_warc_kills.py
 	EXPORT_KILLS=500 $(BIN)/python -m pytest -n0 -m process tests/process/test_exports.py
+	$(BIN)/python -m pytest -m long --ignore=tests/process
 	HAND_OVERS=20 KILLS=8 $(BIN)/python -m pytest -n0 -m long tests/process \
 		$(foreach name,paper reload_kills demo_crawl kills exports warc_kills,--ignore=tests/process/test_$(name).py)
 

@@ -98,9 +98,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        scheduling.sort(config.rootpath, items)
     databases.choose(items)
     quick.mark(items)
     quick.guard(config)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return scheduling.processes(config)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.Scheduler:
