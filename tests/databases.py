@@ -12,7 +12,7 @@ NAME = "database"  # the fixture
 def choose(items: list[pytest.Item]) -> None:
     """Makes long versions of the tests that need not run on their database each time."""
     for item in items:
-        kind = getattr(item, "callspec", None) and item.callspec.params.get(NAME)
+        kind = getattr(getattr(item, "callspec", None), "params", {}).get(NAME)
         if kind and not _is_given(item) and kind not in _wanted(item):
             item.add_marker(pytest.mark.long)
 
