@@ -25,4 +25,7 @@ def _wanted(item: pytest.Item) -> tuple[str, ...]:
 def _is_given(item: pytest.Item) -> bool:
     """Whether the test itself is parametrized by databases."""
     names = (mark.args[0] for mark in item.iter_markers("parametrize"))
-    return any(NAME in (given.split() if isinstance(given, str) else given) for given in names)
+    return any(
+        NAME in (given.replace(",", " ").split() if isinstance(given, str) else given)
+        for given in names
+    )
