@@ -15,7 +15,7 @@ from benchmarks.revisit.rivals import Learned, Nutch, known_rates, uniform
 from benchmarks.revisit.server import measure as watched
 from benchmarks.revisit.world import DAYS, Policy, Run, Signals, Site
 from benchmarks.revisit.world import run as simulate
-from crawlframe.revisit.allotment import shares
+from tests.revisit.allotment import shares
 
 SHARES = (0.05, 0.2, 1.0)  # budgets, by the mean number of changes
 PAGES = 2000

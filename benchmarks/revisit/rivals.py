@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from benchmarks.revisit.world import Site
-from crawlframe.revisit.allotment import shares
+from tests.revisit.allotment import shares
 from crawlframe.revisit.budget import replanned
 from crawlframe.revisit.rates import Belief, Evidence, fit, learn
 

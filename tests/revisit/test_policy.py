@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from crawlframe.revisit.allotment import freshness, shares
+from tests.revisit.allotment import freshness, shares
 from crawlframe.revisit.budget import is_near, next_level, replanned
 from crawlframe.revisit.interval import due_after, fresh_time, gain, survival
 from crawlframe.revisit.rates import Belief, Evidence, digamma, fit, learn

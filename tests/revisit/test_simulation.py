@@ -8,7 +8,7 @@ import pytest
 from benchmarks.revisit.optimal import Optimal
 from benchmarks.revisit.rivals import Nutch, uniform
 from benchmarks.revisit.world import Signals, Site, run
-from crawlframe.revisit.allotment import shares
+from tests.revisit.allotment import shares
 
 
 def best(site: Site, budget: float) -> float:
