@@ -14,7 +14,7 @@ from benchmarks.reload.memory import Sample
 from benchmarks.reload.node import Node
 from benchmarks.reload.project import Project
 from benchmarks.reload.steps import steps_of
-from crawlservice.demosite.child import DemoServer
+from examples.demo_site.child import DemoServer
 
 LISTINGS = 500_000  # more than any run crawls
 START = "/search?city=berlin"

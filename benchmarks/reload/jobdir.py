@@ -16,7 +16,7 @@ from benchmarks.reload.project import ROOT, edit, write_spiders
 from benchmarks.reload.rows import Row
 from benchmarks.reload.sources import SCRAPY
 from crawlservice.cli.process_group import die_with_parent
-from crawlservice.demosite.child import DemoServer
+from examples.demo_site.child import DemoServer
 
 STEP_TIMEOUT = 60.0  # seconds for an end, or a page by new code
 SETTINGS = """
