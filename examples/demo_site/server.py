@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
+import uvloop
+
 from examples.demo_site.draw import Draw
 from examples.demo_site.errors import DemoSiteError
 from examples.demo_site.pages import HTML, JSON, Pages, SitePage
@@ -152,7 +154,7 @@ def serve(
             loop.add_reader(sys.stdin.fileno(), os._exit, 0)
         announce(f"demo site on {url} ({site.listings} listings)")
 
-    asyncio.run(answer_until_stopped(app, listener, started))
+    uvloop.run(answer_until_stopped(app, listener, started))
 
 
 async def answer_until_stopped(

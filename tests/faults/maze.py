@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
+import uvloop
+
 from crawlservice.cli.process_group import die_with_parent
 from examples.demo_site.server import Answer, answer_until_stopped, listen
 
@@ -164,7 +166,7 @@ def serve(maze: Maze) -> None:
     """Serves until it is killed."""
     with listen("127.0.0.1", 0) as listener:
         print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-        asyncio.run(answer_until_stopped(Site(maze), listener))
+        uvloop.run(answer_until_stopped(Site(maze), listener))
 
 
 if __name__ == "__main__":
