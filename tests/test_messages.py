@@ -118,9 +118,7 @@ def unknown_in(text: str) -> Iterator[str]:
     for name in re.findall(r"\bwrite ([a-z_]+)(?: = |,)", text):
         if name not in SETTINGS | ATTRIBUTES | {"settings"}:
             yield f"attribute {name}"
-    for name in re.findall(
-        r"\b(?:call it|a method|in) ([a-z_]+)\b(?! [a-z]|/)", text
-    ):
+    for name in re.findall(r"\b(?:call it|a method|in) ([a-z_]+)\b(?! [a-z]|/)", text):
         if name not in ATTRIBUTES | HOOKS:
             yield f"method {name}"
     for name in re.findall(r"([a-z_]+)\(self", text):
