@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from benchmarks.revisit.world import Site
-from tests.revisit.allotment import shares
 from crawlframe.revisit.budget import replanned
 from crawlframe.revisit.rates import Belief, Evidence, fit, learn
+from tests.revisit.allotment import shares
 
 
 class Even:
