@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -33,5 +34,6 @@ class BoundedDict(OrderedDict[K, V]):
         """The value of a key, which becomes the newest; None if there is none."""
         value = self.get(key)
         if value is not None:
-            self[key] = value
+            with suppress(KeyError):  # another thread has removed it
+                self.move_to_end(key)
         return value
