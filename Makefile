@@ -16,7 +16,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 EXTRAS := $(filter-out requirements-dev.txt requirements-docs.txt,$(wildcard requirements-*.txt))
 MANAGE := $(BIN)/python manage.py
-WHAT := $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo --workers 2)
+WHAT := $(if $(SPIDER)$(URL),$(MANAGE) crawl $(or $(SPIDER),site),$(BIN)/python -m examples.demo_site.crawl --workers 2)
 SPHINX := build/docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/docs/trees
 # A lock holds everything that a group needs, for every Python and platform, with hashes.
 COMPILE := build/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
@@ -41,7 +41,7 @@ help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
 
 crawl: .venv/runtime ## crawl the demo site; SPIDER=name ARGS="k=v k2=v2" URL=... crawls something else
-	$(MANAGE) crawl $(strip $(WHAT) $(foreach pair,$(ARGS),-a '$(pair)') $(if $(URL),--url '$(URL)'))
+	$(strip $(WHAT) $(foreach pair,$(ARGS),-a '$(pair)') $(if $(URL),--url '$(URL)'))
 
 up: .venv/runtime ## keep web, node and Redis running until Ctrl-C; BIND=127.0.0.1:8000
 	$(MANAGE) up $(if $(BIND),--bind '$(BIND)')

@@ -1,5 +1,7 @@
 """Payload: the encoding of the values of cb_kwargs and meta. Types that msgpack does not have are
-sent as its extension types: Python's own types, and instances of the authors' classes.
+sent as its extension types: Python's own types, and instances of the authors' classes. The package
+msgpack asks for each of these (``strict_types``); msgspec would write tuples and sets as lists and
+dates as text without asking, and refuse integers of more than 64 bits.
 
 A record cannot choose code: an instance is made only of a class that this process has imported
 and that is a dataclass, attrs or pydantic class, named tuple, enum or Scrapy item. Its fields are

@@ -41,11 +41,8 @@ TRANSLATED = {
 CODE = re.compile(r"```.*?^```|`[^`]*`", re.DOTALL | re.MULTILINE)
 
 
-# Its sentences are those of people who sell houses.
-FICTION = CHECKOUT / "crawlservice" / "demosite" / "prose.py"
 MODULES = sorted(
-    {path for room in ("crawlframe", "crawlservice") for path in (CHECKOUT / room).rglob("*.py")}
-    - {FICTION}
+    path for room in ("crawlframe", "crawlservice") for path in (CHECKOUT / room).rglob("*.py")
 )
 
 

@@ -19,9 +19,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from crawlframe.frontier import Frontier
-from crawlservice.demosite import DemoServer
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.submit import pause, submit
+from examples.demo_site import DemoServer
 from tests.crawlservice.conftest import redis_at
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -398,9 +398,6 @@ def test_checkspiders_and_crawl_name_file_and_line_of_a_broken_spider(
         (["listings", "-o", "out.xlsx"], "is none of .jsonl, .csv, .parquet"),
         (["listings", "-o", "nowhere/out.csv"], "no directory nowhere"),
         (["listings", "-a", "ciity=x"], "did you mean 'city'"),
-        (["listings", "--latency", "3"], "--latency requires --demo"),
-        (["listings", "--demo", "-a", "site=http://x/"], "leave out -a site"),
-        (["listings", "--demo", "--listings", "-1"], "listings is -1"),
         (["listing"], "did you mean 'listings'"),
         (["listings", "--workers", "0"], "workers is 0"),
         (["site", "--url", "example.com"], "not an absolute URL"),

@@ -153,7 +153,7 @@ def test_a_crawl_whose_reader_has_gone_puts_its_task_aside(
     crawl = Crawl("shop", {}, Console(file=StringIO()))
     task: Any = SimpleNamespace(pk=7, spider="shop")
     with pytest.raises(BrokenPipeError):
-        crawl._crawl(task, None)
+        crawl._crawl(task)
     assert put_aside == [7]
 
 

@@ -17,8 +17,8 @@ import pytest
 import requests
 from django.core.management import call_command
 
-from crawlservice.demosite import DemoServer
 from crawlservice.models import Event, Task
+from examples.demo_site import DemoServer
 from tests.conftest import Running
 from tests.crawlservice.programs import person
 from tests.process.conftest import LONGEST_WAIT

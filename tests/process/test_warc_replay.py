@@ -23,12 +23,12 @@ import pytest
 from django.conf import settings
 
 from crawlframe.warc.segment_files import OPEN
-from crawlservice.demosite import DemoServer
 from crawlservice.models import KeptPage, PageBody, PageSegment, Task
 from crawlservice.pages.archived import archive
 from crawlservice.pages.bodies import read
 from crawlservice.pages.segments import NodeSegments
 from crawlservice.tasks.submit import submit as submit_task
+from examples.demo_site import DemoServer
 from tests.conftest import CHECKOUT, Running
 from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import LONGEST_WAIT, Look

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlservice.demosite import DemoServer
+from examples.demo_site import DemoServer
 from spiders.listings import ListingsSpider
 from tests.spiders.driver import Crawl
 
