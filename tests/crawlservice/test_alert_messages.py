@@ -39,7 +39,7 @@ from crawlservice.steward import pruning, steward
 from crawlservice.steward.pruning import Pruner
 from tests.crawlservice.receiver import Receiver
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 LOOPBACK = replace(settings.CRAWLFRAME, webhook_private=(ip_network("127.0.0.0/8"),))
 HOUR = timedelta(hours=1)

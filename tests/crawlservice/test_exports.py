@@ -18,7 +18,7 @@ from crawlservice.models import Export, Item, Label, Page, Task
 from crawlservice.outbox.backoff import JITTER
 from tests.crawlservice.exporting import add, commit, drive, fill, made_task, records, stored
 
-pytestmark = pytest.mark.usefixtures("orm", "place")
+pytestmark = [pytest.mark.usefixtures("orm", "place"), pytest.mark.databases("sqlite", "postgres")]
 
 POINTS = [point for point in faults.POINTS if point.startswith("export.")]
 

@@ -23,6 +23,8 @@ from crawlservice.tasks.bulk_submit import Wanted, submit_many
 from tests.crawlservice.chores import work_of
 from tests.crawlservice.graph import GraphCrawl
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 
 @pytest.fixture
 def steward(published: Frontier) -> Steward:

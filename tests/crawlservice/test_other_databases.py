@@ -28,6 +28,8 @@ from crawlservice.models import Item, Page, RowDelivery, Task
 from crawlservice.outbox import backoff
 from crawlservice.outbox.stream import IDLE
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 WAREHOUSE = "warehouse"
 
 

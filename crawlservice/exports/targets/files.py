@@ -39,9 +39,9 @@ COLUMNS = 2_000  # most columns of CSV and Parquet files
 
 class FilesTarget(Target):
     """Files, each of which appears when it is complete. `url` is a directory below
-    CRAWLFRAME_EXPORT_DIR of the nodes, `s3://bucket/prefix`, `gs://bucket/prefix` or
-    `sftp://user@host/directory`. `secret` is the secret key of S3, the password of SFTP or the
-    service account of GCS as JSON; without it, what the node's machine has is used."""
+    CRAWLFRAME_EXPORT_DIR of the nodes, `s3://bucket/prefix` or `sftp://user@host/directory`.
+    `secret` is the secret key of S3 or the password of SFTP; without it, the credentials of the
+    node's machine are used."""
 
     SECRETS = ("url", "secret", "private_key")
 
@@ -52,8 +52,8 @@ class FilesTarget(Target):
         FormField(
             _("Address"),
             _(
-                "a directory below CRAWLFRAME_EXPORT_DIR of the nodes, s3://bucket/prefix, "
-                "gs://bucket/prefix or sftp://user@host/directory"
+                "a directory below CRAWLFRAME_EXPORT_DIR of the nodes, s3://bucket/prefix or "
+                "sftp://user@host/directory"
             ),
         ),
     ]
@@ -78,7 +78,7 @@ class FilesTarget(Target):
         Field(max_length=20_000),
         FormField(
             _("Secret"),
-            _("secret key of S3, password of SFTP, or service account of GCS as JSON"),
+            _("secret key of S3 or password of SFTP"),
         ),
     ] = ""
     private_key: Annotated[
@@ -104,9 +104,7 @@ class FilesTarget(Target):
         if not scheme:
             check_path(self.url, BadExport)
         elif scheme not in SCHEMES:
-            raise BadExport(
-                "target.url", f"{scheme}:// is none of s3://, gs://, sftp:// and a directory"
-            )
+            raise BadExport("target.url", f"{scheme}:// is none of s3://, sftp:// and a directory")
         elif not host_of(self.url):
             raise BadExport("target.url", f"write {scheme}://NAME/directory")
         if self.gzip and self.format == "parquet":
@@ -217,4 +215,4 @@ def _sync(directory: Path) -> None:
         os.close(handle)
 
 
-TARGET = TargetKind("files", _("files: directory, S3, GCS, SFTP"), FilesTarget)
+TARGET = TargetKind("files", _("files: directory, S3, SFTP"), FilesTarget)
