@@ -64,7 +64,7 @@ class Chore:
     needed: bool = False
     # … but these.
     independent: bool = False
-    # The work is made anew whenever the steward becomes the leader.
+    # The work is recreated whenever the steward becomes the leader.
     each_term: bool = False
     # Rows without which there is nothing to do. One query asks for those of all chores.
     used: Callable[[], Iterable[QuerySet[Any]]] | None = None
