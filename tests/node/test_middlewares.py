@@ -174,7 +174,7 @@ def test_a_page_that_a_middleware_cannot_parse_is_named_so() -> None:
     class Deep:
         async def fetch(self, request: Request, call_next: CallNext) -> Response:
             html = {"Content-Type": "text/html"}
-            response = Response(request.url, 200, html, b"<div>" * 30_000, request)
+            response = Response(request.url, 200, html, b"<i>" * 60_000, request)
             response.links()
             return response
 

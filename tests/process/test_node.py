@@ -200,6 +200,22 @@ def test_a_worker_whose_parser_does_not_end_is_replaced(
     assert node.stop() == 0
 
 
+def test_a_worker_whose_parser_takes_too_much_memory_exits(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    odd_env["CRAWLFRAME_MAX_MEMORY"] = "300"
+    left_open = b"".join(b"<p><b a=%d>" % number for number in range(6_000))
+    web.bodies["/hostile"] = left_open + b"<p>x" * 6_000  # each <p> makes 6,000 <b> again
+    web.pages["/"] = ["/hostile", *(f"/page/{n}" for n in range(50))]
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    node.wait_for("a parser takes too much memory")
+    task = look.wait(pk)
+    assert (task.nf, task.ne) == (52, 1)
+    assert look.pages(pk)[web.url + "hostile"].reason == "too_complex"
+    assert node.stop() == 0
+
+
 def test_workers_are_replaced_by_age_without_losing_anything(
     odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:

@@ -65,6 +65,7 @@ BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker usually has enough to do unti
 BEAT_EVERY = 1.0  # seconds
 COLLECT_AFTER = 10_000  # new containers, those of some 40 pages; by default, of three
 IDLE = 60.0  # seconds after which a worker lets go of a spider that wants to know
+PARSERS_EVERY = 0.2  # seconds
 BUSY = 0.4  # share of one processor from which a worker counts as busy
 
 
@@ -183,12 +184,14 @@ class Worker:
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
         started = (self._beat(), robots.watch(), downloader.sweep(), renders.watch())
         chores = [self._loop.create_task(chore) for chore in started]
+        parsers_watch = self._loop.create_task(self._watch_parsers())
         await self._end.wait()
         starts.leave()
         for chore in chores:
             chore.cancel()
         await self._finish()
         await downloader.close()
+        parsers_watch.cancel()
 
     # -- master -> worker -------------------------------------------------------------------------
 
@@ -306,6 +309,18 @@ class Worker:
             busy = {one.task for one in self._running.values()}
             self._runner.crawls.let_go(busy, IDLE)
             await asyncio.sleep(BEAT_EVERY)
+
+    async def _watch_parsers(self) -> None:
+        """Exits if the parser of a refused page takes too much memory: pages that are made for it
+        take some 0.7 GB a second, and other requests of the worker may take longer to end."""
+        while True:
+            await asyncio.sleep(PARSERS_EVERY)
+            if (
+                parsers.stuck()
+                and psutil.Process().memory_info().rss > self._settings.max_memory << 20
+            ):
+                log.error("a parser takes too much memory; the worker exits")
+                os._exit(1)  # the master gives back what we hold
 
     def _worth_waiting_for(self) -> int:
         """Outcomes to wait for. Large batches are cheaper, which matters when the worker is busy.
