@@ -83,9 +83,8 @@ class Recorded(NamedTuple):
     follow_ups: list[Admission]
     items: int
     cancelled: bool = False
-    closes: bool = False  # this run has closed its task
+    new: bool = False  # this run has just written it
     excluded: bool = False
-    spent: int = 0  # bytes of its host, if its task has a limit of them
     landing: tuple[bytes, str] | None = None  # rid and URL of the target of its redirects
 
 

@@ -17,7 +17,8 @@ from crawlframe.collector import Collector
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Claimed, TaskLimits
 from crawlframe.ledger import Ledger
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request, root_admission
@@ -71,6 +72,7 @@ def storing(
             frontier,  # type: ignore[arg-type]
             store,
             sieve,
+            participants(frontier, store, sieve),  # type: ignore[arg-type]
             lambda rids: settled.release(len(rids)),
             lambda: None,
         )

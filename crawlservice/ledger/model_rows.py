@@ -11,6 +11,7 @@ from django.apps import apps
 
 from crawlframe.model_items import ModelItem, misuse_of, related
 from crawlframe.outcome import Outcome
+from crawlframe.run.participant import Participant
 from crawlframe.upsert import Upsert
 from crawlservice.ledger import refused_rows
 from crawlservice.ledger.outgoing_rows import other_database, pack_all
@@ -19,6 +20,22 @@ from crawlservice.ledger.upserts import Row, Upserts
 from crawlservice.models import RowDelivery
 
 Rule = tuple[Any, ...]
+
+
+class ModelRows(Participant):
+    """Saves the model items of pages, except pages that were parsed again: these have
+    replacements."""
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return bool(outcome.models)
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        save(outcome for outcome in outcomes if outcome.source is None)
+
+    def explain(self, outcomes: list[Outcome]) -> None:
+        """Raises TablesChanged if a table has other columns than its model needs."""
+        models = {one.instance.__class__ for o in outcomes for one in _items(o)}
+        refused_rows.check_tables(model for model in models if not other_database(model))
 
 
 def save(outcomes: Iterable[Outcome]) -> None:
@@ -104,13 +121,6 @@ def _save_alike(rule: Rule | None, rows: list[Row]) -> None:
         if found is error:
             raise
         raise found from error
-
-
-def check_tables(outcomes: Iterable[Outcome]) -> None:
-    """Raises TablesChanged if a table of their model items has other columns than the model needs.
-    Call it outside of a transaction."""
-    models = {one.instance.__class__ for o in outcomes for one in _items(o)}
-    refused_rows.check_tables(model for model in models if not other_database(model))
 
 
 def misuse() -> str:

@@ -24,6 +24,7 @@ from crawlframe.model_items import label_of
 from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.pages.copy import ITEM
 from crawlframe.pages.reparse import Replacement, is_failed
+from crawlframe.run.participant import Participant
 from crawlservice.ledger import model_rows
 from crawlservice.ledger.outgoing_rows import other_database
 from crawlservice.ledger.refused_rows import RowRefused
@@ -86,22 +87,25 @@ class Parsed:
         )
 
 
-def replace(outcomes: Iterable[Outcome]) -> None:
-    """Replaces the items of the pages that these outcomes parsed, or finds what would be, and
-    records how they differ. Call it in the transaction that writes the outcomes. Raises RowRefused,
-    what ``model_rows.save`` raises, and django.db.Error."""
-    parsed = [o for o in outcomes if o.source is not None and o.verdict is Verdict.DONE]
-    rows: list[ParsedPage] = []
-    for dry_run in (False, True):
-        same = [o for o in parsed if o.source is not None and o.source.dry_run is dry_run]
-        for some in _apart(same):
-            rows += _replaced(some, dry_run)
-    ParsedPage.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["rid"],
-        update_fields=[f.name for f in ParsedPage._meta.concrete_fields if f.name not in KEPT],
-    )
+class Replacements(Participant):
+    """Replaces the items of the pages that outcomes parsed, or finds what would be, and records how
+    they differ. Raises RowRefused, and what ``model_rows.save`` raises."""
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return outcome.source is not None and outcome.verdict is Verdict.DONE
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        rows: list[ParsedPage] = []
+        for dry_run in (False, True):
+            same = [o for o in outcomes if o.source is not None and o.source.dry_run is dry_run]
+            for some in _apart(same):
+                rows += _replaced(some, dry_run)
+        ParsedPage.objects.bulk_create(
+            rows,
+            update_conflicts=True,
+            unique_fields=["rid"],
+            update_fields=[f.name for f in ParsedPage._meta.concrete_fields if f.name not in KEPT],
+        )
 
 
 KEPT = ("id", "rid")

@@ -275,6 +275,20 @@ def read(rids: list[bytes]) -> dict[bytes, Recorded]:
     }
 
 
+def recorded_now(outcome: Outcome) -> Recorded:
+    """The row that was just written for an outcome."""
+    failed = outcome.verdict is Verdict.ERROR
+    return Recorded(
+        failed,
+        outcome.follow_ups,
+        len(outcome.items),
+        outcome.cancelled,
+        new=True,
+        excluded=outcome.excluded,
+        landing=None if failed else outcome.landing,
+    )
+
+
 def landed(stored: list[str] | None) -> tuple[bytes, str] | None:
     """The rid and the URL of the target of a page's redirects, as its row has them."""
     return None if stored is None else (bytes.fromhex(stored[0]), stored[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -27,6 +26,7 @@ from crawlframe.budgets import (
 from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
+from crawlframe.run.participant import Participant
 from crawlservice.accounts.journal import record
 from crawlservice.connections import clock
 from crawlservice.connections.contained import contained
@@ -51,23 +51,28 @@ FEWER_LINKS = [UNFOLLOWED + limit for limit in LIMITS]
 # -- what pages name -------------------------------------------------------------------------------
 
 
-def name(outcomes: Iterable[Outcome]) -> None:
-    """Puts what pages have named into the pool; part of their transaction. Raises LedgerRefused for
-    a task that refreshes no list, and django.db.Error."""
-    found: dict[int, list[Any]] = {}
-    for outcome in outcomes:
-        found.setdefault(outcome.task, []).extend(outcome.proxies or ())
-    lists = {task: _list_of_task(task) for task in found}
-    for task, source in sorted(lists.items(), key=lambda item: (item[1].pk, item[0])):
-        # Locked, so that pages of one list are put in one after the other.
-        locked = ProxySource.objects.select_for_update().filter(pk=source.pk).first()
-        if locked is None:
-            raise LedgerRefused(f"the list of proxies {source.name!r} was deleted")
-        source = locked
-        try:
-            store([entry_of(proxy, source) for proxy in found[task]], source, task)
-        except BadProxy as error:
-            raise LedgerRefused(f"a Proxy of the list {source.name!r}: {error}") from None
+class FoundProxies(Participant):
+    """Puts proxies that pages have named into the pool. Raises LedgerRefused for a task that
+    refreshes no list."""
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return bool(outcome.proxies)
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        found: dict[int, list[Any]] = {}
+        for outcome in outcomes:
+            found.setdefault(outcome.task, []).extend(outcome.proxies or ())
+        lists = {task: _list_of_task(task) for task in found}
+        for task, source in sorted(lists.items(), key=lambda item: (item[1].pk, item[0])):
+            # Locked, so that pages of one list are put in one after the other.
+            locked = ProxySource.objects.select_for_update().filter(pk=source.pk).first()
+            if locked is None:
+                raise LedgerRefused(f"the list of proxies {source.name!r} was deleted")
+            source = locked
+            try:
+                store([entry_of(proxy, source) for proxy in found[task]], source, task)
+            except BadProxy as error:
+                raise LedgerRefused(f"a Proxy of the list {source.name!r}: {error}") from None
 
 
 def _list_of_task(task: int) -> ProxySource:

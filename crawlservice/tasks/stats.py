@@ -14,6 +14,7 @@ from crawlframe.budgets import UNFOLLOWED
 from crawlframe.items import clean_text
 from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
+from crawlframe.run.participant import Participant
 from crawlframe.stats import DROPPED, MAX_NAMES, OTHER, PageStats
 from crawlservice.models import Page, Stat
 
@@ -55,19 +56,25 @@ def of_tasks(tasks: Collection[int]) -> dict[int, TaskStats]:
     return found
 
 
-def fit(outcomes: Iterable[Outcome]) -> None:
-    """Fits the names of new stats into the room that their tasks have: reasons of dropped items are
-    merged into one. Raises LedgerRefused for other names, and django.db.Error."""
-    counted = [outcome for outcome in outcomes if outcome.stats]
-    if not counted:
-        return
-    known: dict[int, set[Name]] = defaultdict(set)
-    rows = Stat.objects.filter(task_id__in={outcome.task for outcome in counted})
-    for task, *name in rows.values_list("task_id", "kind", "name"):
-        known[task].add((name[0], name[1]))
-    for outcome in counted:
-        assert outcome.stats is not None
-        outcome.stats = _fitted(outcome, outcome.stats, known[outcome.task])
+class StatsOfPages(Participant):
+    """Adds the stats of pages to those of their tasks."""
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return bool(outcome.stats)
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        """Fits new names into the room that their tasks have: reasons of dropped items are merged
+        into one. Raises LedgerRefused for other names."""
+        known: dict[int, set[Name]] = defaultdict(set)
+        rows = Stat.objects.filter(task_id__in={outcome.task for outcome in outcomes})
+        for task, kind, name in rows.values_list("task_id", "kind", "name"):
+            known[task].add((kind, name))
+        for outcome in outcomes:
+            assert outcome.stats is not None
+            outcome.stats = _fitted(outcome, outcome.stats, known[outcome.task])
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        _write(_summed((outcome.task, outcome.stats) for outcome in outcomes if outcome.stats))
 
 
 def _fitted(outcome: Outcome, stats: PageStats, known: set[Name]) -> PageStats:
@@ -88,12 +95,6 @@ def _fitted(outcome: Outcome, stats: PageStats, known: set[Name]) -> PageStats:
         else:
             fitted.max(name, value)
     return fitted
-
-
-def add(outcomes: Iterable[Outcome]) -> None:
-    """Adds the stats of pages to their tasks; call it in the transaction that writes their rows,
-    after them. Raises django.db.Error."""
-    _write(_summed((outcome.task, outcome.stats) for outcome in outcomes if outcome.stats))
 
 
 def recount(task: int) -> None:

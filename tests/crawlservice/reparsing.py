@@ -12,7 +12,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import LedgerRefused, StartPart, TaskSpec
-from crawlframe.node.worker import source_links
+from crawlframe.node.worker.commit.known_links import SourceLinks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.opening import CrawlMaker
@@ -153,7 +153,9 @@ class Crawling:
         """Runs a request, and writes its outcome. Returns what it led to as well."""
         outcome, parts = self.outcome_of(task, admission)
         assert outcome.verdict.final, (outcome.verdict, outcome.reason, outcome.detail)
-        source_links.drop([outcome], self.frontier, self.ledger)
+        links = SourceLinks(self.frontier, self.ledger)
+        if links.concerns(outcome):
+            links.prepare([outcome])
         row = self.commit(outcome)
         return outcome, [*parts, *row]
 

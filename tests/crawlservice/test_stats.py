@@ -66,10 +66,10 @@ def test_a_page_counts_once_however_often_it_is_run(task: Task) -> None:
 def test_rows_and_numbers_are_of_one_transaction(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(outcomes: object) -> None:
+    def fail(self: object, outcomes: object) -> None:
         raise OperationalError("gone")
 
-    monkeypatch.setattr("crawlservice.tasks.stats.add", fail)
+    monkeypatch.setattr("crawlservice.tasks.stats.StatsOfPages.write", fail)
     with pytest.raises(LedgerAway, match="gone"):
         DjangoLedger().commit([counted(task, "a", {"books": 2})])
     assert (Page.objects.count(), Stat.objects.count()) == (0, 0)
@@ -163,8 +163,8 @@ def test_a_page_closes_its_task_with_its_row(task: Task) -> None:
     ledger = DjangoLedger()
     first, late = outcome(task, "a"), outcome(task, "a")
     first.closing, late.closing = "enough", "later"
-    assert ledger.commit([first])[first.rid].closes
-    assert not ledger.commit([late])[first.rid].closes
+    assert ledger.commit([first])[first.rid].new
+    assert not ledger.commit([late])[first.rid].new
     other = outcome(task, "b")
     other.closing = "also enough"
     ledger.commit([other])

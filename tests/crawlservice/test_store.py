@@ -3,8 +3,10 @@ completely."""
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from uuid import UUID
 
@@ -17,9 +19,12 @@ from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Admission, root_admission, unpack_admissions
+from crawlframe.run.participant import Participant, Participants
+from crawlframe.stats import PageStats
 from crawlservice.ledger import rows
+from crawlservice.ledger.participants import participants
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Event, Item, Page, Task
+from crawlservice.models import Event, Item, Page, Stat, Task
 
 pytestmark = pytest.mark.usefixtures("orm")
 
@@ -69,7 +74,7 @@ def test_the_first_run_wins_and_gives_its_follow_ups(task: Task) -> None:
     ledger = DjangoLedger()
     first, second = outcome(task, "a", 2, 3), outcome(task, "a", 5, 1)
     second.end(Verdict.ERROR, "callback")
-    assert ledger.commit([first])[first.rid] == Recorded(False, first.follow_ups, 2)
+    assert ledger.commit([first])[first.rid] == Recorded(False, first.follow_ups, 2, new=True)
     late = ledger.commit([second, outcome(task, "b")])[second.rid]
     assert late == Recorded(False, first.follow_ups, 2)
     assert Item.objects.filter(rid=UUID(bytes=first.rid)).count() == 2
@@ -109,7 +114,8 @@ def test_a_batch_costs_the_same_statements_however_many_versions(task: Task) -> 
 def test_committing_again_changes_nothing(task: Task) -> None:
     ledger = DjangoLedger()
     batch = [outcome(task, name, 2, 2) for name in "abc"]
-    assert ledger.commit(batch) == ledger.commit(batch)
+    first, again = ledger.commit(batch), ledger.commit(batch)
+    assert again == {rid: row._replace(new=False) for rid, row in first.items()}
     assert (Page.objects.count(), Item.objects.count()) == (3, 6)
 
 
@@ -160,7 +166,7 @@ def test_what_passes_is_not_refused(
             cursor.execute(f"SET {setting}")
         with pytest.raises(LedgerAway, match=reason):
             ledger.commit([one])
-    assert ledger.commit([one])[one.rid] == Recorded(False, one.follow_ups, 2)
+    assert ledger.commit([one])[one.rid] == Recorded(False, one.follow_ups, 2, new=True)
     assert (Page.objects.count(), Item.objects.count()) == (1, 2)
 
 
@@ -316,3 +322,72 @@ def test_tasks_are_read(task: Task) -> None:
     assert spec == TaskSpec(task.pk, "s", {"a": 1}, 3)
     assert DjangoLedger().task(task.pk + 1) is None
     assert root_admission(task.pk).rid != root_admission(task.pk + 1).rid
+
+
+# -- participants ---------------------------------------------------------------------------------
+
+
+class Failing(Participant):
+    """Writes a row, and has a defect in one of its calls. ``bad``: names it takes."""
+
+    def __init__(self, call: str, bad: str) -> None:
+        self.call, self.bad = call, bad
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return outcome.url.endswith(self.bad)
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        self._fail("prepare")
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        Event.objects.create(task_id=outcomes[0].task, kind=Event.Kind.FINISHED)
+        self._fail("write")
+
+    def after(
+        self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]
+    ) -> Collection[Outcome]:
+        self._fail("after")
+        return ()
+
+    def _fail(self, call: str) -> None:
+        if call == self.call:
+            raise KeyError("defect")
+
+
+def ledger_with(*more: Participant) -> DjangoLedger:
+    ledger = DjangoLedger()
+    ledger._participants = Participants([*ledger._participants._all, *more])
+    return ledger
+
+
+@pytest.mark.parametrize("call", ["prepare", "write"])
+def test_a_participant_with_a_defect_takes_everything_back(task: Task, call: str) -> None:
+    first, second = outcome(task, "a"), outcome(task, "b")
+    first.stats = PageStats()
+    first.stats.inc("seen", 1)
+    with pytest.raises(LedgerRefused, match=rf"Failing.{call}: KeyError: 'defect'"):
+        ledger_with(Failing(call, "b")).commit([first, second])
+    found = Page.objects.count(), Item.objects.count(), Event.objects.count(), Stat.objects.count()
+    assert found == (0, 0, 0, 0)
+
+
+def test_a_defect_after_the_commit_takes_nothing_back(task: Task) -> None:
+    one = outcome(task, "a")
+    assert ledger_with(Failing("after", "a")).commit([one])[one.rid].new
+    assert (Page.objects.count(), Item.objects.count(), Event.objects.count()) == (1, 1, 1)
+
+
+def test_a_plain_page_costs_one_statement_and_no_transaction(task: Task) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        DjangoLedger().commit([outcome(task, "a"), outcome(task, "b")])
+    own = [one["sql"] for one in queries if "crawlservice_" in one["sql"]]
+    tables = {table for sql in own for table in re.findall(r"crawlservice_\w+", sql)}
+    assert tables == {"crawlservice_page", "crawlservice_item"}
+    if connection.vendor == "postgresql":
+        assert len(queries) == 1
+
+
+def test_all_processes_have_one_order_of_participants() -> None:
+    orders = [[type(one).__name__ for one in participants()._all] for _ in range(2)]
+    assert orders[0] == orders[1]
+    assert orders[0][-2:] == ["Budgets", "TaskClosing"]  # which closes what budgets end

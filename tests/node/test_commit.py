@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.records import NOTHING, REFUSED
 from crawlframe.frontier.reservations import Target
 from crawlframe.ledger import FilesGone, LedgerRefused, Recorded
-from crawlframe.node.worker import commit
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
@@ -39,6 +39,7 @@ from crawlframe.render.attempt import Attempt
 from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
 from crawlframe.render.template import Template
 from crawlframe.request import Admission, Request, pack_admissions, unpack_admissions
+from crawlframe.run.participant import Participant, Participants
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task, TaskState
 from crawlservice.security.sealing import unseal
@@ -76,6 +77,7 @@ class Desk:
     generation: int = 1
     settled: list[bytes] = field(default_factory=list)
     fenced: int = 0
+    more: list[Participant] = field(default_factory=list)  # behind the worker's own
 
     def __post_init__(self) -> None:
         self.sieve = Sieve()
@@ -115,10 +117,12 @@ class Desk:
         def on_fenced() -> None:
             self.fenced += 1
 
+        own = participants(self.bench.frontier, self.ledger, self.sieve)
         return Committer(
             *(self.settings, self.generation, self.bench.frontier, self.ledger, self.sieve),
+            Participants([*own._all, *self.more], documented=(RedisError,)),
             *(self.settled.extend, on_fenced),
-            replay=replay,
+            place=replay.place if replay else None,
         )
 
     def rows(self) -> dict[str, str]:
@@ -137,7 +141,7 @@ def attempt(lesson: Lesson | None) -> Attempt:
 
 @pytest.fixture
 def desk(make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(commit, "RETRY_PAUSES", (0.01,))
+    monkeypatch.setattr("crawlframe.node.worker.commit.committer.RETRY_PAUSES", (0.01,))
     monkeypatch.setattr("os._exit", _fail)
     desk = Desk(make_bench(store=PartitionedStore))
     yield desk
@@ -416,7 +420,7 @@ def test_results_wait_while_one_is_away(
 def test_it_tells_for_what_results_wait(
     desk: Desk, break_at: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit, "RETRY_PAUSES", (0.1,))
+    monkeypatch.setattr("crawlframe.node.worker.commit.committer.RETRY_PAUSES", (0.1,))
     break_at(",".join(f"known.before:{n}:error" for n in range(1, 20)))
     committer = desk.committer()
     assert committer.waits == ""
@@ -818,3 +822,53 @@ def test_the_run_that_loses_marks_what_the_winner_has(desk: Desk) -> None:
     desk.ledger.commit([landed(desk, "/a", "/t")])
     desk.write(desk.outcome("/a"))
     assert follow(desk, "/b", "/t") == -1
+
+
+# -- participants ---------------------------------------------------------------------------------
+
+
+class Defective(Participant):
+    """Raises in one of its calls for results of one page."""
+
+    def __init__(self, call: str, error: Exception, times: int) -> None:
+        self.call, self.error, self.times = call, error, times
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return outcome.url == "/b"
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        self._fail("prepare")
+
+    def after(
+        self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]
+    ) -> Collection[Outcome]:
+        self._fail("after")
+        return ()
+
+    def _fail(self, call: str) -> None:
+        if call == self.call and self.times > 0:
+            self.times -= 1
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "state"),
+    [
+        ("prepare", RedisError("away"), "done"),
+        ("prepare", KeyError("defect"), "error"),
+        ("after", RedisError("away"), "done"),
+        ("after", KeyError("defect"), "done"),
+    ],
+)
+def test_a_participant_that_raises_keeps_no_other_result_back(
+    desk: Desk, call: str, error: Exception, state: str
+) -> None:
+    times = 2 if isinstance(error, RedisError) else 99
+    desk.more = [Defective(call, error, times)]
+    desk.write(*(desk.outcome(page, items=1) for page in PAGES))
+    assert desk.rows() == {"/a": "done", "/b": state, "/c": "done"}
+    assert Item.objects.count() == (2 if state == "error" else 3)
+    task = Task.objects.get()
+    assert (task.state, task.na, task.ne) == ("finished", 3, int(state == "error"))
+    if state == "error":
+        assert Page.objects.get(url="/b").detail == "Defective.prepare: KeyError: 'defect'"

@@ -12,8 +12,9 @@ from crawlframe import Request, Response, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.near import Like, NearPage
+from crawlframe.ledger import Recorded
 from crawlframe.near.page import NearStore
-from crawlframe.node.worker import near_rows
+from crawlframe.node.worker.commit.page_notices import NearPageEnds
 from crawlframe.node.worker.near_pages import NearQuestion, NearSource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.overrides import overridden
@@ -94,7 +95,7 @@ def test_a_page_that_is_fetched_again_is_the_first_one_still(store: Store) -> No
     """After a kill, and (settled) after its row was written."""
     one, again = run(Dropping, store, "/a", "/a")
     assert len(again.items) == 1
-    near_rows.settle(store._frontier, [one])
+    NearPageEnds(store._frontier).after([one], {one.rid: Recorded(False, [], 0)})
     assert len(run(Dropping, store, "/a")[0].items) == 1
     assert run(Dropping, store, "/b")[0].items == []
 
@@ -106,7 +107,7 @@ def test_a_page_whose_callback_failed_is_not_remembered(store: Store) -> None:
 
     (failed,) = run(Failing, store, "/a")
     assert failed.verdict is Verdict.ERROR
-    near_rows.settle(store._frontier, [failed])
+    NearPageEnds(store._frontier).after([failed], {failed.rid: Recorded(False, [], 0)})
     assert len(run(Dropping, store, "/b")[0].items) == 1
 
 

@@ -13,7 +13,7 @@ from crawlframe.errors import ConfigError, ConnectError, ProxyAuth, ProxyFailed,
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.records import BLOCKED, LOGIN, PROXY_FAILED, SURE, UNREACHABLE, Claimed
-from crawlframe.node.worker.commit import _value
+from crawlframe.node.worker.commit.committer import _value
 from crawlframe.node.worker.proxy_source import ProxySource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.proxies.place import place_of

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 
 from crawlframe.ledger import Ledger
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 

@@ -18,7 +18,7 @@ from crawlframe.near.settings import WITHIN
 from crawlframe.near.text import words_of
 from crawlframe.near_duplicate import NearDuplicate
 from crawlframe.node.worker.callbacks import Call, Callbacks
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import callback_traceback, is_cancelled
 from crawlframe.node.worker.page_source import Batches

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeGuard, TypeVar
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import Reservation
 from crawlframe.ledger import Ledger
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.pages.results import Results
 from crawlframe.stored_page import StoredPage

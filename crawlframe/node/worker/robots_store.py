@@ -8,7 +8,7 @@ from redis import RedisError
 
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, RobotsTurn
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.robots.state import RobotsState
 

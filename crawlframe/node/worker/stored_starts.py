@@ -5,7 +5,7 @@ from __future__ import annotations
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, StartPart
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Room, StartEnded, StartParts

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from crawlframe.errors import Fenced
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, LedgerAway, TaskSpec
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.opening import CrawlMaker

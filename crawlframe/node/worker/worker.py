@@ -34,7 +34,8 @@ from crawlframe.node.messages import (
     WorkerReport,
 )
 from crawlframe.node.services import Services
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.failures import callback_traceback, is_cancelled
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.kept_pages import StoredKeptPages
@@ -129,10 +130,11 @@ class Worker:
             self._frontier,
             ledger,
             self._sieve,
+            participants(self._frontier, ledger, self._sieve),
             self._on_settled,
             self._on_fenced,
             self._worth_waiting_for,
-            replay,
+            None if replay is None else replay.place,
         )
         identity = Identity(self._settings.signature_agent)
         downloader = Downloader(self._settings, identity, browser=self._browser)

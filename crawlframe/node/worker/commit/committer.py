@@ -17,7 +17,6 @@ from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.records import REFUSED, Redirect, Signal
-from crawlframe.frontier.reservations import Reservation
 from crawlframe.ledger import (
     FilesGone,
     Ledger,
@@ -26,16 +25,13 @@ from crawlframe.ledger import (
     Recorded,
     TablesChanged,
 )
-from crawlframe.links import host_of
 from crawlframe.node.task_finisher import TaskFinisher
-from crawlframe.node.worker import near_rows, source_links, targets
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH
 from crawlframe.node.worker.host_counters import HostCounters
-from crawlframe.node.worker.lessons import teach
-from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.node.worker.states import States
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
+from crawlframe.request import Admission
+from crawlframe.run.participant import Participants
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +45,8 @@ class Committer(threading.Thread):
 
     What cannot be written now is held and tried again as long as it takes: nothing is dropped.
     ``on_fenced`` is called when this generation turns out to be dead; ``worth_waiting_for`` returns
-    how many more outcomes a batch should have; ``replay`` is the development cache, if it is
-    used."""
+    how many more outcomes a batch should have; ``place`` gives follow-ups the hosts at which they
+    wait, if these are not their own."""
 
     def __init__(
         self,
@@ -59,10 +55,11 @@ class Committer(threading.Thread):
         frontier: Frontier,
         ledger: Ledger,
         sieve: Sieve,
+        participants: Participants,
         settled: Callable[[list[bytes]], None],
         on_fenced: Callable[[], None],
         worth_waiting_for: Callable[[], int] = lambda: 0,
-        replay: Replay | None = None,
+        place: Callable[[list[Admission]], list[Admission]] | None = None,
     ) -> None:
         super().__init__(name="commit", daemon=True)
         self._batch_size = settings.commit_batch
@@ -70,16 +67,16 @@ class Committer(threading.Thread):
         self._frontier = frontier
         self._ledger = ledger
         self._sieve = sieve
+        self._participants = participants
         self._settled = settled
         self._on_fenced = on_fenced
         self._worth_waiting_for = worth_waiting_for
-        self._replay = replay
+        self._place = place
         self._inbox: queue.SimpleQueue[Outcome | Callable[[], None] | None] = queue.SimpleQueue()
         self._put = self._done = 0  # outcomes; each is counted by one thread only
         self._confirming = False
         self._task_finisher = TaskFinisher(frontier, ledger)
         self._host_counters = HostCounters()
-        self._states = States()
         self._waits = ""  # the reason why the last attempt failed
 
     @property
@@ -218,25 +215,28 @@ class Committer(threading.Thread):
                 tries += 1
 
     def _settle(self, batch: list[Outcome]) -> None:
-        # Before follow-ups and targets of redirects, which need them.
-        self._states.write(self._ledger, self._frontier, batch)
-        final = [outcome for outcome in batch if outcome.verdict.final]
-        while final:
-            source_links.drop(final, self._frontier, self._ledger)
-            self._drop_known(final)
-            recorded = self._commit(final)
-            for outcome in final:
-                if outcome.page is not None:
-                    outcome.page.give()
-            for outcome in final:
-                if outcome.budget and outcome.rid in recorded and recorded[outcome.rid].spent:
-                    outcome.budget.spent[outcome.host] = recorded[outcome.rid].spent
-            self._close({o.task for o in final if o.rid in recorded and recorded[o.rid].closes})
-            superfluous = targets.settle(self._frontier, final, recorded)
-            self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
-            teach(self._frontier, final)
-            near_rows.settle(self._frontier, (o for o in final if o.rid in recorded))
-            final = superfluous
+        self._prepare(batch)
+        ended = [outcome for outcome in batch if outcome.verdict.final]
+        self._participants.after([o for o in batch if not o.verdict.final], {})
+        while ended:
+            recorded = self._commit(ended)
+            others = self._participants.after(ended, recorded)
+            self._complete([o for o in ended if o.rid in recorded], recorded)
+            ended = others
+        self._give_back(batch)
+
+    def _prepare(self, outcomes: list[Outcome]) -> None:
+        try:
+            self._participants.prepare(outcomes)
+        except LedgerRefused as error:
+            if len(outcomes) > 1:
+                for outcome in outcomes:
+                    self._prepare([outcome])
+            else:
+                self._refuse(outcomes[0], error)
+
+    def _give_back(self, batch: list[Outcome]) -> None:
+        """Requests that have not ended."""
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
             (Verdict.DEFER, self._frontier.defer),
@@ -247,46 +247,19 @@ class Committer(threading.Thread):
             ]
             if some:
                 give(self._generation, some)
-        redirected = [o for o in batch if o.verdict is Verdict.REDIRECT]
-        if redirected:
-            moves = [
-                Redirect(o.rid, o.host, o.target, o.record, Signal(*o.signal), o.left)
-                for o in redirected
-            ]
+        moves = [
+            Redirect(o.rid, o.host, o.target, o.record, Signal(*o.signal), o.left)
+            for o in batch
+            if o.verdict is Verdict.REDIRECT
+        ]
+        if moves:
             self._frontier.redirect(self._generation, moves)
-        self._end_reservations([o for o in batch if o.verdict is not Verdict.REDIRECT])
         parked = [o for o in batch if o.verdict is Verdict.PARK]
         for version in {o.version for o in parked}:
             reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]
             self._frontier.park(self._generation, reasons, version)
         if parked:
             self._frontier.pins.leave({o.task for o in parked}, self._generation)
-
-    def _end_reservations(self, outcomes: list[Outcome]) -> None:
-        """Others need not wait for their pages any more."""
-        if ended := [Reservation(o.key, host_of(o.url), o.rid) for o in outcomes if o.reserved]:
-            self._frontier.reservations.take(ended)
-
-    def _close(self, tasks: set[int]) -> None:
-        """Their spider closed them: waiting requests are not fetched. A steward removes them."""
-        for task in tasks:
-            if (counts := self._frontier.counts(task)) and counts.nr:
-                self._frontier.cancel(task, 0)
-
-    def _drop_known(self, outcomes: list[Outcome]) -> None:
-        """The second sieve: whatever Redis has admitted was recorded in the database before."""
-        asking = [outcome for outcome in outcomes if outcome.follow_ups]
-        if not asking:
-            return
-        answers = self._frontier.known([(o.task, o.follow_ups) for o in asking])
-        for outcome, known in zip(asking, answers, strict=True):
-            if not any(known):
-                continue
-            links = list(zip(outcome.follow_ups, outcome.fingerprints, known, strict=True))
-            self._sieve.add(outcome.task, (mark for _, mark, old in links if old))
-            outcome.count_known(link for link, _, old in links if old)
-            outcome.follow_ups = [link for link, _, old in links if not old]
-            outcome.fingerprints = [mark for _, mark, old in links if not old]
 
     def _commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         try:
@@ -303,8 +276,7 @@ class Committer(threading.Thread):
             if isinstance(error, TablesChanged):
                 outcomes[0].end(Verdict.PARK, str(error)[:500])
                 return {}
-            log.error("the database refuses the result of %s: %s", outcomes[0].url, error)
-            outcomes[0].end(Verdict.ERROR, "refused", str(error))
+            self._refuse(outcomes[0], error)
         try:
             return self._ledger.commit(outcomes)
         except LedgerRefused as error:  # for example, its task was deleted from the database
@@ -313,13 +285,18 @@ class Committer(threading.Thread):
             outcomes[0].version = ""  # no other code would help
             return {}
 
+    def _refuse(self, outcome: Outcome, error: Exception) -> None:
+        defect = error.__cause__  # of a participant
+        log.error("the database refuses the result of %s: %s", outcome.url, error, exc_info=defect)
+        outcome.end(Verdict.ERROR, "refused", str(error))
+
     def _complete(self, outcomes: list[Outcome], recorded: dict[bytes, Recorded]) -> None:
         completions = []
         for outcome in outcomes:
             row = recorded[outcome.rid]
             follow_ups = row.follow_ups
-            if self._replay is not None:
-                follow_ups = self._replay.place(follow_ups)
+            if self._place is not None:
+                follow_ups = self._place(follow_ups)
             completions.append(
                 Completion(
                     outcome.rid,

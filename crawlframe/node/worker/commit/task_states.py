@@ -1,30 +1,33 @@
-"""States: what outcomes have changed of what requests need that is in no record."""
+"""TaskStates: cookies, and the proxies of sessions, that requests need and no record has."""
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import BLOCKED
 from crawlframe.ledger import COOKIES, PROXIES, Ledger, LedgerRefused
 from crawlframe.outcome import Outcome
+from crawlframe.run.participant import Participant
 
 log = logging.getLogger(__name__)
 
-MOST = 10_000  # sessions whose proxies are remembered, so that they are not written again
+MAX_SESSIONS = 10_000  # sessions whose proxies are remembered, so that they are not written again
 
 
-class States:
-    """Those of the tasks of one worker."""
+class TaskStates(Participant):
+    """Shares the states of the tasks of one worker: writes them to the database, then to Redis."""
 
-    def __init__(self) -> None:
+    def __init__(self, frontier: Frontier, ledger: Ledger) -> None:
+        self._frontier = frontier
+        self._ledger = ledger
         self._proxies: dict[str, str] = {}  # place of a session -> id of its proxy
 
-    def write(self, ledger: Ledger, frontier: Frontier, outcomes: Iterable[Outcome]) -> None:
-        """Writes to the database, then to Redis. Raises LedgerAway, redis.RedisError and
-        FrontierError."""
+    def concerns(self, outcome: Outcome) -> bool:
+        return bool(outcome.cookies) or "#" in outcome.route
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
         states: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         sessions: dict[str, str] = {}
         for outcome in outcomes:
@@ -39,10 +42,10 @@ class States:
         if not states:
             return
         try:
-            ledger.keep_state(states)
+            self._ledger.keep_state(states)
         except LedgerRefused as error:  # the requests go on as long as Redis has it
             log.error("the database refuses cookies or proxies of sessions: %s", error)
         for (task, kind), entries in states.items():
             if kind == COOKIES:
-                frontier.share_cookies(task, entries)
-        self._proxies = sessions if len(self._proxies) > MOST else self._proxies | sessions
+                self._frontier.share_cookies(task, entries)
+        self._proxies = sessions if len(self._proxies) > MAX_SESSIONS else self._proxies | sessions

@@ -1,0 +1,108 @@
+"""Participants that follow the row of a page: they tell the frontier, or free memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.reservations import Reservation
+from crawlframe.ledger import Recorded
+from crawlframe.links import host_of
+from crawlframe.near.page import NearStore
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.render.attempt import Taught
+from crawlframe.run.participant import Participant
+
+Rows = Mapping[bytes, Recorded]
+
+
+class BodyMemory(Participant):
+    """Frees the bodies of kept pages: they are stored, or will not be."""
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return outcome.page is not None
+
+    def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
+        for outcome in outcomes:
+            if outcome.page is not None:
+                outcome.page.give()
+        return ()
+
+
+class ClosedTasks(Participant):
+    """Waiting requests of tasks that are closed are not fetched. A steward removes them."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return bool(outcome.closing) or outcome.budget is not None  # which may have closed it
+
+    def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
+        for task in {o.task for o in outcomes if o.closing and _is_new(o, recorded)}:
+            if (counts := self._frontier.counts(task)) and counts.nr:
+                self._frontier.cancel(task, 0)
+        return ()
+
+
+class RenderFeedback(Participant):
+    """Shares with all nodes whether pages need the browser. Only pages that are done count."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return outcome.attempt is not None
+
+    def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
+        taught: dict[str, list[Taught]] = defaultdict(list)
+        for outcome in outcomes:
+            one = outcome.attempt
+            if one is not None and one.lesson is not None and outcome.verdict is Verdict.DONE:
+                page = Taught(one.template, one.lesson, bool(outcome.items))
+                taught[one.spider].append(page)
+        for spider, pages in taught.items():
+            self._frontier.renders.learn(spider, pages)
+        return ()
+
+
+class NearPageEnds(Participant):
+    """Settles pages that have a row with the store of texts. A page whose request ended as an error
+    is not remembered: a similar page may bring what it did not."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return outcome.near is not None
+
+    def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
+        stores: dict[NearStore, tuple[list[bytes], list[bytes]]] = defaultdict(lambda: ([], []))
+        for outcome in outcomes:
+            if outcome.near is not None and outcome.rid in recorded:
+                kept, dropped = stores[outcome.near.store]
+                (kept if outcome.verdict is Verdict.DONE else dropped).append(outcome.near.head)
+        for store, (kept, dropped) in stores.items():
+            self._frontier.near.settle(store, kept, dropped)
+        return ()
+
+
+class PageReservations(Participant):
+    """Other requests need not wait for these pages any more."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+
+    def concerns(self, outcome: Outcome) -> bool:
+        return outcome.reserved and outcome.verdict is not Verdict.REDIRECT
+
+    def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
+        ended = [Reservation(o.key, host_of(o.url), o.rid) for o in outcomes]
+        self._frontier.reservations.take(ended)
+        return ()
+
+
+def _is_new(outcome: Outcome, recorded: Rows) -> bool:
+    """Whether this run has written the row."""
+    return outcome.rid in recorded and recorded[outcome.rid].new
