@@ -85,7 +85,7 @@ class Collector:
         ``browser``: it renders requests that name no downloader."""
         self._outcome = outcome
         self._watching = watching
-        outcome.visit = None if watching is None else watching.visit(outcome.callback)
+        outcome.results.visit = None if watching is None else watching.visit(outcome.callback)
         self._route = route
         self._priority = priority
         self._depth = depth
@@ -124,7 +124,9 @@ class Collector:
             if self._noindex:
                 self._outcome.count(DROPPED_NOINDEX)
             else:  # pipelines are for items that are stored as they are
-                self._outcome.proxies = listed.with_proxy(self._outcome.proxies, thing)
+                self._outcome.results.proxies = listed.with_proxy(
+                    self._outcome.results.proxies, thing
+                )
         elif isinstance(thing, BadRequest):  # in place of one that cannot be made
             raise thing
         elif thing is not None:
@@ -149,7 +151,7 @@ class Collector:
     def _leave_out(self, error: Exception) -> None:
         if not self._keeps or isinstance(error, CloseTask | FetchError | FileGone):
             raise error
-        self._outcome.failure = self._outcome.failure or (error, "callback")
+        self._outcome.results.failure = self._outcome.results.failure or (error, "callback")
 
     def forget(self, before: int) -> None:
         """Forgets which requests were taken, because they are recorded elsewhere. ``before``: how
@@ -188,11 +190,11 @@ class Collector:
             self._store(item, upsert)
 
     def _drop(self, drop: DropItem, pipelines: Pipelines) -> None:
-        self._outcome.unfit |= isinstance(drop, UnfitItem)
-        if isinstance(drop, PipelineFailed) and self._outcome.failure is None:
-            self._outcome.failure = drop.__cause__ or drop, "pipeline"
-        if self._outcome.attempt is not None:
-            self._outcome.attempt.dropped += 1
+        self._outcome.results.unfit |= isinstance(drop, UnfitItem)
+        if isinstance(drop, PipelineFailed) and self._outcome.results.failure is None:
+            self._outcome.results.failure = drop.__cause__ or drop, "pipeline"
+        if self._outcome.fetch.attempt is not None:
+            self._outcome.fetch.attempt.dropped += 1
         self._outcome.count(pipelines.counter_of(drop.reason))
 
     def _store(self, thing: Any, upsert: Upsert | None) -> None:
@@ -205,7 +207,7 @@ class Collector:
                 f"the items of one page have more than {MAX_ITEMS} bytes as JSON; yield less, "
                 "or spread it over several requests"
             )
-        self._outcome.items.append(item)
+        self._outcome.results.items.append(item)
 
     def _add_model(self, thing: Any, upsert: Upsert | None) -> None:
         if not is_model(type(thing)):
@@ -216,9 +218,9 @@ class Collector:
                 "Django models"
             )
         outcome = self._outcome
-        if outcome.models is None:
-            outcome.models = {}
-        outcome.models[len(outcome.items)] = model_item(thing, upsert)
+        if outcome.results.models is None:
+            outcome.results.models = {}
+        outcome.results.models[len(outcome.results.items)] = model_item(thing, upsert)
 
     def _changed(
         self, request: Request, change: Callable[[Request, Response | None], Any]
@@ -235,10 +237,10 @@ class Collector:
 
     def _follow(self, request: Request) -> None:
         outcome = self._outcome
-        if outcome.requests is not None:
-            outcome.requests.append(request.encode())
+        if outcome.results.requests is not None:
+            outcome.results.requests.append(request.encode())
             if request.delay:  # a record does not have it
-                outcome.signature = b""
+                outcome.results.signature = b""
         if self._ends:
             raise SpiderError(
                 f"closed yielded a Request for {request.url}; the task has ended: yield items, or "
@@ -261,14 +263,14 @@ class Collector:
         alias = None if self._aliases is None else self._aliases.find(request)
         fingerprint = request.fingerprint(None if alias is None else alias.key)
         if request.dont_filter:
-            fingerprint += b"\0%s%d" % (outcome.rid, self._before + len(outcome.follow_ups))
+            fingerprint += b"\0%s%d" % (outcome.rid, self._before + len(outcome.results.follow_ups))
         if (
             fingerprint in self._known
             or fingerprint in self._known_too
             or fingerprint in self._here
         ):
             if self._aliases is None or alias is None:
-                outcome.duplicates += 1
+                outcome.results.duplicates += 1
             else:
                 outcome.refuse_link(ALIAS)
                 self._aliases.tell(alias, request.url)
@@ -281,7 +283,7 @@ class Collector:
         if self._limits is not None and (
             len(url := request.url) > self._length or url.count("/") > self._slashes
         ):
-            reason = self._limits.refuses(url, self._before + len(outcome.follow_ups))
+            reason = self._limits.refuses(url, self._before + len(outcome.results.follow_ups))
             if reason:
                 outcome.refuse_link(reason)
                 return
@@ -296,8 +298,8 @@ class Collector:
         if self._template is not None:
             self._template.take(request.url)
         if self._watching is not None and self._watching.takes(request):
-            assert outcome.visit is not None
-            outcome.visit.found.append(
+            assert outcome.results.visit is not None
+            outcome.results.visit.found.append(
                 self._watching.found(
                     request, fingerprint, self._place(request), request.rank(self._priority)
                 )
@@ -305,8 +307,9 @@ class Collector:
             return
         rid = make_rid(outcome.task, fingerprint)
         if alias is not None:
-            outcome.aliased.add(rid)
-        outcome.follow_ups.append(
+            outcome.results.aliased = outcome.results.aliased or set()
+            outcome.results.aliased.add(rid)
+        outcome.results.follow_ups.append(
             Admission(
                 rid,
                 request.rank(self._priority),
@@ -315,7 +318,7 @@ class Collector:
                 request.encode(),
             )
         )
-        outcome.fingerprints.append(fingerprint)
+        outcome.results.fingerprints.append(fingerprint)
 
     def _place(self, request: Request) -> str:
         if self._route is None:

@@ -62,7 +62,7 @@ class Watching:
     def look(self, outcome: Outcome, spider: Spider, request: Request, got: Any) -> None:
         """Notes which items the outcome has and, if ``got`` is the response of a page that is
         visited by itself, what it is compared by. Raises what the spider's own method raises."""
-        visit, items = outcome.visit, outcome.items
+        visit, items = outcome.results.visit, outcome.results.items
         if visit is None:
             return
         own = visit.policy or self._policies.get(ALL)  # else they belong to another visit

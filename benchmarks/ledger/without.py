@@ -51,7 +51,9 @@ def _ledger(kept: str) -> Any:
                     cursor.execute(INSERT, [_array([orjson.dumps(item) for item in items])])
             return {
                 outcome.rid: Recorded(
-                    outcome.verdict is Verdict.ERROR, outcome.follow_ups, len(outcome.items)
+                    outcome.verdict is Verdict.ERROR,
+                    outcome.results.follow_ups,
+                    len(outcome.results.items),
                 )
                 for outcome in outcomes
             }

@@ -88,8 +88,8 @@ def _page(kind: str, numbers: Iterator[int]) -> Iterator[Any]:
 def _outcome(task: int, things: Iterator[Any]) -> Outcome:
     outcome = Outcome(
         uuid4().bytes, task, "shop.example", b"", 0, 1, "https://shop.example/", "parse", 1,
-        status=200, size=20_000, fetch_ms=10,
     )  # fmt: skip
+    outcome.fetch.status, outcome.fetch.size, outcome.fetch.fetch_ms = 200, 20_000, 10
     collector = Collector(
         outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=(set(), set())
     )

@@ -123,8 +123,9 @@ def storing(
 def _outcome(request: Claimed, things: Iterable[Any], sieve: Sieve) -> Outcome:
     outcome = Outcome(
         *request[:3], request.record, request.attempts, request.deliveries,
-        Request.decode(request.record).url, "parse", 1, status=200, size=20_000, fetch_ms=10,
+        Request.decode(request.record).url, "parse", 1,
     )  # fmt: skip
+    outcome.fetch.status, outcome.fetch.size, outcome.fetch.fetch_ms = 200, 20_000, 10
     known = sieve.of(request.task)
     collector = Collector(outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=known)
     for thing in things:

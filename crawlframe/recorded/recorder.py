@@ -159,7 +159,7 @@ class Recorder:
         return found.request
 
     def _add(self, outcome: Outcome) -> None:
-        for admission in outcome.follow_ups:
+        for admission in outcome.results.follow_ups:
             if admission.rid not in self._known and len(self._queue) < QUEUED:
                 self._known.add(admission.rid)
                 self._queue.append(self._waiting(admission))

@@ -32,7 +32,7 @@ class PageFiles(Participant):
     if a file was pruned, and LedgerAway if the store does not answer."""
 
     def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.files or outcome.pictures)
+        return bool(outcome.results.files or outcome.results.pictures)
 
     def write(self, outcomes: list[Outcome]) -> None:
         saved = {(o.rid, file.sha256): (o, kind, file) for o in outcomes for kind, file in _of(o)}
@@ -74,8 +74,8 @@ class PageFiles(Participant):
 
 def _of(outcome: Outcome) -> Iterator[tuple[str, SavedFile]]:
     """The pictures and files of a page; of equal ones, the last counts."""
-    yield from ((one.kind, one.file) for one in outcome.pictures if one.file is not None)
-    yield from (("", file) for file in reversed(outcome.files))
+    yield from ((one.kind, one.file) for one in outcome.results.pictures if one.file is not None)
+    yield from (("", file) for file in reversed(outcome.results.files))
 
 
 def _trim(task: int, kind: str) -> None:

@@ -27,10 +27,10 @@ class ModelRows(Participant):
     replacements."""
 
     def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.models)
+        return bool(outcome.results.models)
 
     def write(self, outcomes: list[Outcome]) -> None:
-        save(outcome for outcome in outcomes if outcome.source is None)
+        save(outcome for outcome in outcomes if outcome.results.source is None)
 
     def explain(self, outcomes: list[Outcome]) -> None:
         """Raises TablesChanged if a table has other columns than its model needs."""
@@ -72,7 +72,7 @@ def save_rows(rows: list[Row]) -> None:
 
 
 def _items(outcome: Outcome) -> Iterable[ModelItem]:
-    return outcome.models.values() if outcome.models else ()
+    return outcome.results.models.values() if outcome.results.models else ()
 
 
 def _grouped(rows: list[Row]) -> dict[tuple[str, Rule | None], list[Row]]:

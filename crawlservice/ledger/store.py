@@ -180,7 +180,9 @@ class DjangoLedger(Ledger):
 
     def add_found(self, task: int, visit: Visit) -> None:
         with _named_errors():
-            found.record_ahead([Outcome(b"", task, "", b"", 0, 0, visit=visit)])
+            outcome = Outcome(b"", task, "", b"", 0, 0)
+            outcome.results.visit = visit
+            found.record_ahead([outcome])
 
     def finish(self, tasks: Mapping[int, Counts], strays: int = 0) -> set[int]:
         """``strays``: rows of each task that are known to belong to no admitted request."""

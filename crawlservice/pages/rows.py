@@ -118,12 +118,12 @@ class PageRows(Participant):
         self._archived = None if archive is None else ArchivedBodies(archive)
 
     def concerns(self, outcome: Outcome) -> bool:
-        page = outcome.page
+        page = outcome.results.page
         return page is not None and (outcome.verdict is Verdict.ERROR or not page.tentative)
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         """Compresses bodies that are not yet compressed, or archives them. Raises ArchiveError."""
-        pages = [outcome.page for outcome in outcomes if outcome.page is not None]
+        pages = [outcome.results.page for outcome in outcomes if outcome.results.page is not None]
         if self._archived is not None:
             self._archived.put(pages)
             return
@@ -154,9 +154,9 @@ class PageRows(Participant):
     def write(self, outcomes: list[Outcome]) -> None:
         different: dict[bytes, Same] = {}
         for place, outcome in enumerate(outcomes):
-            if outcome.page is not None:
-                same = different.setdefault(outcome.page.digest, [])
-                same.append((place, outcome, outcome.page))
+            if outcome.results.page is not None:
+                same = different.setdefault(outcome.results.page.digest, [])
+                same.append((place, outcome, outcome.results.page))
         postgres = default_connection.vendor == "postgresql"
         with default_connection.cursor() as cursor:
             for some in _chunks([different[digest] for digest in sorted(different)]):

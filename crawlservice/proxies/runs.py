@@ -56,12 +56,12 @@ class FoundProxies(Participant):
     refreshes no list."""
 
     def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.proxies)
+        return bool(outcome.results.proxies)
 
     def write(self, outcomes: list[Outcome]) -> None:
         found: dict[int, list[Any]] = {}
         for outcome in outcomes:
-            found.setdefault(outcome.task, []).extend(outcome.proxies or ())
+            found.setdefault(outcome.task, []).extend(outcome.results.proxies or ())
         lists = {task: _list_of_task(task) for task in found}
         for task, source in sorted(lists.items(), key=lambda item: (item[1].pk, item[0])):
             # Locked, so that pages of one list are put in one after the other.

@@ -58,15 +58,15 @@ class Budgets(Participant):
         self._spent: dict[Account, int] = {}  # by the last transaction
 
     def concerns(self, outcome: Outcome) -> bool:
-        return outcome.budget is not None or outcome.trap is not None
+        return outcome.fetch.budget is not None or outcome.results.trap is not None
 
     def write(self, outcomes: list[Outcome]) -> None:
         self._spent = _spend(outcomes)
         for outcome in outcomes:
-            limit = outcome.budget.limit if outcome.budget else 0
+            limit = outcome.fetch.budget.limit if outcome.fetch.budget else 0
             total = self._spent.get((outcome.task, ""), 0)
-            if 0 < limit <= total and not outcome.closing:
-                outcome.closing = f"{BYTE_LIMIT}: {total:,} of {limit:,} bytes were fetched"
+            if 0 < limit <= total and not outcome.results.closing:
+                outcome.results.closing = f"{BYTE_LIMIT}: {total:,} of {limit:,} bytes were fetched"
         _note_traps(outcomes)
 
     def after(
@@ -75,8 +75,8 @@ class Budgets(Participant):
         """Tells this process what all have spent on a host."""
         for outcome in outcomes:
             spent = self._spent.get((outcome.task, _host(outcome.host)), 0)
-            if outcome.budget is not None and spent and recorded[outcome.rid].new:
-                outcome.budget.spent[outcome.host] = spent
+            if outcome.fetch.budget is not None and spent and recorded[outcome.rid].new:
+                outcome.fetch.budget.spent[outcome.host] = spent
         self._spent = {}
         return ()
 
@@ -85,10 +85,12 @@ class TaskClosing(Participant):
     """Closes tasks as their spiders or budgets decided. The first reason counts."""
 
     def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.closing) or outcome.budget is not None
+        return bool(outcome.results.closing) or outcome.fetch.budget is not None
 
     def write(self, outcomes: list[Outcome]) -> None:
-        for task, reason in sorted({o.task: o.closing for o in outcomes if o.closing}.items()):
+        for task, reason in sorted(
+            {o.task: o.results.closing for o in outcomes if o.results.closing}.items()
+        ):
             Task.objects.filter(pk=task, state__in=(Task.State.RUNNING, Task.State.PAUSED)).update(
                 state=Task.State.CANCELLING, closing=reason
             )
@@ -98,13 +100,13 @@ def _spend(outcomes: Iterable[Outcome]) -> dict[Account, int]:
     """Returns what is spent now of the accounts of these pages."""
     sums: Counter[Account] = Counter()
     for outcome in outcomes:
-        if outcome.budget is None:
+        if outcome.fetch.budget is None:
             continue
-        if outcome.budget.limit:
-            sums[outcome.task, ""] += outcome.size + sum(outcome.beside.values())
-        if outcome.budget.host_limit:
-            sums[outcome.task, _host(outcome.host)] += outcome.size
-            for host, size in outcome.beside.items():
+        if outcome.fetch.budget.limit:
+            sums[outcome.task, ""] += outcome.fetch.size + sum(outcome.fetch.inline_bytes.values())
+        if outcome.fetch.budget.host_limit:
+            sums[outcome.task, _host(outcome.host)] += outcome.fetch.size
+            for host, size in outcome.fetch.inline_bytes.items():
                 sums[outcome.task, _host(host)] += size
     if not sums:
         return {}
@@ -120,7 +122,7 @@ def _note_traps(outcomes: Iterable[Outcome]) -> None:
     rows = [
         (outcome.task, clean_text(trap.template)[:TEMPLATE], trap.pages, trap.contents)
         for outcome in outcomes
-        if (trap := outcome.trap)
+        if (trap := outcome.results.trap)
     ]
     if rows:
         with connection.cursor() as cursor:

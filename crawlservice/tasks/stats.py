@@ -60,7 +60,7 @@ class StatsOfPages(Participant):
     """Adds the stats of pages to those of their tasks."""
 
     def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.stats)
+        return bool(outcome.results.stats)
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         """Fits new names into the room that their tasks have: reasons of dropped items are merged
@@ -70,11 +70,17 @@ class StatsOfPages(Participant):
         for task, kind, name in rows.values_list("task_id", "kind", "name"):
             known[task].add((kind, name))
         for outcome in outcomes:
-            assert outcome.stats is not None
-            outcome.stats = _fitted(outcome, outcome.stats, known[outcome.task])
+            assert outcome.results.stats is not None
+            outcome.results.stats = _fitted(outcome, outcome.results.stats, known[outcome.task])
 
     def write(self, outcomes: list[Outcome]) -> None:
-        _write(_summed((outcome.task, outcome.stats) for outcome in outcomes if outcome.stats))
+        _write(
+            _summed(
+                (outcome.task, outcome.results.stats)
+                for outcome in outcomes
+                if outcome.results.stats
+            )
+        )
 
 
 def _fitted(outcome: Outcome, stats: PageStats, known: set[Name]) -> PageStats:

@@ -36,7 +36,11 @@ Pairs = list[tuple[Outcome, Visit]]
 def write_ahead(outcomes: Iterable[Outcome]) -> None:
     """Records what these have found and have no row for yet, if that is more than one transaction
     should write. Raises django.db.Error."""
-    found = {UUID(bytes=o.rid): len(o.visit.found) for o in outcomes if o.visit is not None}
+    found = {
+        UUID(bytes=o.rid): len(o.results.visit.found)
+        for o in outcomes
+        if o.results.visit is not None
+    }
     if sum(found.values()) > BATCH:
         old = {*Page.objects.filter(rid__in=found).values_list("rid", flat=True)}
         record_ahead(outcome for outcome in outcomes if UUID(bytes=outcome.rid) not in old)
@@ -45,7 +49,11 @@ def write_ahead(outcomes: Iterable[Outcome]) -> None:
 def record_ahead(outcomes: Iterable[Outcome]) -> None:
     """Writes what these have found, in transactions of its own, and takes it out of their visits.
     Raises django.db.Error; what was written until then stays, and is out of the visits."""
-    left = [(o, o.visit) for o in outcomes if o.visit is not None and o.visit.found]
+    left = [
+        (o, o.results.visit)
+        for o in outcomes
+        if o.results.visit is not None and o.results.visit.found
+    ]
     while left:
         number, room, some = left[0][1].watch, BATCH, []
         for outcome, visit in left:
@@ -58,8 +66,8 @@ def record_ahead(outcomes: Iterable[Outcome]) -> None:
             if watch is not None:  # it may have been removed
                 Finder(watch, clock.now()).record(some)
         for outcome, written in some:
-            assert outcome.visit is not None
-            del outcome.visit.found[: len(written.found)]
+            assert outcome.results.visit is not None
+            del outcome.results.visit.found[: len(written.found)]
         left = [(outcome, visit) for outcome, visit in left if visit.found]
 
 

@@ -35,7 +35,7 @@ class Visits(Participant):
     """Records visits. Those that failed are left to the steward."""
 
     def concerns(self, outcome: Outcome) -> bool:
-        return outcome.visit is not None
+        return outcome.results.visit is not None
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         """Writes found pages ahead, if one transaction should not write so many."""
@@ -44,8 +44,8 @@ class Visits(Participant):
     def write(self, outcomes: list[Outcome]) -> None:
         mine: dict[int, list[tuple[Outcome, Visit]]] = defaultdict(list)
         for outcome in outcomes:
-            if outcome.visit is not None:
-                mine[outcome.visit.watch].append((outcome, outcome.visit))
+            if outcome.results.visit is not None:
+                mine[outcome.results.visit.watch].append((outcome, outcome.results.visit))
         for pk in sorted(mine):
             watch = Watch.objects.filter(pk=pk).first()
             if watch is not None:  # it may have been removed
@@ -92,7 +92,7 @@ class _Recorder:
         for rid, page in pages.items():
             outcome, visit = done[rid]
             assert visit.policy is not None
-            page.status = outcome.status
+            page.status = outcome.fetch.status
             trust = trusts.get(page.host, Trust())
             self._see(page, visit, visit.policy, trust, outcome.version)
 
@@ -139,7 +139,7 @@ class _Recorder:
         rows: dict[bytes, WatchedItem] = {}
         for outcome, visit in outcomes:
             page = pages.get(outcome.rid)
-            for key, data in zip(visit.keys, outcome.items, strict=True):
+            for key, data in zip(visit.keys, outcome.results.items, strict=True):
                 rows[key] = WatchedItem(
                     watch=self.watch,
                     key=UUID(bytes=key),

@@ -137,4 +137,6 @@ def test_an_alias_that_is_too_long_hides_no_page() -> None:
     )  # fmt: skip
     for query in (f"?sid={'0' * 100}", "?sid=1", "", f"?sid={'1' * 100}"):
         collector.take(Request(f"{SITE}/a{query}"))
-    assert [Request.decode(one.record).url for one in outcome.follow_ups] == [f"{SITE}/a?sid=1"]
+    assert [Request.decode(one.record).url for one in outcome.results.follow_ups] == [
+        f"{SITE}/a?sid=1"
+    ]

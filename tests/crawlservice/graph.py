@@ -89,8 +89,8 @@ class GraphCrawl:
             if self.fails(page):
                 outcome.end(Verdict.ERROR, "http_404")
             else:
-                outcome.items = [b'{"page":%d}' % page, b"{}"]
-                outcome.follow_ups = [self.admission(link) for link in self.links(page)]
+                outcome.results.items = [b'{"page":%d}' % page, b"{}"]
+                outcome.results.follow_ups = [self.admission(link) for link in self.links(page)]
             outcomes.append(outcome)
         recorded = self._ledger.commit(outcomes)
         return [

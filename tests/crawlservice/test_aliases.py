@@ -57,11 +57,11 @@ def keep(task: Task, site: Site, origin: str, targets: list[str]) -> None:
         outcome.url = request.url
         status, text = site.answer(target)
         headers = {"sent": [], "received": [["Content-Type", "text/html; charset=utf-8"]]}
-        outcome.page = PageCopy(
+        outcome.results.page = PageCopy(
             *(request.url, request.host, "GET", status, headers, text.encode()),
             *(request.encode(), Held()),
         )
-        outcome.page.size = len(outcome.page.body)
+        outcome.results.page.size = len(outcome.results.page.body)
         done.append(outcome)
     DjangoLedger().commit(done)
     site.fetched.clear()

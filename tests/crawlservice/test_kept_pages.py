@@ -26,8 +26,10 @@ from crawlservice.models import Item, KeptPage, Page, PageBody, PageDictionary, 
 from crawlservice.pages.bodies import read
 from crawlservice.pages.dictionaries import Dictionaries, Trainer
 from crawlservice.pages.retention import PageRetention
+from crawlservice.pages.rows import PageRows
 from crawlservice.tasks.removal import remove
 from tests.crawlservice.test_store import outcome
+from tests.outcomes import participant
 
 pytestmark = pytest.mark.usefixtures("orm")
 
@@ -44,7 +46,7 @@ def kept(task: Task, name: str, body: bytes = b"<p>1", reason: str = "", **more:
     if reason:
         made.end(Verdict.ERROR, reason)
     headers = {"sent": [["Accept", "*/*"]], "received": [["Server", "nginx"]]}
-    made.page = PageCopy(
+    made.results.page = PageCopy(
         made.url, "h", "GET", 200, headers, body, b"record", Held(), reason, size=len(body), **more
     )
     return made
@@ -107,16 +109,16 @@ def test_a_copy_for_the_case_of_refusal_is_kept_then_only(task: Task) -> None:
 
 def test_a_page_is_there_only_with_its_row(task: Task) -> None:
     bad = kept(task, "a")
-    bad.items = [b'{"a": "\\u0000"}'] if connection.vendor == "postgresql" else [b"{"]
+    bad.results.items = [b'{"a": "\\u0000"}'] if connection.vendor == "postgresql" else [b"{"]
     bad.depth = 1 << 80
     with pytest.raises(LedgerRefused):
         DjangoLedger().commit([bad])
     assert KeptPage.objects.count() == PageBody.objects.count() == Page.objects.count() == 0
-    assert bad.page is not None
-    bad.depth, bad.items = 0, []
+    assert bad.results.page is not None
+    bad.depth, bad.results.items = 0, []
     DjangoLedger().commit([bad])  # its body is packed, and let go
     assert bodies() == {"a": b"<p>1"}
-    assert bad.page.held.given == 4
+    assert bad.results.page.held.given == 4
 
 
 def test_a_time_that_is_given_is_that_of_the_fetch(task: Task) -> None:
@@ -363,7 +365,7 @@ def test_results_are_found_as_long_as_all_of_them_are_there(task: Task) -> None:
     ledger = DjangoLedger()
     requests = [Request(f"http://h/{n}").encode() for n in range(3)]
     one = kept(task, "a", key=KEY, signature=b"s" * 16, requests=requests)
-    one.items = [b'{"n": 1}', msgspec.json.encode({"n": [2, "ü"]})]
+    one.results.items = [b'{"n": 1}', msgspec.json.encode({"n": [2, "ü"]})]
     ledger.commit([one, kept(task, "b", key=b"l" * 16)])
     pages = ledger.kept_pages([KEY, b"l" * 16])
     results = ledger.results(pages[KEY])
@@ -379,7 +381,7 @@ def test_pages_of_a_task_with_the_same_content(task: Task) -> None:
     ledger = DjangoLedger()
     other = Task.objects.create(spider="s", seeds=b"")
     first = kept(task, "a", b"one")
-    first.callback, first.status = "parse", 200
+    first.callback, first.fetch.status = "parse", 200
     ledger.commit([first, kept(task, "b", b"two", "http_404")])
     ledger.commit([kept(other, "c", b"three")])
     asked = [
@@ -405,7 +407,7 @@ def similar(number: int) -> bytes:
 def test_pages_of_a_host_take_less_once_it_has_a_dictionary(task: Task) -> None:
     ledger = DjangoLedger()
     trainer, now = Trainer(lambda: 1e9), [0.0]
-    ledger._pages._dictionaries = Dictionaries(lambda: now[0])
+    participant(ledger, PageRows)._dictionaries = Dictionaries(lambda: now[0])
     ledger.commit([kept(task, f"a{n:03}", similar(n)) for n in range(MIN_SAMPLES - 1)])
     assert trainer.tick() == ""
     ledger.commit([kept(task, f"b{n:03}", similar(100 + n)) for n in range(40)])

@@ -293,7 +293,8 @@ def test_a_summary_says_what_the_end_will_say(
     task = submit("shop", ULM)
     add_page(task, b"start", url=ROOT_URL)
     ledger = DjangoLedger()
-    one = Outcome(b"1" * 16, task.pk, "h", b"r", 0, 0, items=[b"{}", b"{}"])
+    one = Outcome(b"1" * 16, task.pk, "h", b"r", 0, 0)
+    one.results.items = [b"{}", b"{}"]
     other = Outcome(b"2" * 16, task.pk, "h", b"r", 0, 0).end(Verdict.ERROR, "timeout")
     ledger.commit([one, other])
     counts = Counts("running", 4, 2, 1, 0, 0, 0, 1, 0, items=2)

@@ -47,7 +47,7 @@ def make_task(**fields: Any) -> Task:
 
 def page(task: Task, name: str, *proxies: str | Item) -> Outcome:
     made = outcome(task, name)
-    made.proxies = [one if isinstance(one, Item) else Item(one) for one in proxies]
+    made.results.proxies = [one if isinstance(one, Item) else Item(one) for one in proxies]
     return made
 
 

@@ -608,7 +608,7 @@ def test_a_task_that_only_fetches_is_parsed_while_it_runs(crawling: Crawling) ->
     (root,) = unpack_admissions(first.seeds)
     outcome, (home,) = crawling.take(first, root)
     outcome, houses = crawling.take(first, home)
-    assert (outcome.items, len(houses)) == ([], HOUSES)
+    assert (outcome.results.items, len(houses)) == ([], HOUSES)
     for one in houses[:2]:
         crawling.take(first, one)
     task = crawling.begin(first, wait=True)

@@ -35,7 +35,7 @@ def task(orm: str) -> Task:
 
 def counted(task: Task, name: str, counters: Any = (), maxima: Any = (), items: int = 1) -> Outcome:
     made = outcome(task, name, items)
-    made.stats = PageStats(dict(counters), dict(maxima))
+    made.results.stats = PageStats(dict(counters), dict(maxima))
     return made
 
 
@@ -162,11 +162,11 @@ def test_they_go_with_their_task(task: Task) -> None:
 def test_a_page_closes_its_task_with_its_row(task: Task) -> None:
     ledger = DjangoLedger()
     first, late = outcome(task, "a"), outcome(task, "a")
-    first.closing, late.closing = "enough", "later"
+    first.results.closing, late.results.closing = "enough", "later"
     assert ledger.commit([first])[first.rid].new
     assert not ledger.commit([late])[first.rid].new
     other = outcome(task, "b")
-    other.closing = "also enough"
+    other.results.closing = "also enough"
     ledger.commit([other])
     task.refresh_from_db()
     assert (task.state, task.closing) == ("cancelling", "enough")
@@ -188,7 +188,7 @@ def test_a_task_that_its_spider_closed_has_finished(
     batch = [outcome(task, f"d{n}", 0) for n in range(done)]
     batch += [outcome(task, f"e{n}", 0).end(Verdict.ERROR, "timeout") for n in range(errors)]
     if batch:
-        batch[0].closing = "enough"
+        batch[0].results.closing = "enough"
         ledger.commit(batch)
     else:
         Task.objects.filter(pk=task.pk).update(state="cancelling", closing="enough")

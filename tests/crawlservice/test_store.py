@@ -38,8 +38,8 @@ def outcome(task: Task, name: str, items: int = 1, follow_ups: int = 0) -> Outco
     made = Outcome(
         name.encode().ljust(16, b"."), task.pk, "h", b"record", 1, 2, url=f"http://h/{name}"
     )
-    made.items = [b'{"n":%d}' % n for n in range(items)]
-    made.follow_ups = [
+    made.results.items = [b'{"n":%d}' % n for n in range(items)]
+    made.results.follow_ups = [
         Admission(f"{name}{n}".encode().ljust(16, b"."), n, "h", 0, b"r") for n in range(follow_ups)
     ]
     return made
@@ -74,9 +74,11 @@ def test_the_first_run_wins_and_gives_its_follow_ups(task: Task) -> None:
     ledger = DjangoLedger()
     first, second = outcome(task, "a", 2, 3), outcome(task, "a", 5, 1)
     second.end(Verdict.ERROR, "callback")
-    assert ledger.commit([first])[first.rid] == Recorded(False, first.follow_ups, 2, new=True)
+    assert ledger.commit([first])[first.rid] == Recorded(
+        False, first.results.follow_ups, 2, new=True
+    )
     late = ledger.commit([second, outcome(task, "b")])[second.rid]
-    assert late == Recorded(False, first.follow_ups, 2)
+    assert late == Recorded(False, first.results.follow_ups, 2)
     assert Item.objects.filter(rid=UUID(bytes=first.rid)).count() == 2
     assert Page.objects.count() == 2
 
@@ -166,7 +168,7 @@ def test_what_passes_is_not_refused(
             cursor.execute(f"SET {setting}")
         with pytest.raises(LedgerAway, match=reason):
             ledger.commit([one])
-    assert ledger.commit([one])[one.rid] == Recorded(False, one.follow_ups, 2, new=True)
+    assert ledger.commit([one])[one.rid] == Recorded(False, one.results.follow_ups, 2, new=True)
     assert (Page.objects.count(), Item.objects.count()) == (1, 2)
 
 
@@ -198,17 +200,17 @@ def test_what_cannot_be_serialized_is_tried_again_and_then_read(task: Task, orm:
     with pytest.raises(LedgerAway, match="could not serialize access"):
         ledger.commit([second])
     thread.join()
-    assert ledger.commit([second])[second.rid] == Recorded(False, first.follow_ups, 2)
+    assert ledger.commit([second])[second.rid] == Recorded(False, first.results.follow_ups, 2)
     assert (Page.objects.count(), Item.objects.count()) == (1, 2)
 
 
 def test_what_the_database_refuses_is_refused_whole(task: Task) -> None:
     if connection.vendor == "sqlite":
         bad = outcome(task, "bad")
-        bad.items = [b"not json"]
+        bad.results.items = [b"not json"]
     else:
         bad = outcome(task, "bad")
-        bad.items = [b'"\\u0000"']
+        bad.results.items = [b'"\\u0000"']
     with pytest.raises(LedgerRefused):
         DjangoLedger().commit([outcome(task, "good"), bad])
     assert Page.objects.count() == 0
@@ -219,7 +221,7 @@ def test_a_batch_of_several_statements_is_one_transaction(
 ) -> None:
     monkeypatch.setattr(rows, "MAX_ARRAY", 1)
     bad = outcome(task, "z")
-    bad.items = [b'"\\u0000"', b"not json"]
+    bad.results.items = [b'"\\u0000"', b"not json"]
     with pytest.raises(LedgerRefused):
         DjangoLedger().commit([outcome(task, "a"), bad])
     assert Page.objects.count() == 0
@@ -242,7 +244,7 @@ def test_follow_ups_that_go_apart_are_of_the_same_transaction(
     monkeypatch.undo()
     monkeypatch.setattr(rows, "MAX_PACKED", 1)
     DjangoLedger().commit([one])
-    assert unpack_admissions(Page.objects.get().follow_ups or b"") == one.follow_ups
+    assert unpack_admissions(Page.objects.get().follow_ups or b"") == one.results.follow_ups
 
 
 def test_a_task_ends_once_and_not_early(task: Task) -> None:
@@ -363,8 +365,8 @@ def ledger_with(*more: Participant) -> DjangoLedger:
 @pytest.mark.parametrize("call", ["prepare", "write"])
 def test_a_participant_with_a_defect_takes_everything_back(task: Task, call: str) -> None:
     first, second = outcome(task, "a"), outcome(task, "b")
-    first.stats = PageStats()
-    first.stats.inc("seen", 1)
+    first.results.stats = PageStats()
+    first.results.stats.inc("seen", 1)
     with pytest.raises(LedgerRefused, match=rf"Failing.{call}: KeyError: 'defect'"):
         ledger_with(Failing(call, "b")).commit([first, second])
     found = Page.objects.count(), Item.objects.count(), Event.objects.count(), Stat.objects.count()

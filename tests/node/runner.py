@@ -109,4 +109,4 @@ def registry_of(folder: Path, source: str) -> Registry:
 
 
 def items(outcome: Outcome) -> list[Any]:
-    return [orjson.loads(item) for item in outcome.items]
+    return [orjson.loads(item) for item in outcome.results.items]

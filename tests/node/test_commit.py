@@ -44,6 +44,7 @@ from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task, TaskState
 from crawlservice.security.sealing import unseal
 from tests.frontier.bench import Bench
+from tests.outcomes import set_fields
 
 pytestmark = pytest.mark.usefixtures("orm")
 PAGES = ["/a", "/b", "/c"]
@@ -93,11 +94,10 @@ class Desk:
     def outcome(self, name: str, *links: str, items: int = 0, **fields: Any) -> Outcome:
         one = self.held[name]
         made = Outcome(one.rid, 1, one.host, one.record, one.attempts, one.deliveries, url=name)
-        made.follow_ups = [self.bench.request(link, "b.example") for link in links]
-        made.fingerprints = [link.encode() for link in links]
-        made.items = [b'{"n":%d}' % n for n in range(items)]
-        for field_, value in fields.items():
-            setattr(made, field_, value)
+        made.results.follow_ups = [self.bench.request(link, "b.example") for link in links]
+        made.results.fingerprints = [link.encode() for link in links]
+        made.results.items = [b'{"n":%d}' % n for n in range(items)]
+        set_fields(made, **fields)
         return made
 
     def write(self, *outcomes: Outcome) -> Committer:
@@ -391,7 +391,7 @@ def test_a_page_that_must_be_rendered_goes_back_once_before_the_others(
 
 def test_only_pages_that_are_done_teach(desk: Desk) -> None:
     bad = desk.outcome("/b", items=1, attempt=attempt(Lesson.NEEDED))
-    bad.items = [b"not json"]
+    bad.results.items = [b"not json"]
     good = desk.outcome("/a", items=1, attempt=attempt(Lesson.STATIC))
     desk.write(good, bad, desk.outcome("/c", attempt=attempt(None)))
     ((template, known),) = desk.bench.frontier.renders.of("s").items()
@@ -479,7 +479,7 @@ def test_what_the_database_refuses_ends_in_error_and_keeps_nobody_back(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = desk.outcome("/b", "/d", items=1)
-    bad.items = [b'"\\u0000"', b"not json"]
+    bad.results.items = [b'"\\u0000"', b"not json"]
     desk.write(desk.outcome("/a", items=1), bad, desk.outcome("/c"))
     assert desk.rows() == {"/a": "done", "/b": "error", "/c": "done"}
     assert Page.objects.get(url="/b").reason == "refused"
@@ -749,7 +749,7 @@ def test_a_page_whose_file_was_pruned_is_fetched_again(
     real = desk.ledger.commit
 
     def commit(outcomes: list[Outcome]) -> dict[bytes, Recorded]:
-        if any(outcome.files for outcome in outcomes):
+        if any(outcome.results.files for outcome in outcomes):
             raise FilesGone("its file was pruned")
         return real(outcomes)
 

@@ -227,9 +227,9 @@ def test_bytes_are_counted_and_none_are_fetched_beyond_the_limit() -> None:
     async def run() -> None:
         worker = Worker(Bounded)
         outcome = await worker.run()
-        assert outcome.beside == {"b.example": 8}, "two bodies of four bytes"
+        assert outcome.fetch.inline_bytes == {"b.example": 8}, "two bodies of four bytes"
         assert items(outcome)[2] == {"reason": "host_byte_limit"}
-        assert outcome.budget is not None
+        assert outcome.fetch.budget is not None
 
     asyncio.run(run())
 

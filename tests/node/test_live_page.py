@@ -105,7 +105,7 @@ def run(
 def test_the_end_of_its_browser_is_that_of_a_fetch() -> None:
     outcome, held = run()
     assert (outcome.verdict, outcome.reason) == (Verdict.RETRY, "browser_lost")
-    assert (outcome.items, outcome.follow_ups) == ([], [])
+    assert (outcome.results.items, outcome.results.follow_ups) == ([], [])
     assert held.closed
 
 
@@ -149,7 +149,7 @@ def test_a_page_that_is_kept_keeps_the_slot_of_its_host(held: bool, reported: in
     actions = [KeepPage()] if held else None
     outcome = asyncio.run(tasks.run(Request(URL, "bears", actions=actions)))
     assert len(ended) == reported
-    assert outcome.slot is held
+    assert outcome.fetch.slot is held
 
 
 def test_one_that_cannot_await_waits_for_code_that_can() -> None:

@@ -513,8 +513,8 @@ def test_a_spider_with_a_purpose_asks_for_reservations(cluster: Cluster) -> None
             assert worker.web.urls == asked
         denied = await worker.run()
         assert (denied.reason, denied.excluded) == ("usage", True)
-        assert denied.usage is not None
-        assert denied.usage["said"] == [["tdmrep.json", "1"]]
+        assert denied.fetch.usage is not None
+        assert denied.fetch.usage["said"] == [["tdmrep.json", "1"]]
         assert (await worker.run(f"{ORIGIN}/free")).verdict is Verdict.DONE
         other = Worker(cluster, Trainer)
         assert (await other.run()).reason == "usage"

@@ -63,15 +63,15 @@ async def _crawl(registry: Registry, spec: TaskSpec, within: Settings) -> Crawle
     def take(outcome: Outcome) -> None:
         assert outcome.verdict.final, (outcome.verdict, outcome.reason, outcome.detail)
         result.ended[outcome.url] = f"{outcome.verdict} {outcome.reason} {outcome.detail}".strip()
-        if outcome.landing is not None:
-            seen.add(outcome.landing[0])
-        result.items += map(orjson.loads, outcome.items)
-        result.closing = result.closing or outcome.closing
-        if outcome.stats:
-            result.stats.update(outcome.stats.counters)
-            for key, value in outcome.stats.maxima.items():
+        if outcome.fetch.landing is not None:
+            seen.add(outcome.fetch.landing[0])
+        result.items += map(orjson.loads, outcome.results.items)
+        result.closing = result.closing or outcome.results.closing
+        if outcome.results.stats:
+            result.stats.update(outcome.results.stats.counters)
+            for key, value in outcome.results.stats.maxima.items():
                 result.stats[key] = max(result.stats[key], int(value))
-        for admission in outcome.follow_ups:
+        for admission in outcome.results.follow_ups:
             if admission.rid not in seen:
                 seen.add(admission.rid)
                 queue.append(admission)

@@ -22,7 +22,7 @@ class AddressReports:
     async def tell(self, outcome: Outcome, url: str) -> None:
         """The request goes back, with the address of its host."""
         address = await self._downloader.address_of(url) or UNRESOLVED
-        outcome.signal = Signal(address=address)
+        outcome.fetch.signal = Signal(address=address)
         outcome.end(Verdict.RELEASE, "address", f"{outcome.host} is at {address}")
 
     def new_of(self, host: str, response: Response) -> str:

@@ -28,7 +28,7 @@ def collectors(
 ) -> Callable[[], Collector]:
     """Makes collectors for what is yielded for ``got``, which is None for ``start``. What was
     yielded before, and is taken over, has passed through everything."""
-    new, own = outcome.earlier is None, crawl.settings
+    new, own = outcome.results.earlier is None, crawl.settings
     once = crawl.template
     return partial(
         Collector,

@@ -104,8 +104,8 @@ def describe(failed: middlewares.MiddlewareFailed | JudgementFailed) -> tuple[st
 def end_as_failed(outcome: Outcome, *, whole: bool) -> None:
     """Ends an outcome with its ``failure`` as an error. What it has is dropped if it is a
     ``whole``."""
-    assert outcome.failure is not None
-    error, reason = outcome.failure
+    assert outcome.results.failure is not None
+    error, reason = outcome.results.failure
     if whole:
         outcome.end(Verdict.ERROR)
     outcome.reason = error.reason if isinstance(error, UnparsablePage) else reason
@@ -123,7 +123,7 @@ async def run_step(callbacks: Callbacks, keeps: Outcome | None, call: Call) -> s
     except Exception as error:
         if keeps is None or isinstance(error, FetchError | FileGone):
             raise
-        keeps.failure = error, "callback"
+        keeps.results.failure = error, "callback"
         return None
     return ""
 

@@ -101,7 +101,7 @@ class Fetching:
         """Returns the response for the callback. None: the outcome has ended, and the request waits
         without an attempt being counted, or goes to another host. Raises FetchError, StatusError
         for an unhandled status, UsageDenied, MiddlewareFailed and JudgementFailed."""
-        url = outcome.redirects[-1].url if outcome.redirects else request.url
+        url = outcome.fetch.redirects[-1].url if outcome.fetch.redirects else request.url
         apart = claimed.host.startswith(KEPT_HOST)
         if claimed.homeless and not apart:
             await self._addresses.tell(outcome, url)
@@ -116,14 +116,14 @@ class Fetching:
         if shared.waits:
             return None
         way = partial(may_go, self.permits.follow, outcome, crawl, request)
-        if outcome.redirects and not await way():
+        if outcome.fetch.redirects and not await way():
             if claimed.due is not None:
                 self._sent(claimed, NEVER)
             return None
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
         paced = claimed.due is not None and claimed.refusals < MAX_CHALLENGES
-        trail = Trail(request, outcome.redirects, paced=paced)
+        trail = Trail(request, outcome.fetch.redirects, paced=paced)
 
         async def going(url: str) -> None:
             if not await way(url):
@@ -136,20 +136,22 @@ class Fetching:
 
         async def download(asked: Request) -> Response:
             nonlocal sent
-            sent, trail.hops = asked, [*outcome.redirects]
+            sent, trail.hops = asked, [*outcome.fetch.redirects]
             if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
-                outcome.budget = None  # nothing is fetched
+                outcome.fetch.budget = None  # nothing is fetched
                 return kept
             if shared.response is not None:
                 account.settle(len(shared.response.body))
                 return shared.response
             if apart:
                 raise NotKept
-            if outcome.lent:  # a middleware has fetched from this host in our slot, and our time
-                outcome.lent = False
+            if (
+                outcome.fetch.slot_lent
+            ):  # a middleware has fetched from this host in our slot, and our time
+                outcome.fetch.slot_lent = False
                 async with self.permits.take(crawl, outcome.limited_at, 0.0, own=True):
                     pass
-            check = self.check_for(asked, crawl, send_time, outcome.via)
+            check = self.check_for(asked, crawl, send_time, outcome.fetch.via)
             transfer = self._downloader.fetch(
                 shared.ask(asked),
                 crawl.settings,
@@ -161,7 +163,7 @@ class Fetching:
                 trail=trail,
                 send_time=send_time,
                 rid=outcome.rid,
-                proxy=outcome.via,
+                proxy=outcome.fetch.via,
             )
             try:
                 transfer = shared.complete(transfer, asked)
@@ -173,7 +175,7 @@ class Fetching:
             if replay is not None and judge.signal.kind in ANSWERS:  # neither refused nor blocked
                 replay.keep(asked, response, crawl)
             if crawl.middlewares is not None:
-                outcome.received = response
+                outcome.fetch.received = response
             if check is not None:
                 response.robots = check.rules
                 if isinstance(check, TdmCheck):
@@ -195,15 +197,15 @@ class Fetching:
                 try:
                     response = await next_hop()
                 except Redirected:
-                    outcome.redirects = trail.hops
+                    outcome.fetch.redirects = trail.hops
                     outcome.target = outcome.place_of(host_of(trail.hops[-1].url))
                     if self._moves(outcome.host, outcome.target) and not (
                         replay is not None and replay.goes_on(trail.next_request())
                     ):
-                        outcome.signal = judge.signal
-                        outcome.fetch_ms = self._end(claimed, send_time, outcome.signal)
-                        outcome.cookies = crawl.cookies.changes()
-                        outcome.record = with_hops(outcome.record, outcome.redirects)
+                        outcome.fetch.signal = judge.signal
+                        outcome.fetch.fetch_ms = self._end(claimed, send_time, outcome.fetch.signal)
+                        outcome.fetch.cookies = crawl.cookies.changes()
+                        outcome.record = with_hops(outcome.record, outcome.fetch.redirects)
                         outcome.end(Verdict.REDIRECT)
                         return None
                     if not await way(in_place=True):
@@ -214,20 +216,20 @@ class Fetching:
                         trail = Trail(again, trail.hops, paced=paced)
             faults.at("fetch.after", ConnectionLost)
         except AnothersPage:  # the outcome has ended
-            outcome.signal, outcome.cookies = judge.signal, crawl.cookies.changes()
-            outcome.fetch_ms = self._end(claimed, send_time, outcome.signal)
+            outcome.fetch.signal, outcome.fetch.cookies = judge.signal, crawl.cookies.changes()
+            outcome.fetch.fetch_ms = self._end(claimed, send_time, outcome.fetch.signal)
             return None
         except Wait as wait:
             self._holds.hold(outcome, wait)
             return None
         except NotKept:  # it waits for its host, as it would have without the cache
-            outcome.target, outcome.left = place_of(host_of(url), route), outcome.record
+            outcome.target, outcome.previous_record = place_of(host_of(url), route), outcome.record
             outcome.end(Verdict.REDIRECT)
             return None
         except Challenged:
-            outcome.signal = judge.signal
-            outcome.fetch_ms = self._end(claimed, send_time, outcome.signal)
-            outcome.cookies = crawl.cookies.changes()
+            outcome.fetch.signal = judge.signal
+            outcome.fetch.fetch_ms = self._end(claimed, send_time, outcome.fetch.signal)
+            outcome.fetch.cookies = crawl.cookies.changes()
             outcome.end(Verdict.RELEASE, CHALLENGED)
             return None
         except Elsewhere as elsewhere:
@@ -239,38 +241,45 @@ class Fetching:
                 (sent.method in IDEMPOTENT or crawl.retries(request) > 0)
                 and self._memory_waits.excuses(outcome.rid, error, account)
             )
-            outcome.signal, outcome.slot = NO_SIGNAL if excused else judge.signal, False
-            outcome.fetch_ms = self._end(claimed, send_time, outcome.signal)
+            outcome.fetch.signal, outcome.fetch.slot = NO_SIGNAL if excused else judge.signal, False
+            outcome.fetch.fetch_ms = self._end(claimed, send_time, outcome.fetch.signal)
             retire_session(outcome, crawl, request)
-            outcome.cookies = crawl.cookies.changes()
+            outcome.fetch.cookies = crawl.cookies.changes()
             if isinstance(error, FetchError):
-                outcome.pictures = pictures_of(error.response or error)
+                outcome.results.pictures = pictures_of(error.response or error)
             if excused and isinstance(error, FetchError):
                 outcome.end(Verdict.DEFER, error.reason, str(error), backoff(outcome.attempts))
                 return None
             if isinstance(error, Blocked) and error.response is not None:
-                outcome.status, outcome.size = error.response.status, error.response.size
+                outcome.fetch.status, outcome.fetch.size = (
+                    error.response.status,
+                    error.response.size,
+                )
             raise
-        outcome.signal = judge.signal
+        outcome.fetch.signal = judge.signal
         if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
             address = self._addresses.new_of(claimed.host, response)
-            outcome.signal = judge.signal._replace(address=address)
+            outcome.fetch.signal = judge.signal._replace(address=address)
         # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
         # workers. So do those whose page a callback uses: they would occupy all of the browser.
-        outcome.slot = is_held(response) or self._callbacks.is_slow(outcome.task, outcome.callback)
-        outcome.fetch_ms = self._end(claimed, send_time, outcome.signal, outcome.slot)
-        outcome.status, outcome.size = response.status, response.size
-        outcome.pictures = pictures_of(response)
+        outcome.fetch.slot = is_held(response) or self._callbacks.is_slow(
+            outcome.task, outcome.callback
+        )
+        outcome.fetch.fetch_ms = self._end(
+            claimed, send_time, outcome.fetch.signal, outcome.fetch.slot
+        )
+        outcome.fetch.status, outcome.fetch.size = response.status, response.size
+        outcome.results.pictures = pictures_of(response)
         retire_session(outcome, crawl, request)
-        outcome.cookies = crawl.cookies.changes()
-        if outcome.redirects:
-            Trail(request, outcome.redirects).complete(response)
+        outcome.fetch.cookies = crawl.cookies.changes()
+        if outcome.fetch.redirects:
+            Trail(request, outcome.fetch.redirects).complete(response)
         judge.check()
         if not crawl.handles(sent, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
         self._terms.read(response, sent, outcome, crawl.settings)
         if response.file is not None:
-            outcome.files.append(response.file)
+            outcome.results.files.append(response.file)
         await self._sharing.take_over(outcome, crawl, request, shared, response)
         return response
 
@@ -305,23 +314,23 @@ class Fetching:
         step, send_time = Step(None), self._send_time(claimed)
         if self._robots is not None and crawl.settings.robots:
             try:
-                step = await self._robots.files.go_on(errand, send_time, outcome.via)
+                step = await self._robots.files.go_on(errand, send_time, outcome.fetch.via)
             except ProxyFailed as error:
-                outcome.signal, outcome.detour = signal_of_error(error), True
-                self._end(claimed, send_time, outcome.signal)
+                outcome.fetch.signal, outcome.fetch.retry_proxy = signal_of_error(error), True
+                self._end(claimed, send_time, outcome.fetch.signal)
                 outcome.end(Verdict.RELEASE, error.reason, str(error))
                 return
-        outcome.signal, outcome.status = step.signal, step.status
-        spent = self._end(claimed, send_time, outcome.signal)
-        outcome.fetch_ms = spent if step.sent else 0
+        outcome.fetch.signal, outcome.fetch.status = step.signal, step.status
+        spent = self._end(claimed, send_time, outcome.fetch.signal)
+        outcome.fetch.fetch_ms = spent if step.sent else 0
         await self._send(outcome, step.errand)
 
     async def _send(self, outcome: Outcome, errand: Errand | None) -> None:
         """Sends the request on an errand; home, if that is None."""
-        here = outcome.errand
+        here = outcome.side_trip
         while errand is not None and not self._moves(outcome.host, host_of(errand.url)):
             assert self._robots is not None
-            errand = (await self._robots.files.go_on(errand, proxy=outcome.via)).errand
+            errand = (await self._robots.files.go_on(errand, proxy=outcome.fetch.via)).errand
         if errand is None and here is None:
             outcome.end(Verdict.RELEASE)
             return
@@ -332,7 +341,7 @@ class Fetching:
         else:
             assert here is not None
             outcome.target, outcome.record = here.home, without_errand(before)
-        outcome.left = before if here is not None else b""
+        outcome.previous_record = before if here is not None else b""
         outcome.end(Verdict.REDIRECT)
 
     def _send_time(self, claimed: Claimed) -> SendTime:

@@ -126,7 +126,7 @@ class InlineFetch:
                 raise
         self._count(asked.host, response.size)
         if response.file is not None and isinstance(outcome, Outcome):
-            outcome.files.append(response.file)
+            outcome.results.files.append(response.file)
         if replay is not None and judge.signal.kind in ANSWERS:
             replay.keep(asked, response, crawl)
         return response
@@ -145,7 +145,11 @@ class InlineFetch:
         seconds = limits_of(asked, crawl.settings).timeout
         while True:
             own = lender is not None and lender.lends(asked.host, route)
-            via = lender.via if own and lender is not None else await self._proxy_for(asked, route)
+            via = (
+                lender.fetch.via
+                if own and lender is not None
+                else await self._proxy_for(asked, route)
+            )
             where = limited_at(asked.host, route, via.id if via else 0)
             address = ""
             if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
@@ -154,7 +158,7 @@ class InlineFetch:
             try:
                 async with permit_of as permit:
                     if lender is not None:
-                        lender.lent = True
+                        lender.fetch.slot_lent = True
                     transfer = self._downloader.fetch(
                         asked,
                         crawl.settings,
@@ -204,15 +208,15 @@ class InlineFetch:
         outcome, budget = RUNNING.get(None), self._crawl.budget
         if budget is None or not isinstance(outcome, Outcome):
             return
-        outcome.budget = budget
-        outcome.beside[host] = outcome.beside.get(host, 0) + size
+        outcome.fetch.budget = budget
+        outcome.fetch.inline_bytes[host] = outcome.fetch.inline_bytes.get(host, 0) + size
         budget.spent[host] = budget.spent.get(host, 0) + size
 
     def _share_cookies(self) -> None:
         """What changed in the jar goes with the outcome of the request that runs."""
         outcome = RUNNING.get(None)
         if isinstance(outcome, Outcome) and (changes := self._crawl.cookies.changes()):
-            outcome.cookies = {**(outcome.cookies or {}), **changes}
+            outcome.fetch.cookies = {**(outcome.fetch.cookies or {}), **changes}
 
 
 async def _unmarked(asked: Awaitable[T]) -> T:

@@ -94,12 +94,12 @@ class NearPages:
         store gets to know."""
         if self._source is not None and crawl.settings.near_duplicates != "off":
             head = head_of(outcome.rid, request.fingerprint())
-            outcome.near = ComparedPage(store_of(crawl), head)
+            outcome.fetch.near = ComparedPage(store_of(crawl), head)
 
     async def compare(self, outcome: Outcome, crawl: TaskCrawl, response: Response) -> None:
         """Notes in outcome and response which page this one is nearly the same as. The outcome has
         ended if the spider's own ``near_text`` raised something."""
-        if self._source is None or outcome.near is None or response.file is not None:
+        if self._source is None or outcome.fetch.near is None or response.file is not None:
             return
         prints: list[Fingerprint | None] = []
         run = partial(_fingerprint, crawl, response)
@@ -116,8 +116,8 @@ class NearPages:
             outcome.count(SHORT)
             return
         outcome.count(COMPARED)
-        page = NearPage(outcome.near.head, found, outcome.url)
-        like = await self._source.like(NearQuestion(outcome.near.store, page))
+        page = NearPage(outcome.fetch.near.head, found, outcome.url)
+        like = await self._source.like(NearQuestion(outcome.fetch.near.store, page))
         if like is None:
             return
         response.near_duplicate = NearDuplicate(like.url, likeness(like.bits))
@@ -126,7 +126,7 @@ class NearPages:
             outcome.count(MARKED)
         else:
             outcome.count(DROPPED)
-            outcome.earlier, outcome.signature = Results([], []), b""
+            outcome.results.earlier, outcome.results.signature = Results([], []), b""
 
 
 def store_of(crawl: TaskCrawl) -> NearStore:

@@ -46,24 +46,29 @@ async def find_way(source: ProxySource, outcome: Outcome, claimed: Claimed, rout
     now: it goes to the place of ``route``, if its spider has another one than when it was queued,
     or waits. The outcome has ended then."""
     if route != outcome.route:
-        outcome.target, outcome.left = place_of(outcome.host, route), outcome.record
+        outcome.target, outcome.previous_record = place_of(outcome.host, route), outcome.record
         outcome.end(Verdict.REDIRECT)
         return False
     if not route:
         return True
     try:
-        outcome.via = await source.of(claimed)
+        outcome.fetch.via = await source.of(claimed)
     except ConfigError as error:
         outcome.end(Verdict.DEFER, "proxy", str(error), UNREADABLE_PAUSE)
         return False
-    if outcome.via is None:
+    if outcome.fetch.via is None:
         outcome.end(Verdict.DEFER, "proxy", f"proxy {claimed.proxy} is gone", UNKNOWN_PAUSE)
-    return outcome.via is not None
+    return outcome.fetch.via is not None
 
 
 def retire_session(outcome: Outcome, crawl: TaskCrawl, request: Request) -> None:
     """After a block, a session that goes through the pool loses its cookies, as it loses its
     proxy in the frontier."""
     session = request.options.session
-    if session and outcome.signal[0] == BLOCKED and outcome.via and outcome.via.of_pool:
+    if (
+        session
+        and outcome.fetch.signal[0] == BLOCKED
+        and outcome.fetch.via
+        and outcome.fetch.via.of_pool
+    ):
         crawl.cookies.forget(session)

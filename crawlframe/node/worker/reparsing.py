@@ -148,7 +148,11 @@ class Reparsing:
     async def _parse_page(
         self, outcome: Outcome, page: SourcePage, reparse: Reparse, call: Call
     ) -> Outcome:
-        outcome.url, outcome.status, outcome.size = page.url, page.status, len(page.body)
+        outcome.url, outcome.fetch.status, outcome.fetch.size = (
+            page.url,
+            page.status,
+            len(page.body),
+        )
         if page.problem:
             return _unread(outcome, page)
         request = self._decode(outcome, page)
@@ -157,7 +161,7 @@ class Reparsing:
         except UnknownTask:  # it was removed in this moment, and its pages with it
             return outcome.end(Verdict.ERROR, NOT_KEPT, "its task was removed")
         check_fit(crawl, request)
-        outcome.source = Replacement(
+        outcome.results.source = Replacement(
             *(page.number, page.rid, page.task, page.failed, reparse.dry_run, reparse.key),
             body=page.stored,
         )
@@ -228,11 +232,11 @@ class Reparsing:
     ) -> None:
         """The page is an error by today's code. If it was one before, what its errback yields
         takes the place of what that yielded then; if not, everything stays as it is."""
-        assert outcome.source is not None
-        if not outcome.source.failed:
+        assert outcome.results.source is not None
+        if not outcome.results.source.failed:
             outcome.end(Verdict.ERROR, reason_of(error), trim(str(error)))
             return
-        outcome.source.still = True
+        outcome.results.source.still = True
         if request.errback:
             error.request = request
             await call(outcome, crawl, request, error)
@@ -250,7 +254,7 @@ def _unread(outcome: Outcome, page: SourcePage) -> Outcome:
 def _settled(outcome: Outcome) -> Outcome:
     """The items belong to the request that brought the page. A page that closed its task, named
     proxies, or was visited for a watch, did so when it was fetched."""
-    outcome.closing, outcome.proxies, outcome.visit = "", None, None
-    if outcome.source is not None:
-        outcome.source.items, outcome.items = outcome.items, []
+    outcome.results.closing, outcome.results.proxies, outcome.results.visit = "", None, None
+    if outcome.results.source is not None:
+        outcome.results.source.items, outcome.results.items = outcome.results.items, []
     return outcome

@@ -94,14 +94,14 @@ class Sharing:
             return Shared()
         if request.options.save or keeps_page(request.options.actions):
             return Shared()
-        outcome.key = page_key(crawl, request)
-        if outcome.redirects:  # it was looked for before the first of them
-            outcome.reserved = settings.max_age > 0
+        outcome.fetch.key = page_key(crawl, request)
+        if outcome.fetch.redirects:  # it was looked for before the first of them
+            outcome.fetch.reserved = settings.max_age > 0
             return Shared()
         browser = (request.downloader or settings.downloader) == BROWSER
         found = await self._source.find(
             Asked(
-                outcome.key,
+                outcome.fetch.key,
                 page_key(crawl, request, crawl.owner),
                 host_of(request.url),
                 outcome.rid,
@@ -111,7 +111,7 @@ class Sharing:
                 settings.conditional and not browser,
             )
         )
-        outcome.reserved = found.reserved
+        outcome.fetch.reserved = found.reserved
         if found.waits:
             delay = max(POLL, min(found.waits, MAX_POLL))  # the longer it lasts, the less often
             outcome.end(Verdict.DEFER, SHARED, "another task fetches this page", delay=delay)
@@ -119,7 +119,7 @@ class Sharing:
         page, body = found.page, found.body
         if page is None or not found.fresh or body is None:
             return Shared(None, page, body, conditional=settings.conditional and not browser)
-        outcome.budget = None  # nothing is fetched
+        outcome.fetch.budget = None  # nothing is fetched
         outcome.count(STORED)
         response = response_of(page, request, body)
         response.unchanged = True
@@ -134,17 +134,17 @@ class Sharing:
         if self._source is None or not settings.uses_store or got.file is not None:
             return
         if got.not_modified:
-            outcome.status, outcome.size = 304, 0
+            outcome.fetch.status, outcome.fetch.size = 304, 0
             outcome.count(NOT_MODIFIED)
         elif got.unchanged and got.stored is None:
             outcome.count(SAME_BYTES)
         if settings.skip_unchanged and request.method == "GET":
-            outcome.signature = _signature(outcome, crawl, request)
-            outcome.requests = []
+            outcome.results.signature = _signature(outcome, crawl, request)
+            outcome.results.requests = []
             page = shared.previous
-            if page is not None and got.unchanged and page.signature == outcome.signature:
-                outcome.earlier = await self._source.results(page)
-                if outcome.earlier is not None:
+            if page is not None and got.unchanged and page.signature == outcome.results.signature:
+                outcome.results.earlier = await self._source.results(page)
+                if outcome.results.earlier is not None:
                     outcome.count(TAKEN_OVER)
                     return
         # What a callback makes of a page may depend on the data of its request.
@@ -152,15 +152,15 @@ class Sharing:
         if settings.same_content == "skip" and got.body and plain:
             asked = Same(outcome.task, outcome.rid, digest_of(got.body), outcome.callback)
             if url := await self._source.same_content(asked):
-                outcome.earlier = Results([], [])
-                outcome.signature = b""
+                outcome.results.earlier = Results([], [])
+                outcome.results.signature = b""
                 outcome.detail = f"the same content as {url[:MAX_DETAIL]}"
                 outcome.count(SAME_CONTENT)
 
 
 def earlier_of(outcome: Outcome) -> Callable[[], Iterator[Any]] | None:
     """In place of a callback that need not run: yields what it has yielded before."""
-    earlier = outcome.earlier
+    earlier = outcome.results.earlier
     if earlier is None:
         return None
 

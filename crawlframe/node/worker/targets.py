@@ -38,7 +38,7 @@ async def may_go(
 
     The URLs that led there are its own, so a page may redirect to itself. Of those, only the last
     one counts as admitted afterwards: others may have to pass the same ones to get their pages."""
-    hops = outcome.redirects
+    hops = outcome.fetch.redirects
     if request.dont_filter or crawl.watching is not None:
         return True
     ways = [Trail(request, hops[:number]).next_request() for number in range(1, len(hops) + 1)]
@@ -47,7 +47,7 @@ async def may_go(
         ways[-1].url, ways[-1].fragment, ways[-1].method, ways[-1].body = url, "", "GET", None
     rids = [outcome.rid, *(crawl.rid_of(way) for way in ways)]
     before, target, url = rids[-2], rids[-1], ways[-1].url
-    outcome.landing = None if target == outcome.rid else (target, url)
+    outcome.fetch.landing = None if target == outcome.rid else (target, url)
     if target in rids[:-1]:
         return True
     timeout = min(limits_of(request, crawl.settings).timeout, MAX_HOLD)
@@ -56,11 +56,11 @@ async def may_go(
     while (waits := await follow(asked)) > 0 and in_place:
         await asyncio.sleep(POLL / 1000)
     if waits:
-        outcome.landing = None
+        outcome.fetch.landing = None
     if waits > 0:
         delay = max(POLL, min(waits, MAX_POLL))
         outcome.end(Verdict.DEFER, DUPLICATE, "another request fetches its target", delay)
     elif waits < 0:
         outcome.end(Verdict.DONE, DUPLICATE, f"of {url[:MAX_DETAIL]}, to which it redirects")
-        outcome.duplicates, outcome.status = 1, hops[-1].status if hops else None
+        outcome.results.duplicates, outcome.fetch.status = 1, hops[-1].status if hops else None
     return waits == 0

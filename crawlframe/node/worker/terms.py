@@ -41,7 +41,7 @@ class Terms:
         )
         if usage is not None:
             response.usage = usage
-            outcome.usage = usage.as_json()
+            outcome.fetch.usage = usage.as_json()
             if settings.purpose and usage.denies(settings.purpose):
                 said = "; ".join(f"{source}: {text}" for source, text in usage.said)
                 raise UsageDenied(f"{response.url} denies {settings.purpose} ({said})")

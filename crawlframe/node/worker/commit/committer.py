@@ -243,12 +243,14 @@ class Committer(threading.Thread):
             (Verdict.RELEASE, self._frontier.release),
         ):
             some = [
-                (o.rid, o.host, _value(o), Signal(*o.signal)) for o in batch if o.verdict is verdict
+                (o.rid, o.host, _value(o), Signal(*o.fetch.signal))
+                for o in batch
+                if o.verdict is verdict
             ]
             if some:
                 give(self._generation, some)
         moves = [
-            Redirect(o.rid, o.host, o.target, o.record, Signal(*o.signal), o.left)
+            Redirect(o.rid, o.host, o.target, o.record, Signal(*o.fetch.signal), o.previous_record)
             for o in batch
             if o.verdict is Verdict.REDIRECT
         ]
@@ -304,24 +306,24 @@ class Committer(threading.Thread):
                     outcome.host,
                     row.failed,
                     follow_ups,
-                    outcome.duplicates,
+                    outcome.results.duplicates,
                     row.items,
                     row.cancelled,
                     row.excluded,
-                    Signal(*outcome.signal),
+                    Signal(*outcome.fetch.signal),
                 )
             )
         ended = self._frontier.complete(completions)
         for outcome in outcomes:
             # Only what this run recorded is marked; the list of another run that won may differ.
-            if recorded[outcome.rid].follow_ups is outcome.follow_ups:
-                self._sieve.add(outcome.task, outcome.fingerprints)
+            if recorded[outcome.rid].follow_ups is outcome.results.follow_ups:
+                self._sieve.add(outcome.task, outcome.results.fingerprints)
         self._task_finisher.add(ended)
 
 
 def _value(outcome: Outcome) -> int:
     """The number that goes with a request that is given back: milliseconds, or a penalty."""
     if outcome.verdict is Verdict.RELEASE:
-        refused = outcome.signal[0] == REFUSED or outcome.reason == CHALLENGED
-        return REFUSAL if refused or outcome.detour else 0
+        refused = outcome.fetch.signal[0] == REFUSED or outcome.reason == CHALLENGED
+        return REFUSAL if refused or outcome.fetch.retry_proxy else 0
     return outcome.delay

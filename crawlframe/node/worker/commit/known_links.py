@@ -23,7 +23,7 @@ class SourceLinks(Participant):
         self._ledger = ledger
 
     def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.parent or outcome.source) and bool(outcome.follow_ups)
+        return bool(outcome.parent or outcome.results.source) and bool(outcome.results.follow_ups)
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         there = [_as_known_there(outcome) for outcome in outcomes]
@@ -50,38 +50,40 @@ class KnownLinks(Participant):
         self._sieve = sieve
 
     def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.follow_ups)
+        return bool(outcome.results.follow_ups)
 
     def prepare(self, outcomes: list[Outcome]) -> None:
-        answers = self._frontier.known([(o.task, o.follow_ups) for o in outcomes])
+        answers = self._frontier.known([(o.task, o.results.follow_ups) for o in outcomes])
         for outcome, known in zip(outcomes, answers, strict=True):
             if not any(known):
                 continue
-            links = list(zip(outcome.follow_ups, outcome.fingerprints, known, strict=True))
+            links = list(
+                zip(outcome.results.follow_ups, outcome.results.fingerprints, known, strict=True)
+            )
             self._sieve.add(outcome.task, (mark for _, mark, old in links if old))
             outcome.count_known(link for link, _, old in links if old)
-            outcome.follow_ups = [link for link, _, old in links if not old]
-            outcome.fingerprints = [mark for _, mark, old in links if not old]
+            outcome.results.follow_ups = [link for link, _, old in links if not old]
+            outcome.results.fingerprints = [mark for _, mark, old in links if not old]
 
 
 def _keep_new(outcome: Outcome, known: list[bool]) -> None:
     """Drops the follow-ups that are known, or all of them if they are only counted."""
-    links = zip(outcome.follow_ups, outcome.fingerprints, known, strict=True)
+    links = zip(outcome.results.follow_ups, outcome.results.fingerprints, known, strict=True)
     new = [(link, fingerprint) for link, fingerprint, made in links if not made]
     follow = True
-    if outcome.source is not None:
-        outcome.source.links = len(new)
-        follow = bool(outcome.parent) and not outcome.source.dry_run
+    if outcome.results.source is not None:
+        outcome.results.source.links = len(new)
+        follow = bool(outcome.parent) and not outcome.results.source.dry_run
     if follow:
-        outcome.duplicates += len(known) - len(new)
+        outcome.results.duplicates += len(known) - len(new)
     else:
         new = []
-    outcome.follow_ups = [link for link, _ in new]
-    outcome.fingerprints = [fingerprint for _, fingerprint in new]
+    outcome.results.follow_ups = [link for link, _ in new]
+    outcome.results.fingerprints = [fingerprint for _, fingerprint in new]
 
 
 def _source_of(outcome: Outcome) -> int:
-    return outcome.source.task if outcome.source is not None else outcome.parent
+    return outcome.results.source.task if outcome.results.source is not None else outcome.parent
 
 
 def _known(links: list[list[Admission]], old: set[bytes]) -> list[bool]:
@@ -101,16 +103,18 @@ def _as_known_there(outcome: Outcome) -> list[list[Admission]]:
     moved if the code is another one, or if the task knew some of them: so it has several."""
     task, found = _source_of(outcome), []
     mine = b"\0" + outcome.rid
-    unfiltered = sum(mine in fingerprint for fingerprint in outcome.fingerprints)
-    reach = min(REACH, MAX_LINKS // max(1, unfiltered)) if outcome.source is not None else 0
-    for link, fingerprint in zip(outcome.follow_ups, outcome.fingerprints, strict=True):
+    unfiltered = sum(mine in fingerprint for fingerprint in outcome.results.fingerprints)
+    reach = min(REACH, MAX_LINKS // max(1, unfiltered)) if outcome.results.source is not None else 0
+    for link, fingerprint in zip(
+        outcome.results.follow_ups, outcome.results.fingerprints, strict=True
+    ):
         request, marked, place = fingerprint.rpartition(mine)
         names = [fingerprint]
-        if outcome.source is not None and marked:
+        if outcome.results.source is not None and marked:
             here = int(place)
             places = sorted(
                 range(max(0, here - reach), here + reach + 1), key=lambda n: abs(n - here)
             )
-            names = [b"%s\0%s%d" % (request, outcome.source.rid, n) for n in places]
+            names = [b"%s\0%s%d" % (request, outcome.results.source.rid, n) for n in places]
         found.append([link._replace(rid=make_rid(task, name)) for name in names])
     return found

@@ -21,12 +21,12 @@ class BodyMemory(Participant):
     """Frees the bodies of kept pages: they are stored, or will not be."""
 
     def concerns(self, outcome: Outcome) -> bool:
-        return outcome.page is not None
+        return outcome.results.page is not None
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         for outcome in outcomes:
-            if outcome.page is not None:
-                outcome.page.give()
+            if outcome.results.page is not None:
+                outcome.results.page.give()
         return ()
 
 
@@ -37,10 +37,12 @@ class ClosedTasks(Participant):
         self._frontier = frontier
 
     def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.closing) or outcome.budget is not None  # which may have closed it
+        return (
+            bool(outcome.results.closing) or outcome.fetch.budget is not None
+        )  # which may have closed it
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
-        for task in {o.task for o in outcomes if o.closing and _is_new(o, recorded)}:
+        for task in {o.task for o in outcomes if o.results.closing and _is_new(o, recorded)}:
             if (counts := self._frontier.counts(task)) and counts.nr:
                 self._frontier.cancel(task, 0)
         return ()
@@ -53,14 +55,14 @@ class RenderFeedback(Participant):
         self._frontier = frontier
 
     def concerns(self, outcome: Outcome) -> bool:
-        return outcome.attempt is not None
+        return outcome.fetch.attempt is not None
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         taught: dict[str, list[Taught]] = defaultdict(list)
         for outcome in outcomes:
-            one = outcome.attempt
+            one = outcome.fetch.attempt
             if one is not None and one.lesson is not None and outcome.verdict is Verdict.DONE:
-                page = Taught(one.template, one.lesson, bool(outcome.items))
+                page = Taught(one.template, one.lesson, bool(outcome.results.items))
                 taught[one.spider].append(page)
         for spider, pages in taught.items():
             self._frontier.renders.learn(spider, pages)
@@ -75,14 +77,16 @@ class NearPageEnds(Participant):
         self._frontier = frontier
 
     def concerns(self, outcome: Outcome) -> bool:
-        return outcome.near is not None
+        return outcome.fetch.near is not None
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         stores: dict[NearStore, tuple[list[bytes], list[bytes]]] = defaultdict(lambda: ([], []))
         for outcome in outcomes:
-            if outcome.near is not None and outcome.rid in recorded:
-                kept, dropped = stores[outcome.near.store]
-                (kept if outcome.verdict is Verdict.DONE else dropped).append(outcome.near.head)
+            if outcome.fetch.near is not None and outcome.rid in recorded:
+                kept, dropped = stores[outcome.fetch.near.store]
+                (kept if outcome.verdict is Verdict.DONE else dropped).append(
+                    outcome.fetch.near.head
+                )
         for store, (kept, dropped) in stores.items():
             self._frontier.near.settle(store, kept, dropped)
         return ()
@@ -95,10 +99,10 @@ class PageReservations(Participant):
         self._frontier = frontier
 
     def concerns(self, outcome: Outcome) -> bool:
-        return outcome.reserved and outcome.verdict is not Verdict.REDIRECT
+        return outcome.fetch.reserved and outcome.verdict is not Verdict.REDIRECT
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
-        ended = [Reservation(o.key, host_of(o.url), o.rid) for o in outcomes]
+        ended = [Reservation(o.fetch.key, host_of(o.url), o.rid) for o in outcomes]
         self._frontier.reservations.take(ended)
         return ()
 

@@ -31,9 +31,9 @@ class RedirectTargets(Participant):
         targets: dict[Target, Outcome] = {}
         for outcome in outcomes:
             row = recorded.get(outcome.rid)
-            if row is None or (row.landing is None and outcome.landing is None):
+            if row is None or (row.landing is None and outcome.fetch.landing is None):
                 continue
-            for landing in {row.landing, outcome.landing} - {None}:
+            for landing in {row.landing, outcome.fetch.landing} - {None}:
                 assert landing is not None
                 lasts = FINISHED if landing == row.landing else LEFT
                 targets[Target(outcome.task, outcome.rid, *landing, lasts)] = outcome
@@ -52,5 +52,5 @@ def _duplicate(target: Target, by: Outcome) -> Outcome:
     outcome = Outcome(target.target, by.task, host_of(target.url), b"", 0, 0, target.url)
     outcome.callback, outcome.depth, outcome.version = by.callback, by.depth, by.version
     outcome.end(Verdict.DONE, DUPLICATE, f"of {by.url[:MAX_DETAIL]}, which redirects to it")
-    outcome.duplicates = 1
+    outcome.results.duplicates = 1
     return outcome

@@ -25,18 +25,18 @@ class TaskStates(Participant):
         self._proxies: dict[str, str] = {}  # place of a session -> id of its proxy
 
     def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.cookies) or "#" in outcome.route
+        return bool(outcome.fetch.cookies) or "#" in outcome.route
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         states: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         sessions: dict[str, str] = {}
         for outcome in outcomes:
-            if outcome.cookies:
-                states[outcome.task, COOKIES].update(outcome.cookies)
-            if "#" in outcome.route and outcome.via is not None and outcome.via.of_pool:
+            if outcome.fetch.cookies:
+                states[outcome.task, COOKIES].update(outcome.fetch.cookies)
+            if "#" in outcome.route and outcome.fetch.via is not None and outcome.fetch.via.of_pool:
                 place = outcome.place_of(outcome.host)
                 # A block has taken it from the session.
-                proxy = "" if outcome.signal[0] == BLOCKED else str(outcome.via.id)
+                proxy = "" if outcome.fetch.signal[0] == BLOCKED else str(outcome.fetch.via.id)
                 if self._proxies.get(place) != proxy:
                     states[outcome.task, PROXIES][place] = sessions[place] = proxy
         if not states:
