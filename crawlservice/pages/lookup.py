@@ -27,7 +27,7 @@ CANDIDATES = 20  # pages with the same body that are looked at
 
 
 def latest(keys: Collection[bytes]) -> dict[bytes, StoredPage]:
-    """As Ledger.kept_pages. Raises django.db.Error."""
+    """As PageLedger.latest. Raises django.db.Error."""
     numbers = _newest([*keys])
     return dict(stored(numbers)) if numbers else {}
 
@@ -75,7 +75,7 @@ def _newest(keys: list[bytes]) -> list[int]:
 
 
 def bodies(numbers: Collection[int]) -> dict[int, bytes]:
-    """As Ledger.page_bodies. Raises django.db.Error."""
+    """As PageLedger.bodies. Raises django.db.Error."""
     try:
         return read(numbers)
     except (PageDamaged, StoreError) as error:
@@ -86,7 +86,7 @@ def bodies(numbers: Collection[int]) -> dict[int, bytes]:
 
 
 def same_content(pages: Collection[tuple[int, bytes, bytes, str]]) -> dict[bytes, str]:
-    """As Ledger.same_content. Raises django.db.Error."""
+    """As PageLedger.same_content. Raises django.db.Error."""
     digests = {digest for _, _, digest, _ in pages}
     numbers = {
         bytes(digest): n

@@ -58,7 +58,7 @@ class _Source(TaskSource):
         self._make = make
 
     async def load_task(self, task: int) -> TaskSpec | None:
-        return self._ledger.task(task)
+        return self._ledger.tasks.spec(task)
 
     async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
         return {}, 0
@@ -75,10 +75,10 @@ class _Pages(KeptPages):
         self._ledger = ledger
 
     async def numbers(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
-        return self._ledger.pages_to_parse(reparse, after, most)
+        return self._ledger.pages.to_parse(reparse, after, most)
 
     async def page(self, number: int) -> SourcePage | None:
-        return self._ledger.source_pages([number])[0].get(number)
+        return self._ledger.pages.sources([number])[0].get(number)
 
     def give(self, page: SourcePage) -> None:
         pass
@@ -90,15 +90,15 @@ class _Parts(StartParts):
         self.waiting: list[Admission] = []
 
     async def last(self, task: int) -> StartPart | None:
-        return self._ledger.last_start_part(task)
+        return self._ledger.starts.last(task)
 
     async def record(self, host: str, part: StartPart, fingerprints: list[bytes]) -> StartPart:
-        assert self._ledger.add_start_part(part)
+        assert self._ledger.starts.add(part)
         self.waiting += part.follow_ups
         return part
 
     async def found(self, task: int, visit: Visit) -> None:
-        self._ledger.add_found(task, visit)
+        self._ledger.starts.add_found(task, visit)
 
     async def room(self, task: int) -> Room:
         return Room.GO
@@ -144,7 +144,7 @@ class Crawling:
     def end(self, task: Task, admitted: int) -> Task:
         failed = sum(o.verdict is Verdict.ERROR for o in self.outcomes)
         counts = Counts("running", admitted, admitted - failed, failed, 0, 0, 0, 0, 0)
-        assert self.ledger.finish({task.pk: counts}) == {task.pk}
+        assert self.ledger.tasks.finish({task.pk: counts}) == {task.pk}
         self.frontier.store.redis.flushdb()  # it has nothing else
         task.refresh_from_db()
         return task

@@ -267,7 +267,7 @@ def test_a_task_keeps_the_rules_of_its_beginning(published: Frontier, shop: Spid
     task = submit("shop", {"city": "Ulm"}, settings={"aliases": True})
     rules.revoke([row])
     later = submit("shop", {"city": "Ulm"}, settings={"aliases": True})
-    specs = [DjangoLedger().task(one.pk) for one in (plain, task, later)]
+    specs = [DjangoLedger().tasks.spec(one.pk) for one in (plain, task, later)]
     found = [[str(one) for one in spec.aliases] for spec in specs if spec is not None]
     assert found == [[], ["ignore sid"], []]
 

@@ -213,7 +213,7 @@ def test_a_retried_task_begins_with_new_budgets(bounded: Task, service: Frontier
     service.complete([Completion(root.rid, bounded.pk, root.host, True)])
     counts = service.counts(bounded.pk)
     assert counts is not None
-    DjangoLedger().finish({bounded.pk: counts})
+    DjangoLedger().tasks.finish({bounded.pk: counts})
     Task.objects.filter(pk=bounded.pk).update(deadline=F("deadline") - 5 * HOUR)
     assert retry(bounded.pk) == 1
     assert spent(bounded) == {}
@@ -245,7 +245,7 @@ def test_what_limits_stopped_is_told_after_the_end(
     service.complete([Completion(one.rid, bounded.pk, one.host, False) for one in admitted])
     counts = service.counts(bounded.pk)
     assert counts is not None
-    assert DjangoLedger().finish({bounded.pk: counts})
+    assert DjangoLedger().tasks.finish({bounded.pk: counts})
     service.close_tasks([bounded.pk])
     task = Task.objects.get(pk=bounded.pk)
     assert task.refused == {"host_page_limit": 8}
@@ -282,7 +282,9 @@ def test_what_limits_stopped_is_told_after_the_end(
 
 def test_refused_links_add_up_over_a_retry(task: Task) -> None:
     Task.objects.filter(pk=task.pk).update(refused={"page_limit": 3})
-    DjangoLedger().finish({task.pk: Counts("running", 0, 0, 0, 0, 4, 0, 0, 0, host_limited=2)})
+    DjangoLedger().tasks.finish(
+        {task.pk: Counts("running", 0, 0, 0, 0, 4, 0, 0, 0, host_limited=2)}
+    )
     task.refresh_from_db()
     assert task.refused == {"page_limit": 7, "host_page_limit": 2}
 

@@ -263,7 +263,7 @@ def test_a_private_address_that_a_page_names_is_not_used(source: ProxySource) ->
         assert server.connections == 0
         (allowed,) = check.check_all(open_, [*Proxy.objects.all()]).values()
     assert allowed.problem == ""
-    (stored,) = DjangoLedger().proxies()
+    (stored,) = DjangoLedger().access.proxies()
     assert stored.proxy.of_pool
     assert not stored.proxy.trusted
 

@@ -143,7 +143,7 @@ class Chain:
         one.results.follow_ups = links
         row = DjangoLedger().commit([one])[rid]
         ended = self.frontier.complete([Completion(rid, task, host, row.failed, row.follow_ups)])
-        DjangoLedger().finish({pk: self.frontier.counts(pk) for pk in ended})  # type: ignore[misc]
+        DjangoLedger().tasks.finish({pk: self.frontier.counts(pk) for pk in ended})  # type: ignore[misc]
 
     def hop(self) -> Claimed:
         """The claim of its redirect's target."""

@@ -194,11 +194,11 @@ def test_a_task_that_its_spider_closed_has_finished(
         Task.objects.filter(pk=task.pk).update(state="cancelling", closing="enough")
     na, ne = done + errors + cancelled, errors + cancelled
     counts = Counts("cancelling", na, done, ne, 0, 0, 0, 0, 0, cancelled=cancelled)
-    assert ledger.finish({task.pk: counts}) == {task.pk}
+    assert ledger.tasks.finish({task.pk: counts}) == {task.pk}
     task.refresh_from_db()
     assert (task.state, task.outcome, task.reason) == ("finished", outcome_, reason)
     assert task.unwritten == (cancelled or None)
-    assert ledger.finish({task.pk: counts}) == {task.pk}
+    assert ledger.tasks.finish({task.pk: counts}) == {task.pk}
 
 
 @pytest.fixture

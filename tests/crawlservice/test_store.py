@@ -250,13 +250,13 @@ def test_follow_ups_that_go_apart_are_of_the_same_transaction(
 def test_a_task_ends_once_and_not_early(task: Task) -> None:
     ledger = DjangoLedger()
     ledger.commit([outcome(task, "a", 2), outcome(task, "b", 1)])
-    assert not ledger.finish({task.pk: counts(3, 2)})  # one is left
-    assert not ledger.finish({task.pk: counts(3, 3)})  # the ledger lacks a row
-    assert not ledger.finish({task.pk: counts(2, 1)})  # Redis does not know of one
-    assert not ledger.finish({task.pk: counts(1, 1)})  # the ledger knows more than Redis
+    assert not ledger.tasks.finish({task.pk: counts(3, 2)})  # one is left
+    assert not ledger.tasks.finish({task.pk: counts(3, 3)})  # the ledger lacks a row
+    assert not ledger.tasks.finish({task.pk: counts(2, 1)})  # Redis does not know of one
+    assert not ledger.tasks.finish({task.pk: counts(1, 1)})  # the ledger knows more than Redis
     assert Event.objects.count() == 0
-    assert ledger.finish({task.pk: counts(2, 2)})
-    assert ledger.finish({task.pk: counts(2, 2)})
+    assert ledger.tasks.finish({task.pk: counts(2, 2)})
+    assert ledger.tasks.finish({task.pk: counts(2, 2)})
     task.refresh_from_db()
     assert (task.state, task.na, task.nf, task.ne, task.items) == ("finished", 2, 2, 0, 3)
     assert task.finished_at is not None
@@ -271,7 +271,7 @@ def test_tasks_end_together_and_none_for_another(task: Task) -> None:
     ledger.commit([outcome(task, "a", 2), outcome(whole, "b", 1), outcome(short, "c", 1)])
     ready = {one.pk: counts(1, 1) for one in (task, whole)}
     ready |= {short.pk: counts(2, 2), cancelled.pk: counts(0, 0)}
-    assert ledger.finish(ready) == {task.pk, whole.pk, cancelled.pk}
+    assert ledger.tasks.finish(ready) == {task.pk, whole.pk, cancelled.pk}
     rows = Task.objects.order_by("pk").values_list("state", "nf", "items")
     assert [*rows] == [
         ("finished", 1, 2),
@@ -301,8 +301,8 @@ def test_only_rows_of_cancelled_requests_may_be_missing(
     ledger = DjangoLedger()
     ledger.commit([outcome(task, f"{n}") for n in range(rows)])
     known = counts(5, 2)._replace(ne=3, cancelled=3)
-    assert ledger.finish({task.pk: known}) == ({task.pk} if ended else set())
-    assert ledger.finish({task.pk: known}) == ({task.pk} if ended else set())
+    assert ledger.tasks.finish({task.pk: known}) == ({task.pk} if ended else set())
+    assert ledger.tasks.finish({task.pk: known}) == ({task.pk} if ended else set())
     task.refresh_from_db()
     assert (task.state not in Task.ACTIVE) == ended
     # That of a cancelled task is written with the last of the missing rows.
@@ -314,15 +314,15 @@ def test_only_rows_of_cancelled_requests_may_be_missing(
 
 def test_a_cancelled_task_ends_as_cancelled(task: Task) -> None:
     Task.objects.update(state="cancelling")
-    assert DjangoLedger().finish({task.pk: counts(0, 0)})
+    assert DjangoLedger().tasks.finish({task.pk: counts(0, 0)})
     task.refresh_from_db()
     assert task.state == "cancelled"
 
 
 def test_tasks_are_read(task: Task) -> None:
-    spec = DjangoLedger().task(task.pk)
+    spec = DjangoLedger().tasks.spec(task.pk)
     assert spec == TaskSpec(task.pk, "s", {"a": 1}, 3)
-    assert DjangoLedger().task(task.pk + 1) is None
+    assert DjangoLedger().tasks.spec(task.pk + 1) is None
     assert root_admission(task.pk).rid != root_admission(task.pk + 1).rid
 
 

@@ -303,7 +303,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
     },
     "store.py": {
-        "recorded = read([outcome.rid for outcome in batch if outcome.rid not in new])": [
+        "rows = read([outcome.rid for outcome in batch if outcome.rid not in new])": [
             (
                 ("also without `outcome.rid not in new`",),
                 "what won is read too, and its own put in its place",

@@ -25,9 +25,9 @@ PROTOCOL = {
         *("Participants.after", "Participants._named", "_concerned"),
     ),
     "crawlframe/node/task_finisher.py": ("end_tasks", "TaskFinisher"),
-    "crawlservice/ledger/store.py": (
-        *("DjangoLedger.commit", "DjangoLedger.finish", "DjangoLedger._write", "_named_errors"),
-    ),
+    "crawlservice/ledger/store.py": ("DjangoLedger.commit", "DjangoLedger._write"),
+    "crawlservice/ledger/named_errors.py": ("named_errors",),
+    "crawlservice/ledger/tasks.py": ("TaskRows.finish",),
     "crawlservice/tasks/budgets.py": ("TaskClosing.write",),
     "crawlservice/ledger/rows.py": (
         *("insert", "_insert_postgres", "_insert_sqlite", "read", "POSTGRES"),

@@ -663,7 +663,7 @@ def test_statistics_that_cannot_be_written_hold_up_nothing(
     def away(hosts: Any) -> None:
         raise LedgerAway("the table is locked")
 
-    monkeypatch.setattr(desk.ledger, "add_host_stats", away)
+    monkeypatch.setattr(desk.ledger.activity, "add_host_stats", away)
     desk.write(desk.outcome("/a", status=200))
     assert desk.rows() == {"/a": "done"}
     assert not Host.objects.exists()
@@ -676,7 +676,7 @@ def test_statistics_are_written_while_nothing_arrives(
 
     monkeypatch.setattr(host_counters, "EVERY", 0.01)
     added = threading.Event()
-    monkeypatch.setattr(desk.ledger, "add_host_stats", lambda hosts: added.set())
+    monkeypatch.setattr(desk.ledger.activity, "add_host_stats", lambda hosts: added.set())
     monkeypatch.setattr(desk.ledger, "commit", lambda outcomes: {})
     committer = desk.committer()
     committer.start()

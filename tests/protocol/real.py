@@ -199,7 +199,7 @@ class Real:
         assert counts is not None
         for text in (broken_off, ""):
             with suppress(LedgerAway), fault(text):
-                DjangoLedger().finish({self.task.pk: counts})
+                DjangoLedger().tasks.finish({self.task.pk: counts})
                 break
 
     def _cancel(self, before: model.State, after: model.State, broken_off: str) -> None:

@@ -71,7 +71,7 @@ class PageSource(ABC):
 
     @abstractmethod
     async def results(self, page: StoredPage) -> Results | None:
-        """As Ledger.results."""
+        """As PageLedger.results."""
 
     @abstractmethod
     async def same_content(self, page: Same) -> str:
@@ -92,17 +92,17 @@ class StoredPages(PageSource):
         return await self._finding.ask(asked)
 
     async def results(self, page: StoredPage) -> Results | None:
-        return await on_commit_thread(self._committer, lambda: self._ledger.results(page))
+        return await on_commit_thread(self._committer, lambda: self._ledger.pages.results(page))
 
     async def same_content(self, page: Same) -> str:
         return await self._same.ask(page)
 
     def _find_same(self, asked: list[Same]) -> list[str]:
-        found = self._ledger.same_content(asked)
+        found = self._ledger.pages.same_content(asked)
         return [found.get(one.rid, "") for one in asked]
 
     def _find(self, asked: list[Asked]) -> list[Found]:
-        pages = self._ledger.kept_pages({key for one in asked for key in (one.key, one.own)})
+        pages = self._ledger.pages.latest({key for one in asked for key in (one.key, one.own)})
         missing = [one for one in asked if one.lasts and not one.is_fresh(one.best(pages))]
         held: dict[bytes, int] = {}
         if missing:
@@ -110,9 +110,9 @@ class StoredPages(PageSource):
                 [Reservation(one.key, one.host, one.rid, one.lasts) for one in missing]
             )
             # One that was stored after the first look, and before the page was reserved.
-            pages |= self._ledger.kept_pages({k for one in missing for k in (one.key, one.own)})
+            pages |= self._ledger.pages.latest({k for one in missing for k in (one.key, one.own)})
         wanted = {page.body for one in asked if _is_wanted(page := one.best(pages), one)}
-        bodies = self._ledger.page_bodies(wanted) if wanted else {}
+        bodies = self._ledger.pages.bodies(wanted) if wanted else {}
         found, given_back = [], []
         for one in asked:
             page = one.best(pages)

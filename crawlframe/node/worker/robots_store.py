@@ -19,15 +19,15 @@ class RobotsStore(ABC):
 
     @abstractmethod
     async def turn(self, origin: str, lease: float) -> RobotsTurn:
-        """As Ledger.robots."""
+        """As RobotsLedger.turn."""
 
     @abstractmethod
     async def keep(self, origin: str, lease: float) -> None:
-        """As Ledger.keep_robots."""
+        """As RobotsLedger.keep."""
 
     @abstractmethod
     async def save(self, origin: str, state: RobotsState) -> None:
-        """As Ledger.save_robots."""
+        """As RobotsLedger.save."""
 
     @abstractmethod
     async def open(self, host: str, known_until: float, delay: float, now: float) -> bool:
@@ -53,16 +53,16 @@ class StoredRobots(RobotsStore):
     def __init__(self, committer: Committer, frontier: Frontier, ledger: Ledger) -> None:
         self._committer = committer
         self._frontier = frontier
-        self._ledger = ledger
+        self._ledger = ledger.robots
 
     async def turn(self, origin: str, lease: float) -> RobotsTurn:
-        return await on_commit_thread(self._committer, lambda: self._ledger.robots(origin, lease))
+        return await on_commit_thread(self._committer, lambda: self._ledger.turn(origin, lease))
 
     async def keep(self, origin: str, lease: float) -> None:
-        await on_commit_thread(self._committer, lambda: self._ledger.keep_robots(origin, lease))
+        await on_commit_thread(self._committer, lambda: self._ledger.keep(origin, lease))
 
     async def save(self, origin: str, state: RobotsState) -> None:
-        await on_commit_thread(self._committer, lambda: self._ledger.save_robots(origin, state))
+        await on_commit_thread(self._committer, lambda: self._ledger.save(origin, state))
 
     async def open(self, host: str, known_until: float, delay: float, now: float) -> bool:
         hosts = self._frontier.hosts

@@ -139,14 +139,14 @@ class Worker:
         identity = Identity(self._settings.signature_agent)
         downloader = Downloader(self._settings, identity, browser=self._browser)
         self._identity = IdentityRefresh(
-            identity, ledger, self._committer.call, self._loop.call_soon_threadsafe
+            identity, ledger.access, self._committer.call, self._loop.call_soon_threadsafe
         )
         name = f"{self._settings.node}/{os.getpid()}"
-        self._log = LogWriter(ledger, self._committer.call, name)
+        self._log = LogWriter(ledger.activity, self._committer.call, name)
         maker = CrawlMaker(self._registry, self._settings.deadline)
         stores = self._committer, self._frontier, ledger
         robots = RobotsGuard(self._settings, downloader, StoredRobots(*stores))
-        self._proxies = StoredProxies(self._committer, ledger)
+        self._proxies = StoredProxies(self._committer, ledger.access)
         renders = StoredRenders(self._committer, self._frontier)
         starts = Starts(StoredStarts(*stores, self._sieve, self._settings.start_ahead, replay))
         tasks = StoredTasks(*stores, maker, self._identity, read=self._log.lines.learn)
@@ -167,13 +167,13 @@ class Worker:
             permits=StoredPermits(self._committer, self._frontier, self._generation),
             proxies=self._proxies,
             renders=renders,
-            kept=StoredKeptPages(self._committer, ledger),
+            kept=StoredKeptPages(self._committer, ledger.pages),
             pages=StoredPages(*stores),
             near=StoredNear(*stores),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
-            ledger,
+            ledger.tasks,
             self._runner.crawls.forget,
             self._committer.call,
             self._loop.call_soon_threadsafe,

@@ -94,7 +94,7 @@ class Site:
         )  # fmt: skip
         counts = self.frontier.counts(task.pk)
         assert counts is not None
-        assert ledger.finish({task.pk: counts}) == {task.pk}
+        assert ledger.tasks.finish({task.pk: counts}) == {task.pk}
         self.frontier.close_tasks([task.pk])
         return outcomes
 

@@ -170,7 +170,7 @@ class Committer(threading.Thread):
         """At most once: a failure costs some statistics, and holds up nothing."""
         if hosts := self._host_counters.take():
             try:
-                self._ledger.add_host_stats(hosts)
+                self._ledger.activity.add_host_stats(hosts)
             except (LedgerAway, LedgerRefused) as error:
                 log.warning("statistics of %d hosts are dropped: %s", len(hosts), error)
 

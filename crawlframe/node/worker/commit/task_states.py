@@ -42,7 +42,7 @@ class TaskStates(Participant):
         if not states:
             return
         try:
-            self._ledger.keep_state(states)
+            self._ledger.tasks.keep_state(states)
         except LedgerRefused as error:  # the requests go on as long as Redis has it
             log.error("the database refuses cookies or proxies of sessions: %s", error)
         for (task, kind), entries in states.items():
