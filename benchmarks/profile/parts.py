@@ -16,6 +16,7 @@ from benchmarks.standard.spiders.standard import Standard, StandardParsel
 from crawlframe.code.registry import Registry
 from crawlframe.collector import Collector
 from crawlframe.conf import Settings
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import ANSWERED, Claimed, Signal, TaskView
 from crawlframe.ledger import TaskSpec
@@ -73,12 +74,13 @@ def fetch(pages: list[Page]) -> Part:
     """Requests to responses, through nginx."""
 
     async def crawl() -> None:
-        downloader, settings, spider = Downloader(HERE), read_settings(Standard), Standard()
+        downloader, settings = Downloader(HERE), read_settings(Standard)
+        context = FetchContext(spider=Standard())
         urls = iter(pages)
 
         async def one_by_one() -> None:
             for page in urls:
-                response = await downloader.fetch(Request.plain(page.url), settings, spider)
+                response = await downloader.fetch(Request.plain(page.url), settings, context)
                 assert response.body == page.body
 
         await asyncio.gather(*(one_by_one() for _ in range(IN_FLIGHT)))

@@ -20,6 +20,7 @@ from crawlframe.errors import (
     FetchTimeout,
     TooManyRedirects,
 )
+from crawlframe.fetch.context import NO_CONTEXT, Check, FetchContext
 from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
@@ -46,8 +47,6 @@ _SENT_BACK = frozenset({"cookie", "if-match", "if-modified-since", "if-none-matc
 # Methods that may be sent again if it is unknown whether the server received them (RFC 9110,
 # 9.2.2).
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-
-Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent
 
 
 class Answer(NamedTuple):
@@ -81,6 +80,37 @@ class Trail:
         self.hops = [*hops]
         self.paced = paced
         self.going: Check | None = None  # awaited before a page of the browser leads elsewhere
+        self._begun = len(self.hops)
+
+    async def follow(
+        self,
+        fetch: Callable[[Request], Awaitable[Response]],
+        renew: Callable[[], Request] | None = None,
+        redirected: Callable[[], Awaitable[None]] | None = None,
+    ) -> Response:
+        """Fetches the target of the last redirect, then that of each further one. ``redirected`` is
+        awaited before each of these. ``renew`` returns the request as it was first: the changes of
+        a middleware are for one target. Raises what these functions raise."""
+        first = self.request
+        while True:
+            self._begun = len(self.hops)
+            try:
+                response = await fetch(self.next_request())
+                break
+            except Redirected:
+                if redirected is not None:
+                    await redirected()
+                if renew is not None:
+                    self.request = renew()
+        if self.hops:
+            self.request = first if renew is None else renew()
+            self.complete(response)
+        return response
+
+    def begin(self) -> None:
+        """The same target is fetched, perhaps again: a redirect of the time before does not
+        count."""
+        del self.hops[self._begun :]
 
     @property
     def passed(self) -> tuple[str, ...]:
@@ -129,39 +159,32 @@ class Journey:
         limits: FetchLimits,
         headers: Mapping[str, str],
         jar: TaskCookies | None = None,
-        allowed: Callable[[str], bool] | None = None,
-        account: Account | None = None,
-        check: Check | None = None,
-        trail: Trail | None = None,
+        context: FetchContext = NO_CONTEXT,
         identity: Identity | None = None,
-        send_time: SendTime | None = None,
         saving: Saving | None = None,
         proxy: Proxy | None = None,
         tls: Mapping[str, Tls] | None = None,
     ) -> None:
-        """``account`` counts the body, including that of the response; its owner closes it.
-        ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
-        target of its last redirect. ``identity`` signs each transfer, and logs it in.
-        ``send_time``: of its transfers. ``saving``: the body is saved as a file. ``proxy``: through
-        which all of them go."""
-        self.account = account or Account(TransferMemory())
+        """``jar`` and ``proxy`` take the place of those of the context. ``identity`` signs each
+        transfer, and logs it in. ``saving``: the body is saved as a file."""
+        self.account = context.account or Account(TransferMemory())
         self.url, self.method, self.body = request.url, request.method, request.body
         self.proxy = proxy
         self.limits = limits
+        self._trail = trail = context.trail
         self.passed = trail.passed if trail else ()
-        self._trail = trail
         self._request = request
         self._headers = headers
         self.cookies: Mapping[str, str] = request.cookies
         self.jar = jar
         self.session = request.options.session or ""
-        self._allowed = allowed
-        self._check = check
+        self._allowed = context.allowed
+        self._check = context.check
         self._identity = identity
         self._authorization = ""  # as sent with the last transfer
         self._sent: tuple[str, str, list[tuple[str, str]]] | None = None
         self._started = time.monotonic()
-        self.send_time = send_time or SendTime()
+        self.send_time = context.send_time or SendTime()
         self.saving = saving
         self._tls = tls or {}
 

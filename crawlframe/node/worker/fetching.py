@@ -9,6 +9,7 @@ from functools import partial
 
 from crawlframe import faults
 from crawlframe.errors import Blocked, ConnectionLost, FetchError, ProxyFailed
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
@@ -150,19 +151,18 @@ class Fetching:
                 async with self.permits.take(crawl, outcome.limited_at, 0.0, own=True):
                     pass
             check = self.check_for(asked, crawl, send_time, outcome.via)
-            transfer = self._downloader.fetch(
-                shared.ask(asked),
-                crawl.settings,
-                crawl.spider,
-                crawl.cookies,
-                crawl.allows,
-                account,
+            context = FetchContext(
+                spider=crawl.spider,
+                jar=crawl.cookies,
+                allowed=crawl.allows,
+                account=account,
                 check=check,
                 trail=trail,
                 send_time=send_time,
                 rid=outcome.rid,
                 proxy=outcome.via,
             )
+            transfer = self._downloader.fetch(shared.ask(asked), crawl.settings, context)
             try:
                 transfer = shared.complete(transfer, asked)
                 response = await judge.of(asked, transfer, send_time.elapsed)

@@ -11,9 +11,10 @@ from weakref import WeakValueDictionary
 
 from crawlframe.budgets import HOST_BYTE_LIMIT
 from crawlframe.errors import ConfigError, FetchError, ProxyFailed, RobotsUnread
+from crawlframe.fetch.context import Check, FetchContext
 from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.memory import Account
-from crawlframe.fetch.redirects import Check, Redirected, Trail
+from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.frontier.records import ANSWERS
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.permits import LONGEST_WAIT, HostPermits
@@ -79,17 +80,9 @@ class InlineFetch:
         try:
             with self._downloader.memory.account() as account:
                 download = partial(self._download, trail, account)
-                while True:
-                    try:
-                        response = await self._hop(trail.next_request(), download)
-                        break
-                    except Redirected:
-                        continue
+                return await trail.follow(partial(self._hop, download=download))
         finally:
             self._share_cookies()
-        if trail.hops:
-            trail.complete(response)
-        return response
 
     def keep_cookies(self, request: Request, cookies: Mapping[str, str]) -> None:
         """Puts cookies into the jar of ``request``, as if its host had set them."""
@@ -108,6 +101,7 @@ class InlineFetch:
 
     async def _download(self, trail: Trail, account: Account, asked: Request) -> Response:
         crawl, replay = self._crawl, self._replay
+        trail.begin()
         if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
             return kept
         if crawl.budget is not None and crawl.budget.is_spent(asked.host):
@@ -155,18 +149,17 @@ class InlineFetch:
                 async with permit_of as permit:
                     if lender is not None:
                         lender.lent = True
-                    transfer = self._downloader.fetch(
-                        asked,
-                        crawl.settings,
-                        crawl.spider,
-                        crawl.cookies,
-                        crawl.allows,
-                        account,
+                    context = FetchContext(
+                        spider=crawl.spider,
+                        jar=crawl.cookies,
+                        allowed=crawl.allows,
+                        account=account,
                         check=self._check_for(asked, crawl, proxy=via),
                         trail=trail,
                         rid=make_rid(crawl.spec.task, asked.fingerprint()),
                         proxy=via,
                     )
+                    transfer = self._downloader.fetch(asked, crawl.settings, context)
                     try:
                         return await judge.of(asked, transfer, time.monotonic)
                     finally:

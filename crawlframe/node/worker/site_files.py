@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, PrivateAddress, ProxyFailed
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
@@ -164,9 +165,11 @@ class SiteFiles:
             timeout=TIMEOUT, max_body=MAX_FILE, cookies=False, downloader=errand.via
         )
 
+        context = FetchContext(send_time=send_time, proxy=proxy)
+
         async def transfer(url: str) -> Response:
             request = Request(url, headers={"User-Agent": errand.user_agent}, redirects=0)
-            return await self._downloader.fetch(request, limits, send_time=send_time, proxy=proxy)
+            return await self._downloader.fetch(request, limits, context)
 
         try:
             async with asyncio.timeout(TIMEOUT):
