@@ -20,7 +20,7 @@ from crawlframe.frontier.records import (
     Signal,
     TaskView,
 )
-from crawlframe.node.worker.site_files import ERRAND, LEASE, Wait
+from crawlframe.node.worker.robots.site_files import ERRAND, LEASE, Wait
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.record import errand_of
 from crawlframe.request import Request, make_rid

@@ -13,7 +13,7 @@ from crawlframe.errors import BadEncoding, ConnectionLost, FetchError, FetchTime
 from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import TransferMemory
-from crawlframe.node.worker import memory_waits
+from crawlframe.node.worker.fetch import memory_waits
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response

@@ -15,7 +15,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.records import BLOCKED, LOGIN, PROXY_FAILED, SURE, UNREACHABLE, Claimed
 from crawlframe.node.worker.commit import _value
-from crawlframe.node.worker.proxy_source import ProxySource
+from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.proxies.place import place_of
 from crawlframe.proxies.proxy import Proxy

@@ -15,9 +15,9 @@ from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.ledger import RobotsTurn
 from crawlframe.middleware import CallNext, Middleware
-from crawlframe.node.worker.robots import RobotsGuard
-from crawlframe.node.worker.robots_store import RobotsStore
-from crawlframe.node.worker.site_files import MAX_CACHED, RECHECK
+from crawlframe.node.worker.robots.guard import RobotsGuard
+from crawlframe.node.worker.robots.site_files import MAX_CACHED, RECHECK
+from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -475,7 +475,7 @@ def test_the_hop_of_a_redirect_is_checked(cluster: Cluster) -> None:
 
 
 def test_the_cache_is_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlframe.node.worker.robots.MAX_CACHED", 3)
+    monkeypatch.setattr("crawlframe.node.worker.robots.guard.MAX_CACHED", 3)
     assert MAX_CACHED > 3
 
     async def job() -> None:

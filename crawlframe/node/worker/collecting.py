@@ -9,8 +9,8 @@ from typing import Any
 from crawlframe.collector import Collector
 from crawlframe.downloaders import BROWSER
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.fetch.usage_signals import denies
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.node.worker.terms import denies
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request
 from crawlframe.response import Response

@@ -17,11 +17,11 @@ from crawlframe.node.worker.callbacks import Callbacks, MiddlewareWatch
 from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit
 from crawlframe.node.worker.crawls import Crawls, UnknownTask
 from crawlframe.node.worker.failures import StatusError, describe, reason_of, trim
+from crawlframe.node.worker.fetch.usage_signals import Terms
 from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.signalling import Judge, JudgementFailed
 from crawlframe.node.worker.start_run import POLL, Room, StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
-from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.pages.reparse import (
     PAGES_URL,

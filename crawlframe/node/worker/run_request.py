@@ -42,8 +42,10 @@ from crawlframe.node.worker.failures import (
     run_step,
     trim,
 )
-from crawlframe.node.worker.fetching import Fetching, Sent
-from crawlframe.node.worker.inline import InlineFetch
+from crawlframe.node.worker.fetch.fetching import Fetching, Sent
+from crawlframe.node.worker.fetch.inline import InlineFetch
+from crawlframe.node.worker.fetch.page_reuse import earlier_of
+from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.keeping import Keeping
 from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.near_pages import NearPages, NearSource
@@ -51,12 +53,10 @@ from crawlframe.node.worker.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.opening import OPENED, NotOpened
 from crawlframe.node.worker.page_source import PageSource
 from crawlframe.node.worker.permits import HostPermits
-from crawlframe.node.worker.proxy_source import ProxySource
 from crawlframe.node.worker.rendering import Rendering, RenderSource
 from crawlframe.node.worker.reparsing import Reparsing
 from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import RobotsGuard
-from crawlframe.node.worker.sharing import earlier_of
+from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import DETOURS, REFUSALS, JudgementFailed
 from crawlframe.node.worker.start_run import StartEnded, Starts

@@ -46,8 +46,8 @@ from crawlframe.node.worker.page_source import StoredPages
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import RobotsGuard
-from crawlframe.node.worker.robots_store import StoredRobots
+from crawlframe.node.worker.robots.guard import RobotsGuard
+from crawlframe.node.worker.robots.store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Starts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from crawlframe.node.worker.site_files import SHORTLY, Wait
+from crawlframe.node.worker.robots.site_files import SHORTLY, Wait
 from crawlframe.outcome import Outcome, Verdict
 
 MAX_HOLDS = 10_000  # requests remembered

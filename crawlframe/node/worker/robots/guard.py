@@ -18,9 +18,8 @@ from crawlframe.errors import RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import host_of
-from crawlframe.node.worker.loading_cache import Loaded, LoadingCache
-from crawlframe.node.worker.robots_store import RobotsStore
-from crawlframe.node.worker.site_files import (
+from crawlframe.node.worker.robots.loading_cache import Loaded, LoadingCache
+from crawlframe.node.worker.robots.site_files import (
     LEASE,
     MAX_CACHED,
     RECHECK,
@@ -29,6 +28,7 @@ from crawlframe.node.worker.site_files import (
     Wait,
     once,
 )
+from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand
 from crawlframe.request import Request

@@ -17,11 +17,11 @@ from crawlframe.fetch.memory import Account
 from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.frontier.records import ANSWERS
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.permits import LONGEST_WAIT, HostPermits
-from crawlframe.node.worker.proxy_source import ProxySource
 from crawlframe.node.worker.replay import Replay
+from crawlframe.node.worker.robots.site_files import Wait
 from crawlframe.node.worker.signalling import Judge
-from crawlframe.node.worker.site_files import Wait
 from crawlframe.outcome import Outcome
 from crawlframe.proxies.place import limited_at
 from crawlframe.proxies.proxy import Proxy

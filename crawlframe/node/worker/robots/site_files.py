@@ -17,8 +17,8 @@ from crawlframe.fetch.send_time import SendTime
 from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
 from crawlframe.ledger import RobotsTurn
 from crawlframe.links import host_of
-from crawlframe.node.worker.loading_cache import Loaded, LoadingCache
-from crawlframe.node.worker.robots_store import RobotsStore
+from crawlframe.node.worker.robots.loading_cache import Loaded, LoadingCache
+from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.node.worker.signalling import NO_MEASURE, REFUSING
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand

@@ -18,24 +18,24 @@ from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.frontier.records import ANSWERS, NO_SIGNAL, Claimed, Signal
 from crawlframe.links import host_of
-from crawlframe.node.worker.address_reports import AddressReports
 from crawlframe.node.worker.backoff import backoff
 from crawlframe.node.worker.callbacks import Callbacks, MiddlewareWatch
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError
-from crawlframe.node.worker.memory_waits import MemoryWaits
+from crawlframe.node.worker.fetch.addresses import AddressReports
+from crawlframe.node.worker.fetch.memory_waits import MemoryWaits
+from crawlframe.node.worker.fetch.page_reuse import Shared, Sharing
+from crawlframe.node.worker.fetch.proxies import ProxySource, find_way, retire_session
+from crawlframe.node.worker.fetch.usage_signals import Terms
 from crawlframe.node.worker.page_source import PageSource
 from crawlframe.node.worker.permits import HostPermits, LocalPermits
-from crawlframe.node.worker.proxy_source import ProxySource, find_way, retire_session
 from crawlframe.node.worker.replay import KEPT_HOST, NotKept, Replay
-from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
-from crawlframe.node.worker.robots_holds import Holds
-from crawlframe.node.worker.sharing import Shared, Sharing
+from crawlframe.node.worker.robots.guard import RobotsCheck, RobotsGuard
+from crawlframe.node.worker.robots.side_trips import Holds
+from crawlframe.node.worker.robots.site_files import Elsewhere, Step, Wait
+from crawlframe.node.worker.robots.tdm_guard import TdmCheck, TdmGuard
 from crawlframe.node.worker.signalling import Judge, signal_of_error
-from crawlframe.node.worker.site_files import Elsewhere, Step, Wait
 from crawlframe.node.worker.targets import AnothersPage, may_go
-from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
-from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 from crawlframe.proxies.place import place_of
 from crawlframe.proxies.proxy import Proxy

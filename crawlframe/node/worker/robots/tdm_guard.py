@@ -10,9 +10,9 @@ import asyncio
 
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import host_of
-from crawlframe.node.worker.loading_cache import Loaded, LoadingCache
-from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
-from crawlframe.node.worker.site_files import (
+from crawlframe.node.worker.robots.guard import RobotsCheck, RobotsGuard
+from crawlframe.node.worker.robots.loading_cache import Loaded, LoadingCache
+from crawlframe.node.worker.robots.site_files import (
     LEASE,
     MAX_CACHED,
     RECHECK,
