@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.send_time import SendTime
+from crawlframe.fetch.trail import Check, Trail
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.spider import Spider
-
-if TYPE_CHECKING:
-    from crawlframe.fetch.redirects import Trail
-
-Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

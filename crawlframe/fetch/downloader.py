@@ -22,8 +22,9 @@ from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names, load_hook
 from crawlframe.fetch.pictures import PictureStore
 from crawlframe.fetch.plugged import Plugged, plugged
-from crawlframe.fetch.redirects import Answer, Journey, Trail
+from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.fetch.saving import FileSaver
+from crawlframe.fetch.trail import Trail
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of
 from crawlframe.options import NO_OPTIONS

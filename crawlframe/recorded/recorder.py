@@ -16,7 +16,7 @@ from crawlframe.downloaders import BROWSER
 from crawlframe.errors import Excluded, FetchError, FileGone
 from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.redirects import Redirected
+from crawlframe.fetch.trail import Redirected
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of
 from crawlframe.outcome import EXCLUDED, Outcome, Verdict

@@ -13,7 +13,7 @@ from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.middlewares import Middlewares
-from crawlframe.fetch.redirects import Trail
+from crawlframe.fetch.trail import Trail
 from crawlframe.identity.identity import Identity
 from crawlframe.links import is_within
 from crawlframe.prompt import open_prompt

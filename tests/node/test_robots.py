@@ -16,7 +16,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.ledger import RobotsTurn
 from crawlframe.middleware import CallNext, Middleware
 from crawlframe.node.worker.robots.guard import RobotsGuard
-from crawlframe.node.worker.robots.site_files import MAX_CACHED, RECHECK
+from crawlframe.node.worker.robots.site_rules import MAX_CACHED, RECHECK
 from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
@@ -462,7 +462,7 @@ def test_the_hop_of_a_redirect_is_checked(cluster: Cluster) -> None:
         worker = Worker(cluster)
         hops = Hops()
         worker.guard.files._downloader = hops
-        worker.task.runner._fetching._downloader = hops
+        worker.task.runner._fetching._stages._downloader = hops
         hops.pages[URL] = (302, {"Location": "http://b.example/x"})
         hops.pages["http://b.example/robots.txt"] = "User-agent: *\nDisallow: /\n"
         await worker.run()
@@ -475,7 +475,7 @@ def test_the_hop_of_a_redirect_is_checked(cluster: Cluster) -> None:
 
 
 def test_the_cache_is_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlframe.node.worker.robots.guard.MAX_CACHED", 3)
+    monkeypatch.setattr("crawlframe.node.worker.robots.site_rules.MAX_CACHED", 3)
     assert MAX_CACHED > 3
 
     async def job() -> None:

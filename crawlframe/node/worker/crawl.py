@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -66,6 +66,7 @@ class TaskCrawl:
     required: tuple[str, ...] | None = None  # fields of items; None: not read yet
     used: float = 0.0  # time.monotonic() when a request asked for it last
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
+    stages: dict[Hashable, Any] = field(default_factory=dict)  # of its fetches, by kind of claim
 
     @classmethod
     def of(

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from crawlframe.fetch.downloader import limits_of
-from crawlframe.fetch.redirects import Trail
+from crawlframe.fetch.trail import Trail
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import FINISHED, LEFT, Target
 from crawlframe.ledger import Recorded

@@ -36,6 +36,8 @@ from crawlframe.node.messages import (
 from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback, is_cancelled
+from crawlframe.node.worker.fetch.stages import FetchSources
+from crawlframe.node.worker.fetch_reports import FetchReports
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.kept_pages import StoredKeptPages
 from crawlframe.node.worker.log_writer import LogWriter
@@ -45,6 +47,7 @@ from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.page_source import StoredPages
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
+from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.store import StoredRobots
@@ -156,18 +159,17 @@ class Worker:
             self._sieve,
             self._mark,
             on_slow=lambda *slow: self._send(SlowCallback(*slow)),
-            fetched=self._on_fetched,
-            sent=self._on_sent,
-            robots=robots,
-            moves=self._frontier.may_move,
-            starts=starts,
-            replay=replay,
-            permits=StoredPermits(self._committer, self._frontier, self._generation),
-            proxies=self._proxies,
+            reports=FetchReports(self._on_fetched, self._on_sent, self._frontier.may_move),
+            sources=FetchSources(
+                robots,
+                replay,
+                StoredPermits(self._committer, self._frontier, self._generation),
+                self._proxies,
+                StoredPages(*stores),
+                StoredNear(*stores),
+            ),
             renders=renders,
-            kept=StoredKeptPages(self._committer, ledger),
-            pages=StoredPages(*stores),
-            near=StoredNear(*stores),
+            records=Records(starts, StoredKeptPages(self._committer, ledger)),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,

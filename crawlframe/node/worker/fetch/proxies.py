@@ -1,4 +1,4 @@
-"""ProxySource: from where a worker gets the proxies of its requests."""
+"""Proxies of requests: from where a worker gets them, and the stage that finds that of a claim."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 
 from crawlframe.errors import ConfigError
 from crawlframe.frontier.records import BLOCKED, Claimed
-from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.stage import ClaimedFetch, Next, NoResponse
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.proxies.place import choice_in, is_pool, place_of, route_in
 from crawlframe.proxies.proxy import Proxy, fixed_proxy
-from crawlframe.request import Request
+from crawlframe.response import Response
 
 UNKNOWN_PAUSE = 1000  # milliseconds that a request waits whose proxy is not known any more
 UNREADABLE_PAUSE = 30_000  # the same if this node cannot read the credentials of its proxy
@@ -41,29 +41,41 @@ class ProxySource(ABC):
         """One of the pool that a choice allows, by chance."""
 
 
-async def find_way(source: ProxySource, outcome: Outcome, claimed: Claimed, route: str) -> bool:
-    """Finds the proxy that a claimed request goes through. Returns False if it must not be sent
-    now: it goes to the place of ``route``, if its spider has another one than when it was queued,
-    or waits. The outcome has ended then."""
-    if route != outcome.route:
-        outcome.target, outcome.left = place_of(outcome.host, route), outcome.record
-        outcome.end(Verdict.REDIRECT)
-        return False
-    if not route:
-        return True
-    try:
-        outcome.via = await source.of(claimed)
-    except ConfigError as error:
-        outcome.end(Verdict.DEFER, "proxy", str(error), UNREADABLE_PAUSE)
-        return False
-    if outcome.via is None:
-        outcome.end(Verdict.DEFER, "proxy", f"proxy {claimed.proxy} is gone", UNKNOWN_PAUSE)
-    return outcome.via is not None
+class Proxying:
+    """A stage: each claimed request goes through the proxy of its place. Of one worker."""
 
+    def __init__(self, source: ProxySource) -> None:
+        self._source = source
 
-def retire_session(outcome: Outcome, crawl: TaskCrawl, request: Request) -> None:
-    """After a block, a session that goes through the pool loses its cookies, as it loses its
-    proxy in the frontier."""
-    session = request.options.session
-    if session and outcome.signal[0] == BLOCKED and outcome.via and outcome.via.of_pool:
-        crawl.cookies.forget(session)
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """Raises NoResponse if it must not be sent now, and BadRequest as ``TaskCrawl.route``."""
+        outcome, crawl, request = fetch.outcome, fetch.crawl, fetch.request
+        route = crawl.route(request) if outcome.errand is None else outcome.route
+        await self._find_way(outcome, fetch.claimed, route)
+        fetch.proxy = outcome.via
+        try:
+            return await call_next(fetch)
+        finally:
+            # After a block, a session that goes through the pool loses its cookies, as it loses its
+            # proxy in the frontier.
+            session = request.options.session
+            if session and outcome.signal[0] == BLOCKED and outcome.via and outcome.via.of_pool:
+                crawl.cookies.forget(session)
+
+    async def _find_way(self, outcome: Outcome, claimed: Claimed, route: str) -> None:
+        """Raises NoResponse: the request goes to the place of ``route``, if its spider has another
+        one than when it was queued, or waits."""
+        if route != outcome.route:
+            outcome.target, outcome.left = place_of(outcome.host, route), outcome.record
+            outcome.end(Verdict.REDIRECT)
+            raise NoResponse
+        if not route:
+            return
+        try:
+            outcome.via = await self._source.of(claimed)
+        except ConfigError as error:
+            outcome.end(Verdict.DEFER, "proxy", str(error), UNREADABLE_PAUSE)
+            raise NoResponse from None
+        if outcome.via is None:
+            outcome.end(Verdict.DEFER, "proxy", f"proxy {claimed.proxy} is gone", UNKNOWN_PAUSE)
+            raise NoResponse

@@ -1,10 +1,6 @@
-"""RobotsGuard: asks the robots.txt of an origin before anything of it is fetched.
-
-One worker of the cluster reads the file, in the slot of the request that came first; that request
-then goes back to the head of its lane, because the page has to pay the host's delay. If the file
-redirects, the request follows it from host to host (``SiteFiles``). It is
-read without the spider's middlewares: what one spider sends or changes must not decide what all
-others may fetch."""
+"""RobotsGuard: asks the robots.txt of an origin before anything of it is fetched. The file is read
+without the spider's middlewares: what one spider sends or changes must not decide what all others
+may fetch."""
 
 from __future__ import annotations
 
@@ -16,34 +12,27 @@ from crawlframe.conf import Settings
 from crawlframe.downloaders import BROWSER
 from crawlframe.errors import RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.send_time import SendTime
 from crawlframe.links import host_of
-from crawlframe.node.worker.robots.loading_cache import Loaded, LoadingCache
-from crawlframe.node.worker.robots.site_files import (
-    LEASE,
-    MAX_CACHED,
-    RECHECK,
-    SHORTLY,
-    SiteFiles,
-    Wait,
-    once,
-)
+from crawlframe.node.worker.robots.loading_cache import Loaded
+from crawlframe.node.worker.robots.site_files import SHORTLY, SiteFiles, Wait
+from crawlframe.node.worker.robots.site_rules import RECHECK, Reader, SiteRules
 from crawlframe.node.worker.robots.store import RobotsStore
-from crawlframe.proxies.proxy import Proxy
-from crawlframe.record import Errand
+from crawlframe.node.worker.stage import F, Next
 from crawlframe.request import Request
+from crawlframe.response import Response
 from crawlframe.robots.reading import PATH
 from crawlframe.robots.rules import ALLOW_ALL, LARGE, Rules, origin_of
-from crawlframe.robots.state import MAX_ORIGIN, SILENT, RobotsState, Status
+from crawlframe.robots.state import SILENT, RobotsState, Status
 from crawlframe.robots.token import product_token, user_agent_of
 from crawlframe.spider_settings import SpiderSettings
 
 WATCH_EVERY = 1.0  # seconds between two looks for files that were forgotten
 
 
-class RobotsGuard:
-    """The robots.txt of all origins, for one worker. Use it from one event loop. ``clock`` returns
-    seconds."""
+class RobotsGuard(SiteRules[tuple[str, str], Rules]):
+    """The robots.txt of all origins, for one worker; a stage of spiders that obey them."""
+
+    path = PATH
 
     def __init__(
         self,
@@ -52,55 +41,34 @@ class RobotsGuard:
         store: RobotsStore,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(store, SiteFiles(settings, downloader, store, clock), clock, ALLOW_ALL)
         self._settings = settings
-        self.store = store
         self.clock = clock
-        self.files = SiteFiles(settings, downloader, store, clock)
-        self._cache: LoadingCache[tuple[str, str], Rules] = LoadingCache(MAX_CACHED, clock)
         self.forgotten = -1
 
-    def check_for(
-        self,
-        request: Request,
-        settings: SpiderSettings,
-        send_time: SendTime | None = None,
-        proxy: Proxy | None = None,
-        *,
-        in_place: bool = False,
-    ) -> RobotsCheck:
-        """Returns the check of the URLs that are sent for a request. ``send_time``, ``proxy`` and
-        ``in_place``: as in ``SiteFiles.read``."""
+    async def fetch(self, fetch: F, call_next: Next[F]) -> Response:
+        """Checks each URL of the fetch before it is sent. Raises RobotsForbidden, RobotsUnread if
+        nothing answered, and what ``rules_for`` raises."""
+        reader = self.reader_of(fetch.asked, fetch.crawl.settings)
+        reader = reader._replace(
+            send_time=fetch.send_time, proxy=fetch.proxy, in_place=fetch.in_place
+        )
+        fetch.check = check = RobotsCheck(self, reader)
+        response = await call_next(fetch)
+        response.robots = check.rules
+        return response
+
+    def reader_of(self, request: Request, settings: SpiderSettings) -> Reader:
+        """How a request of a spider reads the file."""
         own = user_agent_of(request.headers, settings.headers) or settings.user_agent
         via = request.downloader or settings.downloader
         if via == BROWSER:  # the file needs none
             via = "curl"
-        agent = own or self._settings.user_agent
-        return RobotsCheck(self, agent, via, send_time, in_place, proxy)
+        return Reader(own or self._settings.user_agent, via)
 
-    async def rules_for(
-        self,
-        url: str,
-        user_agent: str,
-        via: str,
-        send_time: SendTime | None = None,
-        proxy: Proxy | None = None,
-        *,
-        in_place: bool = False,
-    ) -> Rules:
-        """Returns the rules for a URL. Raises Wait while they are unknown; Elsewhere as
-        ``SiteFiles.read`` does; RobotsUnread if nothing answered; PrivateAddress and BadUrl if no
-        request may be sent there; ProxyFailed."""
-        origin, token = origin_of(url), product_token(user_agent)
-        if len(origin) > MAX_ORIGIN:  # no such host exists
-            return ALLOW_ALL
-        key = (origin, token)
-        errand = Errand(origin + PATH, origin + PATH, 0, user_agent, via, host_of(url))
-
-        async def load() -> Loaded[Rules]:
-            return await self._load(url, errand, send_time, proxy, in_place)
-
+    async def rules_for(self, url: str, reader: Reader) -> Rules:
         try:
-            return await once(self._cache, key, url, load)
+            return await super().rules_for(url, reader)
         except RobotsUnread as error:  # each request has its own, for its errback
             raise error.copy() from None
 
@@ -117,35 +85,24 @@ class RobotsGuard:
             self.forgotten = number
             self._cache.clear()
 
-    async def _load(
-        self,
-        url: str,
-        errand: Errand,
-        send_time: SendTime | None,
-        proxy: Proxy | None,
-        in_place: bool,
-    ) -> Loaded[Rules]:
-        origin = origin_of(url)
-        turn = await self.store.turn(origin, LEASE)
-        if turn.mine:
-            turn = await self.files.read(errand, turn, send_time, proxy, in_place=in_place)
-        state, now, fresh = turn
-        if state.is_known(now):
-            return await self._take(url, errand.user_agent, state, now, fresh)
+    def _key(self, origin: str, reader: Reader) -> tuple[str, str]:
+        return origin, product_token(reader.user_agent)
+
+    async def _unknown(self, url: str, state: RobotsState, now: float) -> BaseException:
         if state.is_due(now):  # another worker reads it
-            raise Wait(url, SHORTLY, shortly=True)
+            return Wait(url, SHORTLY, shortly=True)
         left = state.next_try - now
         if state.reason in SILENT:
-            raise RobotsUnread(origin, state.reason, state.note, left)
+            return RobotsUnread(origin_of(url), state.reason, state.note, left)
         await self.store.hold(host_of(url), left)
-        raise Wait(url, left)
+        return Wait(url, left)
 
-    async def _take(
-        self, url: str, user_agent: str, state: RobotsState, now: float, fresh: bool
+    async def _known(
+        self, url: str, reader: Reader, state: RobotsState, now: float, fresh: bool
     ) -> Loaded[Rules]:
         """Lets the host's requests go. Those wait once more whose slot was used to read the file,
         or that came before the frontier knew the host's delay."""
-        origin, host, token = origin_of(url), host_of(url), product_token(user_agent)
+        origin, host, token = origin_of(url), host_of(url), product_token(reader.user_agent)
         if state.status is not Status.RULES:
             rules = Rules(origin)
         elif len(state.text) > LARGE:
@@ -160,35 +117,21 @@ class RobotsGuard:
 
 
 class RobotsCheck:
-    """Checks each URL that is sent for one request, after the middlewares. ``rules`` are those of
+    """Checks the URLs that are sent for one request, after the middlewares. ``rules`` are those of
     the last one."""
 
-    def __init__(
-        self,
-        guard: RobotsGuard,
-        user_agent: str,
-        via: str,
-        send_time: SendTime | None,
-        in_place: bool,
-        proxy: Proxy | None = None,
-    ) -> None:
+    def __init__(self, guard: RobotsGuard, reader: Reader) -> None:
         self.rules = ALLOW_ALL
-        self.proxy = proxy
-        self.user_agent = user_agent
-        self.via = via
-        self.send_time = send_time
-        self.in_place = in_place
+        self.reader = reader
         self._guard = guard
 
     async def __call__(self, url: str) -> None:
         """Raises RobotsForbidden, and what ``RobotsGuard.rules_for`` raises."""
-        self.rules = await self._guard.rules_for(
-            *(url, self.user_agent, self.via, self.send_time, self.proxy), in_place=self.in_place
-        )
+        self.rules = await self._guard.rules_for(url, self.reader)
         if self.rules.large:
             allowed = await asyncio.to_thread(self.rules.allows, url)
         else:
             allowed = self.rules.allows(url)
         if not allowed:
-            token = product_token(self.user_agent)
+            token = product_token(self.reader.user_agent)
             raise RobotsForbidden(f"{origin_of(url)}/robots.txt forbids {url} to {token}")
