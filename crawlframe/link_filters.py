@@ -5,19 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from crawlframe.budgets import ALIAS, DEPTH_LIMIT, LAYERS, NOFOLLOW
+from crawlframe.budgets import ALIAS, DEPTH_LIMIT, LAYERS, NOFOLLOW, TEMPLATE
 from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.outcome import Outcome
 from crawlframe.proxies.place import place_of
-from crawlframe.request import Request, make_rid
+from crawlframe.request import Request
 
 if TYPE_CHECKING:
-    from crawlframe.aliases.fetched_once import KnownByRules
-    from crawlframe.aliases.rule import Alias
-    from crawlframe.response import Response
+    from crawlframe.noise.followed_once import FollowedOnce
 
 MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
 
@@ -27,19 +25,19 @@ DUPLICATE = "duplicate"  # counted as such: the task has the request already
 # is visited by itself.
 OFFSITE, DROPPED, WATCHED = UNCOUNTED = "offsite", "dropped", "watched"
 
-Follow = Callable[[Request, "Response | None"], Request | None]
+Follow = Callable[[Request, Any], Request | None]
 
 
 class Link:
-    """A request that a callback yields. ``fingerprint`` is known from the filter Known on;
-    ``alias``: what it is known by in place of its URL."""
+    """A request that a callback yields. ``fingerprint`` is known from the filter Known on, where
+    ``key`` takes the place of its URL."""
 
-    __slots__ = ("alias", "fingerprint", "request")
+    __slots__ = ("fingerprint", "key", "request")
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.fingerprint = b""
-        self.alias: Alias | None = None
+        self.key: str | None = None
 
 
 Keep = Callable[[Link], str | None]  # the reason for which a link is not followed
@@ -50,21 +48,26 @@ Note = Callable[[Link, str | None], None]
 class LinkPage:
     """What a callback gets, and yields links of. ``depth`` and ``priority`` are those of the links;
     ``known`` are fingerprints of the task that the ledger has recorded. ``ends``: the task takes no
-    more requests. ``nofollow``: the page says so. ``route`` returns through which proxies a request
-    goes. ``before``: so many of its links are recorded already; ``here`` are the fingerprints of
-    others. ``notes`` are called with each link, and the reason for which it is not followed."""
+    more requests. ``nofollow``: the page says so. ``again``: its links have passed the spider's
+    ``follow`` before. ``failed``: an errback yields them. ``route`` returns through which proxies a
+    request goes. ``before``: so many of its links are recorded already; ``here`` are the
+    fingerprints of others. ``notes`` are called with each link, and the reason for which it is not
+    followed; ``done`` when all of the page was taken."""
 
     outcome: Outcome
     depth: int = 0
     priority: int = 0
-    response: Response | None = None
+    response: Any = None  # a Response, or None
     known: tuple[Container[bytes], Container[bytes]] = ((), ())
     ends: bool = False
     nofollow: bool = False
+    again: bool = False
+    failed: bool = False
     route: Callable[[Request], str] | None = None
     before: int = 0
     here: set[bytes] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
+    done: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def taken(self) -> int:
@@ -91,7 +94,10 @@ class SpiderFollow:
     def __init__(self, follow: Follow) -> None:
         self._follow = follow
 
-    def of_page(self, page: LinkPage) -> Keep:
+    def of_page(self, page: LinkPage) -> Keep | None:
+        if page.again:
+            return None
+
         def keep(link: Link) -> str | None:
             link.request.depth = page.depth
             changed = self._follow(link.request, page.response)
@@ -169,6 +175,38 @@ class PageLimits:
         return (lambda link: NOFOLLOW) if page.nofollow else None
 
 
+class TemplateOnce:
+    """Links of the template of a host: each is followed once."""
+
+    def __init__(self, followed: FollowedOnce) -> None:
+        self._followed = followed
+
+    def of_page(self, page: LinkPage) -> Keep | None:
+        template = None
+        if page.response is not None and not page.failed:
+            template = self._followed.page(page.response)
+        if template is None:
+            return None
+
+        def keep(link: Link) -> str | None:
+            request = link.request
+            filtered = not (request.dont_filter or request.body)
+            return TEMPLATE if filtered and template.refuses(request.url) else None
+
+        def note(link: Link, reason: str | None) -> None:
+            if reason in (
+                None,
+                ALIAS,
+                DUPLICATE,
+                WATCHED,
+            ):
+                template.take(link.request.url)
+
+        page.notes.append(note)
+        page.done.append(template.done)
+        return keep
+
+
 class RenderedFragments:
     """The fragments of links tell pages apart that the browser renders."""
 
@@ -184,45 +222,22 @@ class RenderedFragments:
 class Known:
     """The requests that the task has already, by the page that yields them or by the ledger."""
 
-    def __init__(self, aliases: KnownByRules | None = None) -> None:
-        """``aliases``: which URLs are the same page."""
-        self._aliases = aliases
-
     def of_page(self, page: LinkPage) -> Keep:
         (recorded, too), here, outcome = page.known, page.here, page.outcome
 
         def keep(link: Link) -> str | None:
-            request, alias = link.request, link.alias
-            fingerprint = request.fingerprint(None if alias is None else alias.key)
+            request = link.request
+            fingerprint = request.fingerprint(link.key)
             if request.dont_filter:
                 fingerprint += b"\0%s%d" % (outcome.rid, page.taken)
             link.fingerprint = fingerprint
             if fingerprint in recorded or fingerprint in too or fingerprint in here:
-                return DUPLICATE if alias is None else ALIAS
-            if alias is None:
+                return DUPLICATE if link.key is None else ALIAS
+            if link.key is None:
                 here.add(fingerprint)
             return None
 
-        if self._aliases is None:
-            return keep
-        aliases = self._aliases
-
-        def keep_alias(link: Link) -> str | None:
-            link.alias = aliases.find(link.request)
-            return keep(link)
-
-        def note(link: Link, reason: str | None) -> None:
-            if link.alias is None:
-                return
-            if reason == ALIAS:
-                aliases.tell(link.alias, link.request.url)
-            elif reason in (None, WATCHED):
-                # Only now: of a URL that is refused, another one of its page may be none.
-                here.add(link.fingerprint)
-                outcome.aliased.add(make_rid(outcome.task, link.fingerprint))
-
-        page.notes.append(note)
-        return keep_alias
+        return keep
 
 
 def check_delay(request: Request) -> None:

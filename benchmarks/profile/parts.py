@@ -20,6 +20,7 @@ from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import ANSWERED, Claimed, Signal, TaskView
 from crawlframe.ledger import TaskSpec
+from crawlframe.link_filters import Known, LinkPage
 from crawlframe.node.messages import Run, WorkerReport, child_line
 from crawlframe.node.running_marks import RunningMarks
 from crawlframe.node.worker.opening import CrawlMaker
@@ -184,9 +185,7 @@ def callback(pages: list[Page]) -> list[Part]:
 def collected(spider: Standard | StandardParsel, response: Response, known: set[bytes]) -> Outcome:
     """What the spider's callback leads to."""
     outcome = Outcome(make_rid(1, response.url.encode()), 1, "", b"", 0, 0)
-    collector = Collector(
-        outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=(known, set())
-    )
+    collector = Collector(LinkPage(outcome, depth=1, known=(known, set())), [Known()])
     for thing in spider.parse(response):
         collector.take(thing)
     return outcome

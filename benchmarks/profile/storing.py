@@ -17,6 +17,7 @@ from crawlframe.collector import Collector
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Claimed, TaskLimits
 from crawlframe.ledger import Ledger
+from crawlframe.link_filters import Known, LinkPage
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome
@@ -124,7 +125,7 @@ def _outcome(request: Claimed, things: Iterable[Any], sieve: Sieve) -> Outcome:
         Request.decode(request.record).url, "parse", 1, status=200, size=20_000, fetch_ms=10,
     )  # fmt: skip
     known = sieve.of(request.task)
-    collector = Collector(outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=known)
+    collector = Collector(LinkPage(outcome, depth=1, known=known), [Known()])
     for thing in things:
         collector.take(thing)
     return outcome

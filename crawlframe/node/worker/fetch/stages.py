@@ -28,7 +28,7 @@ from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.side_trips import SideTrips
 from crawlframe.node.worker.robots.tdm_guard import TdmGuard
 from crawlframe.node.worker.signalling import Judge
-from crawlframe.node.worker.stage import ClaimedFetch, CrawlFetch, F, Next, Stage, around
+from crawlframe.node.worker.stage import ClaimedFetch, CrawlFetch, Next, Stage, around
 from crawlframe.record import is_plain
 from crawlframe.response import Response
 
@@ -107,7 +107,7 @@ class Stages:
         each URL that is sent for it."""
         way, known = Way.of(fetch), fetch.crawl.stages
         if (found := known.get(way)) is None:
-            made = [*self._of_claim(fetch.crawl, way)]
+            made: list[Stage[ClaimedFetch]] = [*self._of_claim(fetch.crawl, way)]
             if way not in NO_FETCH:
                 made += [follow, *self._of_url(fetch.crawl, way)]
             found = known[way] = around(made, self._innermost(way))
@@ -116,11 +116,15 @@ class Stages:
     def inline(self, crawl: TaskCrawl, permit: Stage[CrawlFetch]) -> Next[CrawlFetch]:
         """The stages of what the code of a spider fetches, within its middlewares. ``permit``
         waits for the host."""
-        stages: list[Stage[CrawlFetch]] = []
+        stages: list[Stage[CrawlFetch]] = [permit]
         if self._sources.replay is not None:
-            stages.append(self._sources.replay.fetch)
-        made = [*stages, permit, *self._of_site(crawl), self._judge_inline.fetch]
-        return around(made, self._download)
+            stages.insert(0, self._sources.replay.fetch)
+        robots, tdm = self._guards_of(crawl)
+        if robots is not None:
+            stages.append(robots.fetch)
+        if tdm is not None:
+            stages.append(tdm.fetch)
+        return around([*stages, self._judge_inline.fetch], self._download)
 
     def _of_claim(self, crawl: TaskCrawl, way: Way) -> Iterator[Stage[ClaimedFetch]]:
         own, usual = crawl.settings, way in (Way.PLAIN, Way.USUAL)
@@ -141,7 +145,7 @@ class Stages:
         if way is not Way.PLAIN or own.downloader == BROWSER or own.render == "auto":
             yield take_files
         yield self._usage.fetch
-        if self._sources.robots is not None and own.robots:
+        if self._guards_of(crawl)[0] is not None:
             yield self._side_trips.fetch
         if way is Way.KEPT:
             yield back_to_host
@@ -160,20 +164,22 @@ class Stages:
             yield self._authors.pay
         if crawl.budget is not None:
             yield count_bytes
-        yield from self._of_site(crawl)
+        robots, tdm = self._guards_of(crawl)
+        if robots is not None:
+            yield robots.fetch
+        if tdm is not None:
+            yield tdm.fetch
         if own.ip_concurrency or own.ip_delay:
             yield self._addresses.fetch
         yield self._judge.fetch
         if self._reuse is not None and uses_store:
             yield self._reuse.renew
 
-    def _of_site(self, crawl: TaskCrawl) -> Iterator[Stage[F]]:
-        """What the files of a site allow."""
-        if self._sources.robots is None or self._tdm is None or not crawl.settings.robots:
-            return
-        yield self._sources.robots.fetch
-        if crawl.settings.purpose is not None:
-            yield self._tdm.fetch
+    def _guards_of(self, crawl: TaskCrawl) -> tuple[RobotsGuard | None, TdmGuard | None]:
+        """Those that read the files of a site for this crawl."""
+        if not crawl.settings.robots:
+            return None, None
+        return self._sources.robots, None if crawl.settings.purpose is None else self._tdm
 
     def _innermost(self, way: Way) -> Next[ClaimedFetch]:
         match way:
