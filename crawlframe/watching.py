@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from crawlframe.errors import SpiderError, UnparsablePage
+from crawlframe.link_filters import WATCHED, Keep, Link, LinkPage, check_delay
 from crawlframe.outcome import Outcome
 from crawlframe.proxies.place import without_session
 from crawlframe.request import Request
@@ -47,6 +48,24 @@ class Watching:
             raise SpiderError("it is watched, and has no revisit any more; give it one")
         own = kind.importance is not Spider.importance and callable(spider.importance)
         return cls(watch, policies, kind._discovers, spider.importance if own else None)
+
+    def of_page(self, page: LinkPage) -> Keep:
+        """As LinkFilter has it: pages that are visited by themselves are found, and not
+        followed."""
+        outcome = page.outcome
+        outcome.results.visit = visit = self.visit(outcome.callback)
+
+        def keep(link: Link) -> str | None:
+            request = link.request
+            if not self.takes(request):
+                return None
+            check_delay(request)
+            request.depth = page.depth
+            place, rank = page.place(request), request.rank(page.priority)
+            visit.found.append(self.found(request, link.fingerprint, place, rank))
+            return WATCHED
+
+        return keep
 
     def visit(self, callback: str) -> Visit:
         return Visit(self._watch, self._policy(callback))

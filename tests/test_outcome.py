@@ -16,6 +16,7 @@ from crawlframe import Request
 from crawlframe.collector import Collector
 from crawlframe.errors import SpiderError
 from crawlframe.items import encode_item
+from crawlframe.link_filters import Domains, Known, LinkPage, PageLimits
 from crawlframe.outcome import Outcome, Verdict
 
 
@@ -76,14 +77,9 @@ def test_what_is_no_item_is_named(item: Any, words: str) -> None:
 
 def collect(*things: Any, **options: Any) -> Outcome:
     outcome = Outcome(b"r" * 16, 1, "h", b"", 0, 0)
-    given: dict[str, Any] = {
-        "priority": 0,
-        "depth": 1,
-        "depth_limit": 0,
-        "allowed": None,
-        "known": (set(), set()),
-    }
-    collector = Collector(outcome, **{**given, **options})
+    filters = options.pop("filters", [])
+    page = LinkPage(outcome, **{"depth": 1, **options})
+    collector = Collector(page, [*filters, Known()])
     for thing in things:
         collector.take(thing)
     return outcome
@@ -120,9 +116,9 @@ def test_dont_filter_makes_a_request_of_its_own() -> None:
 
 def test_depth_and_domain_limits() -> None:
     request = Request("http://a.example/x")
-    assert collect(request, depth=3, depth_limit=2).results.follow_ups == []
-    assert len(collect(request, depth=2, depth_limit=2).results.follow_ups) == 1
-    assert collect(request, allowed=lambda url: False).results.follow_ups == []
+    assert collect(request, depth=3, filters=[PageLimits(2)]).results.follow_ups == []
+    assert len(collect(request, depth=2, filters=[PageLimits(2)]).results.follow_ups) == 1
+    assert collect(request, filters=[Domains(lambda url: False)]).results.follow_ups == []
 
 
 def test_priority_and_delay_travel() -> None:

@@ -15,6 +15,7 @@ from benchmarks.lab.results import Spread
 from benchmarks.model_items.shop.models import Offer
 from crawlframe import Upsert
 from crawlframe.collector import Collector
+from crawlframe.link_filters import Known, LinkPage
 from crawlframe.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task
@@ -90,9 +91,7 @@ def _outcome(task: int, things: Iterator[Any]) -> Outcome:
         uuid4().bytes, task, "shop.example", b"", 0, 1, "https://shop.example/", "parse", 1,
     )  # fmt: skip
     outcome.fetch.status, outcome.fetch.size, outcome.fetch.fetch_ms = 200, 20_000, 10
-    collector = Collector(
-        outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=(set(), set())
-    )
+    collector = Collector(LinkPage(outcome, depth=1), [Known()])
     for thing in things:
         collector.take(thing)
     return outcome

@@ -17,6 +17,7 @@ from crawlframe.collector import Collector
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Claimed, TaskLimits
 from crawlframe.ledger import Ledger
+from crawlframe.link_filters import Known, LinkPage
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.sieve import Sieve
@@ -127,7 +128,7 @@ def _outcome(request: Claimed, things: Iterable[Any], sieve: Sieve) -> Outcome:
     )  # fmt: skip
     outcome.fetch.status, outcome.fetch.size, outcome.fetch.fetch_ms = 200, 20_000, 10
     known = sieve.of(request.task)
-    collector = Collector(outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=known)
+    collector = Collector(LinkPage(outcome, depth=1, known=known), [Known()])
     for thing in things:
         collector.take(thing)
     return outcome

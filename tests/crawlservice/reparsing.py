@@ -16,6 +16,7 @@ from crawlframe.node.worker.commit.known_links import SourceLinks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Room, StartParts, Starts
@@ -167,8 +168,7 @@ class Crawling:
             runner = RequestRunner(
                 *(HERE, _Source(self.ledger, maker.make), self.version, self.web, Sieve()),
                 lambda slot, rid: None,
-                starts=Starts(parts),
-                kept=_Pages(self.ledger),
+                records=Records(Starts(parts), _Pages(self.ledger)),
             )
             one = admission
             claimed = Claimed(one.rid, task.pk, one.host, 9, 1, one.record, 0, 0, 0)

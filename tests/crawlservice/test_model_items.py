@@ -16,6 +16,7 @@ from crawlframe import Upsert
 from crawlframe.collector import Collector
 from crawlframe.errors import SpiderError
 from crawlframe.ledger import LedgerRefused, TablesChanged
+from crawlframe.link_filters import LinkPage
 from crawlframe.outcome import Outcome
 from crawlframe.pipelines import Pipelines
 from crawlservice.ledger.store import DjangoLedger
@@ -102,9 +103,7 @@ def page(task: Task, name: str, *items: Any, pipelines: Pipelines | None = None)
         url=f"http://h/{name}",
         version="v1",
     )
-    collector = Collector(
-        outcome, priority=0, depth=0, depth_limit=0, allowed=None, pipelines=pipelines
-    )
+    collector = Collector(LinkPage(outcome), pipelines=pipelines)
     for item in items:
         collector.take(item)
     return outcome

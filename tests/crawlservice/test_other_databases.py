@@ -17,6 +17,7 @@ from django.utils import timezone
 from crawlframe import Upsert, faults
 from crawlframe.collector import Collector
 from crawlframe.ledger import LedgerRefused
+from crawlframe.link_filters import LinkPage
 from crawlframe.outcome import Outcome
 from crawlservice.connections import routing
 from crawlservice.connections.database_url import other_database_config
@@ -99,7 +100,7 @@ def task() -> Task:
 def commit(task: Task, name: str, *items: Any) -> None:
     rid = name.encode().ljust(16, b".")
     page = Outcome(rid, task.pk, "h", b"r", 1, 1, url=f"http://h/{name}", version="v1")
-    collector = Collector(page, priority=0, depth=0, depth_limit=0, allowed=None)
+    collector = Collector(LinkPage(page))
     for item in items:
         collector.take(item)
     DjangoLedger().commit([page])

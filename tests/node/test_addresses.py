@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from crawlframe import Request, Response, Spider
 from crawlframe.frontier.records import ANSWERED, NOTHING, Claimed, Signal
-from crawlframe.node.worker.address_reports import UNRESOLVED
+from crawlframe.node.worker.fetch.addresses import UNRESOLVED
 from crawlframe.outcome import Outcome, Verdict
 from tests.node.runner import URL, Ready, Tasks
 

@@ -15,7 +15,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
-from crawlframe.node.worker.fetching import MAX_CHALLENGES
+from crawlframe.node.worker.fetch.fetching import MAX_CHALLENGES
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 from crawlframe.secret import Secret
 from tests.node.runner import HERE, Tasks

@@ -20,7 +20,8 @@ from crawlframe.frontier.records import (
     Signal,
     TaskView,
 )
-from crawlframe.node.worker.site_files import ERRAND, LEASE, Wait
+from crawlframe.node.worker.robots.guard import RobotsCheck
+from crawlframe.node.worker.robots.site_files import ERRAND, LEASE, Wait
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.record import errand_of
 from crawlframe.request import Request, make_rid
@@ -256,7 +257,8 @@ def test_a_fetch_inside_of_a_callback_follows_at_once() -> None:
 
     async def job(worker: Worker, trip: Trip) -> None:
         cluster: Any = worker.guard.store
-        check = worker.guard.check_for(Request(URL), SpiderSettings(), in_place=True)
+        reader = worker.guard.reader_of(Request(URL), SpiderSettings())
+        check = RobotsCheck(worker.guard, reader._replace(in_place=True))
         with pytest.raises(Wait):
             await check(URL)
         assert worker.web.urls == [ROBOTS, ELSEWHERE]

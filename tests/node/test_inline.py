@@ -16,7 +16,7 @@ from crawlframe.middleware import CallNext
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.permits import Held, HostPermits
 from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import RobotsGuard
+from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response

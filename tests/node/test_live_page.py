@@ -10,11 +10,13 @@ import pytest
 
 from crawlframe.actions import KeepPage
 from crawlframe.errors import BrowserLost, FetchError, UsageDenied
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.rendered import RenderedResponse
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 from tests.node.runner import Ready, Tasks, items
 
 URL = "http://shop.example/"
@@ -43,11 +45,13 @@ class Rendering(Ready):
         self.held = Held()
         self._after = after
 
-    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+    async def fetch(
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
+    ) -> Response:
         response = RenderedResponse(request.url, self._status, {}, b"<p>", request)
         response.held = Shop.page = self.held
-        account = more.get("account") or others[4]
-        account.hold(self.held.release)
+        assert context.account is not None
+        context.account.hold(self.held.release)
         if self._after is not None:
             raise self._after
         return response

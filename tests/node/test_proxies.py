@@ -10,16 +10,18 @@ import pytest
 
 from crawlframe import FetchError, Request, Response, Spider
 from crawlframe.errors import ConfigError, ConnectError, ProxyAuth, ProxyFailed, ProxyUnreaching
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.records import BLOCKED, LOGIN, PROXY_FAILED, SURE, UNREACHABLE, Claimed
 from crawlframe.node.worker.commit.committer import _value
-from crawlframe.node.worker.proxy_source import ProxySource
+from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.proxies.place import place_of
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop
 from crawlframe.request import make_rid
+from crawlframe.spider_settings import SpiderSettings
 from tests.node.runner import Ready, Tasks
 
 URL = "http://h.example/"
@@ -61,9 +63,11 @@ class Noting(Ready):
         super().__init__(*given, **more)
         self.via: list[Proxy | None] = []
 
-    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-        self.via.append(more["proxy"])
-        return await super().fetch(request, *others, **more)
+    async def fetch(
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
+    ) -> Response:
+        self.via.append(context.proxy)
+        return await super().fetch(request, settings, context)
 
 
 def run(

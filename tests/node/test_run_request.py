@@ -19,8 +19,8 @@ from crawlframe.errors import (
     FetchTimeout,
     TooManyRedirects,
 )
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.memory import Account
 from crawlframe.frontier.records import TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.running_marks import LOOP
@@ -30,6 +30,7 @@ from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 from tests.node.runner import Tasks
 
 URL = "http://a.example/"
@@ -89,8 +90,11 @@ class Fetched(Downloader):
         self._pass_by = pass_by
         self.fetched: list[str] = []
 
-    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-        account: Account = others[-1]
+    async def fetch(
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
+    ) -> Response:
+        account = context.account
+        assert account is not None
         self.fetched.append(request.url)
         self._pass_by(TOOK)
         await asyncio.sleep(0)

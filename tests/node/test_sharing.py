@@ -12,7 +12,7 @@ import pytest
 from crawlframe import Request, Secret, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.frontier.records import Claimed
-from crawlframe.node.worker.fetching import NEVER
+from crawlframe.node.worker.fetch_reports import NEVER
 from crawlframe.node.worker.page_source import Asked, Found, PageSource, Same
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.packing import digest_of

@@ -127,7 +127,7 @@ def test_a_request_that_was_claimed_ahead_is_not_sent_before_its_time(ms: float)
 
     class Timed(Ready):
         async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-            await more["send_time"].wait()
+            await others[1].send_time.wait()
             times.append(time.monotonic())
             return await super().fetch(request, *others, **more)
 

@@ -17,6 +17,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed
 from crawlframe.frontier.reservations import Target
 from crawlframe.ledger import TaskSpec
+from crawlframe.node.worker.fetch.stages import FetchSources
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.permits import LocalPermits
 from crawlframe.outcome import Outcome, Verdict
@@ -56,7 +57,7 @@ async def _crawl(registry: Registry, spec: TaskSpec, within: Settings) -> Crawle
         async def follow(self, target: Target) -> int:
             return -1 if target.target in seen else 0
 
-    task = OneTask(spec, make, downloader, within, permits=Seen())
+    task = OneTask(spec, make, downloader, within, sources=FetchSources(permits=Seen()))
     queue: deque[Admission] = deque()
     began = datetime.now(UTC)
 

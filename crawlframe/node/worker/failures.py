@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from crawlframe import collector, outcome, pipelines
+from crawlframe import collector, link_filters, outcome, pipelines
 from crawlframe.errors import (
     BadRequest,
     CloseTask,
@@ -35,6 +35,7 @@ CALLERS = {
     *(str(Path(__file__).with_name(f"{name}.py")) for name in _CALLERS),
     middlewares.__file__,
     collector.__file__,
+    link_filters.__file__,
     pipelines.__file__,
     str(Path(pipelines.__file__).with_name("page_objects.py")),  # most have none, so not imported
 }

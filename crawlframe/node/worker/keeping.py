@@ -11,7 +11,7 @@ from crawlframe.budgets import UNFOLLOWED
 from crawlframe.links import host_of
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.exchange import headers_of
-from crawlframe.node.worker.sharing import kept_key, manners_of, page_key
+from crawlframe.node.worker.fetch.page_reuse import kept_key, manners_of, page_key
 from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.pages.copy import ITEM, Held, PageCopy
 from crawlframe.record import without_hops

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from crawlframe.errors import FetchError
+from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.fetch.middlewares import MiddlewareFailed
+from crawlframe.fetch.trail import Trail
 from crawlframe.ledger import StartPart
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff
@@ -17,11 +17,12 @@ from crawlframe.node.worker.callbacks import Callbacks, MiddlewareWatch
 from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit
 from crawlframe.node.worker.crawls import Crawls, UnknownTask
 from crawlframe.node.worker.failures import StatusError, describe, reason_of, trim
-from crawlframe.node.worker.kept_pages import KeptPages
+from crawlframe.node.worker.fetch.usage_signals import UsageSignals
+from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.signalling import Judge, JudgementFailed
-from crawlframe.node.worker.start_run import POLL, Room, StartEnded, Starts
+from crawlframe.node.worker.stage import CrawlFetch
+from crawlframe.node.worker.start_run import POLL, Room, StartEnded
 from crawlframe.node.worker.task_source import TaskSource
-from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.pages.reparse import (
     PAGES_URL,
@@ -45,15 +46,14 @@ Call = Callable[[Outcome, TaskCrawl, Request, Response | FetchError], Awaitable[
 
 
 class Reparsing:
-    """Those of one worker. ``pages`` reads the store, ``starts`` records which pages are to be
-    parsed; without them, nothing is. ``mark`` is that of Callbacks, ``failed`` that of
+    """Those of one worker. ``records``: without kept pages and starts, nothing
+    is parsed. ``mark`` is that of Callbacks, ``failed`` that of
     RequestRunner."""
 
     def __init__(
         self,
         source: TaskSource,
-        pages: KeptPages | None,
-        starts: Starts | None,
+        records: Records,
         crawls: Crawls,
         callbacks: Callbacks,
         mark: Callable[[int, bytes], None],
@@ -61,13 +61,14 @@ class Reparsing:
         user_agent: str,
     ) -> None:
         self._source = source
-        if pages is not None and starts is not None:
-            self._pages, self._starts = pages, starts
+        if records.kept is not None and records.starts is not None:
+            self._pages, self._starts = records.kept, records.starts
         self._crawls = crawls
         self._callbacks = callbacks
         self._mark = mark
         self._failed = failed
-        self._terms = Terms(user_agent)
+        self._usage = UsageSignals(user_agent)
+        self._judge = Judge(callbacks)
         self._known: dict[int, tuple[Reparse, int]] = {}  # task -> what it parses, and priority
 
     async def run(self, outcome: Outcome, alone: bool, call: Call) -> Outcome:
@@ -168,12 +169,12 @@ class Reparsing:
         outcome.parent = page.task if reparse.follow else 0
         response = page.response(request)
         try:
-            response = await self._judge(outcome, crawl, request, response)
+            response = await self._judged(outcome, crawl, request, response)
             if page.changed and crawl.middlewares is not None:
                 response = await self._changed(outcome, crawl, request, response)
             if not crawl.handles(request, response.status):
                 raise StatusError(response, retryable=False)
-            self._terms.read(response, request, outcome, crawl.settings)
+            self._usage.read(response, request, outcome, crawl.settings)
         except FetchError as error:
             await self._answer(outcome, crawl, request, error, call)
         except (MiddlewareFailed, JudgementFailed) as failed:
@@ -193,19 +194,20 @@ class Reparsing:
         outcome.callback = request.callback or "parse"
         return request
 
-    async def _judge(
+    async def _judged(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response
     ) -> Response:
         """What is_blocked of today says. Raises FetchError and JudgementFailed."""
 
-        async def kept() -> Response:
+        async def kept(fetch: CrawlFetch) -> Response:
             return response
 
-        what = f"is_blocked of spider {crawl.spec.spider}"
-        marked = partial(self._callbacks.stepwise, rid=outcome.rid, what=what)
-        judge = Judge(crawl, marked)
-        judged = await judge.of(request, kept(), time.perf_counter)
-        judge.check()
+        fetch = CrawlFetch(
+            *(crawl, outcome.rid, request, Trail(request), Account(TransferMemory()))
+        )
+        judged = await self._judge.fetch(fetch, kept)
+        if fetch.misjudged is not None:
+            raise JudgementFailed(fetch.misjudged)
         return judged
 
     async def _changed(

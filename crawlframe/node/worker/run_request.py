@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from functools import partial
 
 from crawlframe import faults
-from crawlframe.budgets import HOST_BYTE_LIMIT
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     BadRequest,
@@ -21,7 +19,7 @@ from crawlframe.errors import (
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.frontier.records import REFUSED, Claimed, Signal, TaskView
+from crawlframe.frontier.records import REFUSED, Claimed, TaskView
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker import article_use
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, backoff_after
@@ -42,24 +40,20 @@ from crawlframe.node.worker.failures import (
     run_step,
     trim,
 )
-from crawlframe.node.worker.fetching import Fetching, Sent
-from crawlframe.node.worker.inline import InlineFetch
+from crawlframe.node.worker.fetch.fetching import Fetching
+from crawlframe.node.worker.fetch.inline import InlineFetch
+from crawlframe.node.worker.fetch.page_reuse import earlier_of
+from crawlframe.node.worker.fetch.stages import FetchSources, Stages
+from crawlframe.node.worker.fetch_reports import NO_REPORTS, FetchReports
 from crawlframe.node.worker.keeping import Keeping
-from crawlframe.node.worker.kept_pages import KeptPages
-from crawlframe.node.worker.near_pages import NearPages, NearSource
 from crawlframe.node.worker.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.opening import OPENED, NotOpened
-from crawlframe.node.worker.page_source import PageSource
-from crawlframe.node.worker.permits import HostPermits
-from crawlframe.node.worker.proxy_source import ProxySource
+from crawlframe.node.worker.records import NO_RECORDS, Records
 from crawlframe.node.worker.rendering import Rendering, RenderSource
 from crawlframe.node.worker.reparsing import Reparsing
-from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import RobotsGuard
-from crawlframe.node.worker.sharing import earlier_of
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import DETOURS, REFUSALS, JudgementFailed
-from crawlframe.node.worker.start_run import StartEnded, Starts
+from crawlframe.node.worker.start_run import StartEnded
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.pages.reparse import REPARSE
@@ -89,56 +83,38 @@ class RequestRunner:
         sieve: Sieve,
         mark: Callable[[int, bytes], None],
         on_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
-        fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None,
-        clock: Callable[[], float] = time.perf_counter,
         failed: Callable[[BaseException], None] = lambda error: None,
-        robots: RobotsGuard | None = None,
-        moves: Callable[[str, str], bool] = lambda host, target: False,
-        starts: Starts | None = None,
-        sent: Sent = lambda claimed, ago: None,
-        replay: Replay | None = None,
-        permits: HostPermits | None = None,
-        proxies: ProxySource | None = None,
+        reports: FetchReports = NO_REPORTS,
+        sources: FetchSources | None = None,
         renders: RenderSource | None = None,
-        pages: PageSource | None = None,
-        kept: KeptPages | None = None,
-        near: NearSource | None = None,
+        records: Records = NO_RECORDS,
     ) -> None:
-        """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
-        ``moves``, ``sent``, ``replay``, ``permits``, ``proxies`` and ``pages`` those of Fetching;
-        ``renders`` that of Rendering. ``failed`` is called with what authors' code raised. Without
-        ``starts``, nothing is recorded before an outcome; without ``kept``, no kept page is
-        parsed; without ``near``, no texts are compared."""
+        """``mark`` and ``on_slow`` are those of Callbacks; ``sources`` and ``reports`` those of
+        Stages, ``renders`` that of Rendering. ``failed`` is called with what authors' code
+        raised."""
         self._settings = settings
         self._source = source
         self._version = version
         self._downloader = downloader
         self._sieve = sieve
         self._mark = mark
+        self._failed, self._starts = failed, records.starts
         self.callbacks = Callbacks(settings, mark, on_slow)
-        self._fetching = Fetching(
-            *(downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent),
-            sent=sent,
-            replay=replay,
-            permits=permits,
-            proxies=proxies,
-            pages=pages,
-        )
+        sources = sources or FetchSources()
         self._rendering = Rendering(self.callbacks, renders)
-        self._keeping = Keeping()
-        self._near = NearPages(self.callbacks, near, failed)
-        self._failed, self._starts = failed, starts
-        in_place = partial(self._fetching.check_for, in_place=True)
-        self.crawls = Crawls(
-            source,
-            self.callbacks,
-            mark,
-            lambda crawl: InlineFetch(
-                downloader, crawl, in_place, self._fetching.permits, replay, proxies
-            ),
+        stages = Stages(
+            *(downloader, self.callbacks, sources, self._rendering, reports, failed),
+            user_agent=settings.user_agent,
         )
+        self._fetching = Fetching(self.callbacks, stages, sources.permits, reports)
+        self._keeping = Keeping()
+
+        def inline(crawl: TaskCrawl) -> InlineFetch:
+            return InlineFetch(crawl, downloader, stages.inline, sources.permits, sources.proxies)
+
+        self.crawls = Crawls(source, self.callbacks, mark, inline)
         self._reparsing = Reparsing(
-            *(source, kept, starts, self.crawls, self.callbacks, mark, failed), settings.user_agent
+            *(source, records, self.crawls, self.callbacks, mark, failed, settings.user_agent)
         )
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
@@ -212,19 +188,8 @@ class RequestRunner:
         account: Account,
     ) -> Outcome:
         OF_TASK.set(crawl.settings.tls)
-        if outcome.side_trip is not None:
-            await self._fetching.run_errand(outcome, outcome.side_trip, crawl, claimed)
-            return outcome
-        # Park before the fetch, not after it.
-        check_fit(crawl, request)
-        if crawl.budget is not None:
-            if crawl.budget.is_spent(outcome.host):
-                outcome.end(Verdict.ERROR, CANCELLED, f"{HOST_BYTE_LIMIT} of {outcome.host}")
-                outcome.refuse_link(HOST_BYTE_LIMIT)
-                return outcome
-            outcome.fetch.budget = crawl.budget
-        self._near.expect(outcome, crawl, request)
-        attempt = await self._rendering.plan(outcome, crawl, request)
+        if outcome.side_trip is None:
+            check_fit(crawl, request)  # park before the fetch, not after it
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except (MiddlewareFailed, JudgementFailed) as failed:
@@ -243,9 +208,8 @@ class RequestRunner:
         if response is None:
             return outcome
         call = partial(self._call, outcome, crawl, request, response)
-        await self._near.compare(outcome, crawl, response)
         if outcome.verdict is Verdict.DONE:
-            await self._rendering.run(attempt, outcome, crawl, response, call)
+            await self._rendering.run(outcome, crawl, response, call)
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
             outcome.results.trap = crawl.traps.see(
                 response.url, response.body, outcome.results.items

@@ -9,7 +9,7 @@ import time
 from crawlframe.errors import ConfigError
 from crawlframe.ledger import AccessLedger, LedgerAway, LedgerRefused, StoredProxy
 from crawlframe.node.worker.commit.committer import Committer
-from crawlframe.node.worker.proxy_source import ProxySource
+from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.proxies.choice import matches
 from crawlframe.proxies.proxy import Proxy

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Awaitable, Callable
 
 from crawlframe.fetch.downloader import limits_of
-from crawlframe.fetch.redirects import Trail
+from crawlframe.fetch.trail import Trail
 from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.backoff import LONGER, MAX_POLL, POLL
 from crawlframe.node.worker.commit.redirect_targets import MAX_DETAIL

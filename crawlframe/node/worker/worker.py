@@ -37,6 +37,8 @@ from crawlframe.node.services import Services
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.failures import callback_traceback, is_cancelled
+from crawlframe.node.worker.fetch.stages import FetchSources
+from crawlframe.node.worker.fetch_reports import FetchReports
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.kept_pages import StoredKeptPages
 from crawlframe.node.worker.log_writer import LogWriter
@@ -46,9 +48,10 @@ from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.page_source import StoredPages
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
+from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import RobotsGuard
-from crawlframe.node.worker.robots_store import StoredRobots
+from crawlframe.node.worker.robots.guard import RobotsGuard
+from crawlframe.node.worker.robots.store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Starts
@@ -158,18 +161,17 @@ class Worker:
             self._sieve,
             self._mark,
             on_slow=lambda *slow: self._send(SlowCallback(*slow)),
-            fetched=self._on_fetched,
-            sent=self._on_sent,
-            robots=robots,
-            moves=self._frontier.may_move,
-            starts=starts,
-            replay=replay,
-            permits=StoredPermits(self._committer, self._frontier, self._generation),
-            proxies=self._proxies,
+            reports=FetchReports(self._on_fetched, self._on_sent, self._frontier.may_move),
+            sources=FetchSources(
+                robots,
+                replay,
+                StoredPermits(self._committer, self._frontier, self._generation),
+                self._proxies,
+                StoredPages(*stores),
+                StoredNear(*stores),
+            ),
             renders=renders,
-            kept=StoredKeptPages(self._committer, ledger.pages),
-            pages=StoredPages(*stores),
-            near=StoredNear(*stores),
+            records=Records(starts, StoredKeptPages(self._committer, ledger.pages)),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 from weakref import WeakValueDictionary
 
 from crawlframe.budgets import HOST_BYTE_LIMIT
 from crawlframe.errors import ConfigError, FetchError, ProxyFailed, RobotsUnread
 from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.memory import Account
-from crawlframe.fetch.redirects import Check, Redirected, Trail
-from crawlframe.frontier.records import ANSWERS
+from crawlframe.fetch.trail import Trail
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.permits import LONGEST_WAIT, HostPermits
-from crawlframe.node.worker.proxy_source import ProxySource
-from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.signalling import Judge
-from crawlframe.node.worker.site_files import Wait
+from crawlframe.node.worker.robots.site_files import Wait
+from crawlframe.node.worker.stage import CrawlFetch, Next, Stage
 from crawlframe.outcome import Outcome
 from crawlframe.proxies.place import limited_at
 from crawlframe.proxies.proxy import Proxy
@@ -28,7 +26,6 @@ from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
 
-T = TypeVar("T")
 POLL = 0.25  # seconds between two looks whether a robots.txt was read
 
 
@@ -56,19 +53,18 @@ class InlineFetch:
 
     def __init__(
         self,
-        downloader: Downloader,
         crawl: TaskCrawl,
-        check_for: Callable[..., Check | None],
+        downloader: Downloader,
+        stages: Callable[[TaskCrawl, Stage[CrawlFetch]], Next[CrawlFetch]],
         permits: HostPermits,
-        replay: Replay | None = None,
-        proxies: ProxySource | None = None,
+        proxies: ProxySource | None,
     ) -> None:
-        self._proxies = proxies
-        self._downloader = downloader
+        """``stages`` is that of Stages; ``proxies``: None: requests of the pool are not sent."""
         self._crawl = crawl
-        self._check_for = check_for
+        self._downloader = downloader
         self._permits = permits
-        self._replay = replay
+        self._proxies = proxies
+        self._stages = stages(crawl, self._permit)
         self._rooms: WeakValueDictionary[tuple[str, bytes], asyncio.Semaphore] = (
             WeakValueDictionary()
         )
@@ -78,18 +74,9 @@ class InlineFetch:
         trail = Trail(request)
         try:
             with self._downloader.memory.account() as account:
-                download = partial(self._download, trail, account)
-                while True:
-                    try:
-                        response = await self._hop(trail.next_request(), download)
-                        break
-                    except Redirected:
-                        continue
+                return await trail.follow(partial(self._hop, trail, account))
         finally:
             self._share_cookies()
-        if trail.hops:
-            trail.complete(response)
-        return response
 
     def keep_cookies(self, request: Request, cookies: Mapping[str, str]) -> None:
         """Puts cookies into the jar of ``request``, as if its host had set them."""
@@ -99,49 +86,45 @@ class InlineFetch:
             self._crawl.cookies.absorb(request.url, set_cookies, session or "")
             self._share_cookies()
 
-    async def _hop(
-        self, asked: Request, download: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
+    async def _hop(self, trail: Trail, account: Account, asked: Request) -> Response:
+        download = partial(self._download, trail, account)
         if self._crawl.middlewares is None:
             return await download(asked)
         return await self._crawl.middlewares.fetch(asked, download)
 
     async def _download(self, trail: Trail, account: Account, asked: Request) -> Response:
-        crawl, replay = self._crawl, self._replay
-        if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
-            return kept
+        trail.begin()
+        rid = make_rid(self._crawl.spec.task, asked.fingerprint())
+        fetch = CrawlFetch(self._crawl, rid, asked, trail, account, in_place=True)
+        return await self._stages(fetch)
+
+    async def _permit(self, fetch: CrawlFetch, call_next: Next[CrawlFetch]) -> Response:
+        """A stage: waits for the host, and counts what it sends. Raises BytesSpent, and what
+        ``HostPermits.take`` raises."""
+        crawl, asked = self._crawl, fetch.asked
         if crawl.budget is not None and crawl.budget.is_spent(asked.host):
             raise BytesSpent(asked.host)
         outcome = RUNNING.get(None)
         route = crawl.route(asked)
         lends = isinstance(outcome, Outcome) and outcome.lends(asked.host, route)
         lender = outcome if lends and isinstance(outcome, Outcome) else None
-        judge = Judge(crawl, _unmarked)
         async with self._room(asked.host, lender):
-            try:
-                response = await self._permitted(asked, route, lender, judge, trail, account)
-            except Redirected:
-                if replay is not None:
-                    replay.keep_redirect(asked, trail)
-                raise
+            response = await self._permitted(fetch, route, lender, call_next)
         self._count(asked.host, response.size)
         if response.file is not None and isinstance(outcome, Outcome):
             outcome.results.files.append(response.file)
-        if replay is not None and judge.signal.kind in ANSWERS:
-            replay.keep(asked, response, crawl)
         return response
 
     async def _permitted(
         self,
-        asked: Request,
+        fetch: CrawlFetch,
         route: str,
         lender: Outcome | None,
-        judge: Judge,
-        trail: Trail,
-        account: Account,
+        call_next: Next[CrawlFetch],
     ) -> Response:
         """Fetches with a permit, and again with another one once the robots.txt is known."""
-        crawl, patient_until = self._crawl, time.monotonic() + LONGEST_WAIT
+        crawl, asked = self._crawl, fetch.asked
+        patient_until = time.monotonic() + LONGEST_WAIT
         seconds = limits_of(asked, crawl.settings).timeout
         while True:
             own = lender is not None and lender.lends(asked.host, route)
@@ -159,22 +142,11 @@ class InlineFetch:
                 async with permit_of as permit:
                     if lender is not None:
                         lender.fetch.slot_lent = True
-                    transfer = self._downloader.fetch(
-                        asked,
-                        crawl.settings,
-                        crawl.spider,
-                        crawl.cookies,
-                        crawl.allows,
-                        account,
-                        check=self._check_for(asked, crawl, proxy=via),
-                        trail=trail,
-                        rid=make_rid(crawl.spec.task, asked.fingerprint()),
-                        proxy=via,
-                    )
+                    fetch.proxy = via
                     try:
-                        return await judge.of(asked, transfer, time.monotonic)
+                        return await call_next(fetch)
                     finally:
-                        permit.signal = judge.signal
+                        permit.signal = fetch.signal
             except Wait as wait:
                 pause = max(POLL, wait.seconds)
                 if time.monotonic() + pause > patient_until:
@@ -217,7 +189,3 @@ class InlineFetch:
         outcome = RUNNING.get(None)
         if isinstance(outcome, Outcome) and (changes := self._crawl.cookies.changes()):
             outcome.fetch.cookies = {**(outcome.fetch.cookies or {}), **changes}
-
-
-async def _unmarked(asked: Awaitable[T]) -> T:
-    return await asked

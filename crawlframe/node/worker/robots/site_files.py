@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, PrivateAddress, ProxyFailed
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
 from crawlframe.ledger import RobotsTurn
 from crawlframe.links import host_of
-from crawlframe.node.worker.loading_cache import Loaded, LoadingCache
-from crawlframe.node.worker.robots_store import RobotsStore
+from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.node.worker.signalling import NO_MEASURE, REFUSING
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Errand
@@ -37,11 +37,6 @@ LEASE = 40.0  # seconds after which another worker may read a file, if the first
 ERRAND = 180.0  # seconds after which another request may, if the first one waits elsewhere
 
 SHORTLY = 0.25  # seconds to wait while another worker reads it
-RECHECK = 600.0  # seconds after which a worker looks again at what the database has
-MAX_CACHED = 2_000  # files of one kind that a worker keeps, parsed
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class Wait(BaseException):
@@ -164,9 +159,11 @@ class SiteFiles:
             timeout=TIMEOUT, max_body=MAX_FILE, cookies=False, downloader=errand.via
         )
 
+        context = FetchContext(send_time=send_time, proxy=proxy)
+
         async def transfer(url: str) -> Response:
             request = Request(url, headers={"User-Agent": errand.user_agent}, redirects=0)
-            return await self._downloader.fetch(request, limits, send_time=send_time, proxy=proxy)
+            return await self._downloader.fetch(request, limits, context)
 
         try:
             async with asyncio.timeout(TIMEOUT):
@@ -174,24 +171,6 @@ class SiteFiles:
         except TimeoutError:
             why = f"{errand.url} was not complete within {TIMEOUT:g} s"
             return Fetched(hops=errand.hops, reason="timeout", detail=why)
-
-
-async def once(
-    cache: LoadingCache[K, V], key: K, url: str, load: Callable[[], Coroutine[Any, Any, Loaded[V]]]
-) -> V:
-    """What a file says, as ``cache`` has it or ``load`` returns it. Raises what that raises; but an
-    errand is that of the request for which it is loaded, and all others get Wait for ``url``."""
-    first = not cache.is_loading(key)
-    try:
-        return await cache.get(key, load)
-    except Elsewhere:
-        if first:
-            raise
-        raise Wait(url) from None
-    except ProxyFailed:  # the others have proxies of their own
-        if first:
-            raise
-        raise Wait(url, SHORTLY, shortly=True) from None
 
 
 def key_of(file: str) -> str:

@@ -1,11 +1,10 @@
-"""Sharing: what a request needs not to fetch, because the store of pages has it, and what it needs
-not to parse, because it was parsed before."""
+"""PageReuse: pages that a request need not fetch, because the store of pages has them, or need not
+parse, because they were parsed before."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -16,12 +15,15 @@ from crawlframe.downloaders import BROWSER
 from crawlframe.links import host_of, hostname_of
 from crawlframe.node.worker.backoff import LONGER, MAX_POLL, POLL
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.fetch_reports import FetchReports
 from crawlframe.node.worker.page_source import Asked, PageSource, Same
+from crawlframe.node.worker.stage import ClaimedFetch, Next, NoResponse
+from crawlframe.node.worker.stored_copy import StoredCopy
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.key import is_whole, key_of
 from crawlframe.pages.packing import digest_of
 from crawlframe.pages.results import Results
-from crawlframe.pages.stored import renewed, response_of, tags_of
+from crawlframe.pages.stored import response_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.stored_page import StoredPage
@@ -36,68 +38,60 @@ PERSONAL = frozenset({"cookie", "authorization"})
 MAX_DETAIL = 1000  # characters of the URL of a page with the same content
 
 
-@dataclass(slots=True)
-class Shared:
-    """``response``: from the store, so nothing is fetched. ``previous``: the page as it was kept
-    last, with its body. ``waits``: the outcome has ended, because another request fetches it."""
+class PageReuse:
+    """Of one worker, for spiders that use the store."""
 
-    response: Response | None = None
-    previous: StoredPage | None = None
-    body: bytes | None = None
-    waits: bool = False
-    conditional: bool = False
+    def __init__(self, source: PageSource, reports: FetchReports) -> None:
+        self._source = source
+        self._reports = reports
 
-    @property
-    def spares_fetch(self) -> bool:
-        """Whether the request is not sent."""
-        return self.waits or self.response is not None
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage: looks what the store has, before anything is fetched."""
+        fetch.stored = stored = await self._find(fetch.outcome, fetch.crawl, fetch.request)
+        if stored.waits or stored.response is not None:
+            self._reports.unsent(fetch)
+        if stored.waits:
+            raise NoResponse
+        return await self.take_over(fetch, call_next)
 
-    def ask(self, request: Request) -> Request:
-        """The request as it is sent: conditional, if the page may have stayed as it was."""
-        page = self.previous
-        more = {}
-        # A page that was reached by a redirect says nothing of the URL that redirected.
-        if self.conditional and page is not None and self.body is not None:
-            if page.etag:
-                more["If-None-Match"] = tags_of(page.etag)
-            if page.modified:
-                more["If-Modified-Since"] = page.modified
-        self.conditional = bool(more) and page is not None and page.url == request.url
-        if not self.conditional:
-            return request
-        return request.replace(headers={**request.headers, **more})
-
-    async def complete(self, download: Awaitable[Response], request: Request) -> Response:
-        """The response of the download; of one that says 304, that of the store."""
-        response = await download
-        page, body = self.previous, self.body
-        if page is None or response.file is not None:
-            return response
-        if response.status == 304 and self.conditional and body is not None:
-            return renewed(page, request, body, response)
-        if response.status == page.status:
-            response.unchanged = digest_of(response.body) == page.digest
+    async def take_over(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage: looks whether the response need be parsed."""
+        response = await call_next(fetch)
+        stored = fetch.stored or StoredCopy()
+        await self._take_over(fetch.outcome, fetch.crawl, fetch.request, stored, response)
         return response
 
+    async def answer(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage: a fresh page of the store is the response."""
+        if fetch.stored is None or fetch.stored.response is None:
+            return await call_next(fetch)
+        fetch.account.settle(len(fetch.stored.response.body))
+        return fetch.stored.response
 
-class Sharing:
-    """Of one worker. ``source``: None: there is no store."""
+    async def renew(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage inside of all that reads the response: the server is asked whether its page has
+        changed."""
+        asked, stored = fetch.asked, fetch.stored
+        if stored is None:
+            return await call_next(fetch)
+        fetch.asked = stored.ask(asked)
+        try:
+            return stored.complete(await call_next(fetch), asked)
+        finally:
+            fetch.asked = asked
 
-    def __init__(self, source: PageSource | None) -> None:
-        self._source = source
-
-    async def find(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> Shared:
+    async def _find(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> StoredCopy:
         """What the store has for a request. Where no page is fresh, and another request fetches
         it, the outcome has ended, to look again later."""
         settings = crawl.settings
-        if self._source is None or not settings.uses_store or not is_whole(request, settings):
-            return Shared()
+        if not is_whole(request, settings):
+            return StoredCopy()
         if request.options.save or keeps_page(request.options.actions):
-            return Shared()
+            return StoredCopy()
         outcome.fetch.key = page_key(crawl, request)
         if outcome.fetch.redirects:  # it was looked for before the first of them
             outcome.fetch.reserved = settings.max_age > 0
-            return Shared()
+            return StoredCopy()
         browser = (request.downloader or settings.downloader) == BROWSER
         found = await self._source.find(
             Asked(
@@ -115,23 +109,28 @@ class Sharing:
         if found.waits:
             delay = max(POLL, min(found.waits, MAX_POLL))  # the longer it lasts, the less often
             outcome.end(Verdict.DEFER, SHARED, "another task fetches this page", delay=delay)
-            return Shared(waits=True)
+            return StoredCopy(waits=True)
         page, body = found.page, found.body
         if page is None or not found.fresh or body is None:
-            return Shared(None, page, body, conditional=settings.conditional and not browser)
+            return StoredCopy(None, page, body, conditional=settings.conditional and not browser)
         outcome.fetch.budget = None  # nothing is fetched
         outcome.count(STORED)
         response = response_of(page, request, body)
         response.unchanged = True
-        return Shared(response, page, body)
+        return StoredCopy(response, page, body)
 
-    async def take_over(
-        self, outcome: Outcome, crawl: TaskCrawl, request: Request, shared: Shared, got: Response
+    async def _take_over(
+        self,
+        outcome: Outcome,
+        crawl: TaskCrawl,
+        request: Request,
+        stored: StoredCopy,
+        got: Response,
     ) -> None:
         """Notes what came of a page, and finds what need not be parsed again: then ``earlier`` of
         the outcome is what the callback would yield."""
         settings = crawl.settings
-        if self._source is None or not settings.uses_store or got.file is not None:
+        if got.file is not None:
             return
         if got.not_modified:
             outcome.fetch.status, outcome.fetch.size = 304, 0
@@ -141,7 +140,7 @@ class Sharing:
         if settings.skip_unchanged and request.method == "GET":
             outcome.results.signature = _signature(outcome, crawl, request)
             outcome.results.requests = []
-            page = shared.previous
+            page = stored.previous
             if page is not None and got.unchanged and page.signature == outcome.results.signature:
                 outcome.results.earlier = await self._source.results(page)
                 if outcome.results.earlier is not None:

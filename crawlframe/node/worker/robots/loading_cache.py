@@ -36,13 +36,19 @@ class LoadingCache(Generic[K, V]):
     def is_loading(self, key: K) -> bool:
         return key in self._loading
 
+    def find(self, key: K) -> V | None:
+        """The value of a key, if it is kept and may be used."""
+        kept = self._kept.get(key)
+        if kept is None or kept[1] <= self._clock():
+            return None
+        self._kept.move_to_end(key)
+        return kept[0]
+
     async def get(self, key: K, load: Callable[[], Coroutine[Any, Any, Loaded[V]]]) -> V:
         """The value of a key. Raises what ``load`` raises, to all that wait for it. A load goes on
         when the one who asked for it is cancelled."""
-        kept = self._kept.get(key)
-        if kept is not None and kept[1] > self._clock():
-            self._kept.move_to_end(key)
-            return kept[0]
+        if (kept := self.find(key)) is not None:
+            return kept
         loading = self._loading.get(key)
         if loading is None:
             loading = asyncio.ensure_future(load())

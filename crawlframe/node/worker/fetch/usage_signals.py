@@ -1,4 +1,4 @@
-"""Terms: what a page says about its use, recorded for the ledger, and obeyed."""
+"""UsageSignals: the statements of a page about its use, recorded for the ledger, and obeyed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 from crawlframe.budgets import NOFOLLOW
 from crawlframe.errors import UsageDenied
 from crawlframe.href import Nofollow
+from crawlframe.node.worker.stage import ClaimedFetch, Next
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -15,11 +16,17 @@ from crawlframe.robots.usage import read_usage
 from crawlframe.spider_settings import SpiderSettings
 
 
-class Terms:
+class UsageSignals:
     """Reads the pages of one worker. ``user_agent``: that of requests whose spider names none."""
 
     def __init__(self, user_agent: str) -> None:
         self._user_agent = user_agent
+
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage. Raises UsageDenied."""
+        response = await call_next(fetch)
+        self.read(response, fetch.asked, fetch.outcome, fetch.crawl.settings)
+        return response
 
     def read(
         self, response: Response, sent: Request, outcome: Outcome, settings: SpiderSettings
