@@ -22,8 +22,8 @@ class Participant:
     participant, in the order in which outcomes were handed over. A participant defines the calls
     that it needs; the others cost nothing."""
 
-    def concerns(self, outcome: Outcome) -> bool:
-        """Whether the participant takes this outcome."""
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """The outcomes that the participant takes, in their order."""
         raise NotImplementedError
 
     def prepare(self, outcomes: list[Outcome]) -> None:
@@ -80,12 +80,12 @@ class Participants:
         self._explaining = self._defining("explain")
         self._ticking = self._defining("left")
 
-    def prepare(self, outcomes: Collection[Outcome]) -> None:
+    def prepare(self, outcomes: Sequence[Outcome]) -> None:
         for one, some in _concerned(self._preparing, outcomes):
             with self._named(one, "prepare"):
                 one.prepare(some)
 
-    def writing(self, outcomes: Collection[Outcome]) -> Writing:
+    def writing(self, outcomes: Sequence[Outcome]) -> Writing:
         """The participants that have something to write, with their outcomes."""
         return [*_concerned(self._writing, outcomes)]
 
@@ -97,7 +97,7 @@ class Participants:
                     one.write(mine)
 
     def after(
-        self, outcomes: Collection[Outcome], recorded: Mapping[bytes, Recorded]
+        self, outcomes: Sequence[Outcome], recorded: Mapping[bytes, Recorded]
     ) -> list[Outcome]:
         """Returns the outcomes that the calls return. A defect is logged: the rows count."""
         ended: list[Outcome] = []
@@ -109,7 +109,7 @@ class Participants:
                 log.error("after the commit of %d results: %s", len(some), failed, exc_info=failed)
         return ended
 
-    def explain(self, outcomes: Collection[Outcome]) -> None:
+    def explain(self, outcomes: Sequence[Outcome]) -> None:
         for one, some in _concerned(self._explaining, outcomes):
             one.explain(some)
 
@@ -143,8 +143,8 @@ class Participants:
 
 
 def _concerned(
-    participants: Sequence[Participant], outcomes: Collection[Outcome]
+    participants: Sequence[Participant], outcomes: Sequence[Outcome]
 ) -> Iterator[tuple[Participant, list[Outcome]]]:
     for one in participants:
-        if some := [*filter(one.concerns, outcomes)]:
+        if some := one.concerned(outcomes):
             yield one, some

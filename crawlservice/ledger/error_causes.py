@@ -6,6 +6,7 @@ without the line, which changes with every edit."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import NamedTuple
@@ -48,8 +49,8 @@ class Cause(NamedTuple):
 class ErrorGroups(Participant):
     """Gives errors the groups of their causes, and makes the groups that are new."""
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return outcome.verdict is Verdict.ERROR and outcome.reason not in NO_ERRORS
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.verdict is Verdict.ERROR and o.reason not in NO_ERRORS]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         tasks = Task.objects.filter(pk__in={outcome.task for outcome in outcomes})

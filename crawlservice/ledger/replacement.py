@@ -91,8 +91,8 @@ class Replacements(Participant):
     """Replaces the items of the pages that outcomes parsed, or finds what would be, and records how
     they differ. Raises RowRefused, and what ``model_rows.save`` raises."""
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return outcome.results.source is not None and outcome.verdict is Verdict.DONE
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.source is not None and o.verdict is Verdict.DONE]
 
     def write(self, outcomes: list[Outcome]) -> None:
         rows: list[ParsedPage] = []

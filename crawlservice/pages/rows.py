@@ -6,7 +6,7 @@ a page never names a body that is gone, which the foreign key ensures besides.""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -117,9 +117,13 @@ class PageRows(Participant):
         self._dictionaries = Dictionaries()
         self._archived = None if archive is None else ArchivedBodies(archive)
 
-    def concerns(self, outcome: Outcome) -> bool:
-        page = outcome.results.page
-        return page is not None and (outcome.verdict is Verdict.ERROR or not page.tentative)
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [
+            o
+            for o in outcomes
+            if (page := o.results.page) is not None
+            and (o.verdict is Verdict.ERROR or not page.tentative)
+        ]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         """Compresses bodies that are not yet compressed, or archives them. Raises ArchiveError."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -55,8 +56,8 @@ class FoundProxies(Participant):
     """Puts proxies that pages have named into the pool. Raises LedgerRefused for a task that
     refreshes no list."""
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.results.proxies)
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.proxies]
 
     def write(self, outcomes: list[Outcome]) -> None:
         found: dict[int, list[Any]] = {}

@@ -4,7 +4,7 @@ written in the transactions of the pages, so each page counts once."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -57,8 +57,8 @@ class Budgets(Participant):
     def __init__(self) -> None:
         self._spent: dict[Account, int] = {}  # by the last transaction
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return outcome.fetch.budget is not None or outcome.results.trap is not None
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.fetch.budget is not None or o.results.trap is not None]
 
     def write(self, outcomes: list[Outcome]) -> None:
         self._spent = _spend(outcomes)
@@ -84,8 +84,8 @@ class Budgets(Participant):
 class TaskClosing(Participant):
     """Closes tasks as their spiders or budgets decided. The first reason counts."""
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.results.closing) or outcome.fetch.budget is not None
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.closing or o.fetch.budget is not None]
 
     def write(self, outcomes: list[Outcome]) -> None:
         for task, reason in sorted(

@@ -155,7 +155,7 @@ class Crawling:
         outcome, parts = self.outcome_of(task, admission)
         assert outcome.verdict.final, (outcome.verdict, outcome.reason, outcome.detail)
         links = SourceLinks(self.frontier, self.ledger)
-        if links.concerns(outcome):
+        if links.concerned([outcome]):
             links.prepare([outcome])
         row = self.commit(outcome)
         return outcome, [*parts, *row]

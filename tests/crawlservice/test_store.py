@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from uuid import UUID
 
@@ -335,8 +335,8 @@ class Failing(Participant):
     def __init__(self, call: str, bad: str) -> None:
         self.call, self.bad = call, bad
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return outcome.url.endswith(self.bad)
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.url.endswith(self.bad)]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         self._fail("prepare")

@@ -262,7 +262,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "self._gather()": [(("removed",), FEWER)],
         "if batch:": [(("always",), NOTHING)],
         "if some:": [(("always",), NOTHING)],
-        "parked = [o for o in batch if o.verdict is Verdict.PARK]": [
+        "parked = [o for o in held if o.verdict is Verdict.PARK]": [
             (
                 ("also without `o.verdict is Verdict.PARK`",),
                 "what is settled is not held any more, and `park` leaves it alone",

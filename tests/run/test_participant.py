@@ -4,7 +4,7 @@ becomes of an error."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -24,8 +24,8 @@ class Noting(Participant):
         self.calls = calls
         self.raises = raises
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return self.letter in outcome.url
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if self.letter in o.url]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         self._note("prepare", outcomes)

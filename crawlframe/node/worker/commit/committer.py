@@ -217,13 +217,15 @@ class Committer(threading.Thread):
     def _settle(self, batch: list[Outcome]) -> None:
         self._prepare(batch)
         ended = [outcome for outcome in batch if outcome.verdict.final]
-        self._participants.after([o for o in batch if not o.verdict.final], {})
+        if len(ended) < len(batch):
+            self._participants.after([o for o in batch if not o.verdict.final], {})
         while ended:
             recorded = self._commit(ended)
             others = self._participants.after(ended, recorded)
             self._complete([o for o in ended if o.rid in recorded], recorded)
             ended = others
-        self._give_back(batch)
+        if held := [outcome for outcome in batch if not outcome.verdict.final]:
+            self._give_back(held)
 
     def _prepare(self, outcomes: list[Outcome]) -> None:
         try:
@@ -235,7 +237,7 @@ class Committer(threading.Thread):
             else:
                 self._refuse(outcomes[0], error)
 
-    def _give_back(self, batch: list[Outcome]) -> None:
+    def _give_back(self, held: list[Outcome]) -> None:
         """Requests that have not ended."""
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
@@ -244,19 +246,19 @@ class Committer(threading.Thread):
         ):
             some = [
                 (o.rid, o.host, _value(o), Signal(*o.fetch.signal))
-                for o in batch
+                for o in held
                 if o.verdict is verdict
             ]
             if some:
                 give(self._generation, some)
         moves = [
             Redirect(o.rid, o.host, o.target, o.record, Signal(*o.fetch.signal), o.previous_record)
-            for o in batch
+            for o in held
             if o.verdict is Verdict.REDIRECT
         ]
         if moves:
             self._frontier.redirect(self._generation, moves)
-        parked = [o for o in batch if o.verdict is Verdict.PARK]
+        parked = [o for o in held if o.verdict is Verdict.PARK]
         for version in {o.version for o in parked}:
             reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]
             self._frontier.park(self._generation, reasons, version)

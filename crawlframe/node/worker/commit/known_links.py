@@ -3,6 +3,8 @@ parses."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger
 from crawlframe.node.worker.sieve import Sieve
@@ -22,8 +24,8 @@ class SourceLinks(Participant):
         self._frontier = frontier
         self._ledger = ledger
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.parent or outcome.results.source) and bool(outcome.results.follow_ups)
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.follow_ups and (o.parent or o.results.source)]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         there = [_as_known_there(outcome) for outcome in outcomes]
@@ -49,8 +51,8 @@ class KnownLinks(Participant):
         self._frontier = frontier
         self._sieve = sieve
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.results.follow_ups)
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.follow_ups]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         answers = self._frontier.known([(o.task, o.results.follow_ups) for o in outcomes])

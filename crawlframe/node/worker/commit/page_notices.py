@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import Reservation
@@ -20,8 +20,8 @@ Rows = Mapping[bytes, Recorded]
 class BodyMemory(Participant):
     """Frees the bodies of kept pages: they are stored, or will not be."""
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return outcome.results.page is not None
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.page is not None]
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         for outcome in outcomes:
@@ -36,10 +36,9 @@ class ClosedTasks(Participant):
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return (
-            bool(outcome.results.closing) or outcome.fetch.budget is not None
-        )  # which may have closed it
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        # A budget may have closed its task.
+        return [o for o in outcomes if o.results.closing or o.fetch.budget is not None]
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         for task in {o.task for o in outcomes if o.results.closing and _is_new(o, recorded)}:
@@ -54,8 +53,8 @@ class RenderFeedback(Participant):
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return outcome.fetch.attempt is not None
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.fetch.attempt is not None]
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         taught: dict[str, list[Taught]] = defaultdict(list)
@@ -76,8 +75,8 @@ class NearPageEnds(Participant):
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return outcome.fetch.near is not None
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.fetch.near is not None]
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         stores: dict[NearStore, tuple[list[bytes], list[bytes]]] = defaultdict(lambda: ([], []))
@@ -98,8 +97,8 @@ class PageReservations(Participant):
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return outcome.fetch.reserved and outcome.verdict is not Verdict.REDIRECT
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.fetch.reserved and o.verdict is not Verdict.REDIRECT]
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         ended = [Reservation(o.fetch.key, host_of(o.url), o.rid) for o in outcomes]

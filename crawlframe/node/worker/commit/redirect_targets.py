@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import FINISHED, LEFT, Target
@@ -22,8 +22,8 @@ class RedirectTargets(Participant):
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return True  # the row may be of another run, which was redirected
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [*outcomes]  # the row may be of another run, which was redirected
 
     def after(
         self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Sequence
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import BLOCKED
@@ -24,8 +25,8 @@ class TaskStates(Participant):
         self._ledger = ledger
         self._proxies: dict[str, str] = {}  # place of a session -> id of its proxy
 
-    def concerns(self, outcome: Outcome) -> bool:
-        return bool(outcome.fetch.cookies) or "#" in outcome.route
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.fetch.cookies or "#" in o.route]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         states: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
