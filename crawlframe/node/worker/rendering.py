@@ -79,6 +79,7 @@ class Rendering:
 
     async def run(
         self,
+        attempt: Attempt,
         outcome: Outcome,
         crawl: TaskCrawl,
         response: Response,
@@ -86,9 +87,6 @@ class Rendering:
     ) -> Outcome:
         """Runs the callback by ``call``. If the page must be rendered, what the callback led to is
         dropped, and the request goes back to its host with a mark."""
-        attempt = outcome.attempt
-        if attempt is None:
-            return await call()
         judged = attempt.is_plain and response.kind in PAGES
         if judged:
             try:

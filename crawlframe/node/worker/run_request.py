@@ -42,7 +42,7 @@ from crawlframe.node.worker.failures import (
 )
 from crawlframe.node.worker.fetch.fetching import Fetching
 from crawlframe.node.worker.fetch.inline import InlineFetch
-from crawlframe.node.worker.fetch.page_reuse import earlier_of
+from crawlframe.node.worker.fetch.page_reuse import again
 from crawlframe.node.worker.fetch.stages import FetchSources, Stages
 from crawlframe.node.worker.fetch_reports import NO_REPORTS, FetchReports
 from crawlframe.node.worker.keeping import Keeping
@@ -187,7 +187,8 @@ class RequestRunner:
         claimed: Claimed,
         account: Account,
     ) -> Outcome:
-        OF_TASK.set(crawl.settings.tls)
+        if crawl.settings.tls:
+            OF_TASK.set(crawl.settings.tls)
         if outcome.errand is None:
             check_fit(crawl, request)  # park before the fetch, not after it
         try:
@@ -207,9 +208,11 @@ class RequestRunner:
             return await self._keeping.take(outcome, crawl, request, error.response)
         if response is None:
             return outcome
-        call = partial(self._call, outcome, crawl, request, response)
-        if outcome.verdict is Verdict.DONE:
-            await self._rendering.run(outcome, crawl, response, call)
+        if outcome.verdict is Verdict.DONE and outcome.attempt is None:
+            await self._call(outcome, crawl, request, response)
+        elif outcome.attempt is not None and outcome.verdict is Verdict.DONE:
+            call = partial(self._call, outcome, crawl, request, response)
+            await self._rendering.run(outcome.attempt, outcome, crawl, response, call)
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
             outcome.trap = crawl.traps.see(response.url, response.body, outcome.items)
         return await self._keeping.take(outcome, crawl, request, response)
@@ -265,21 +268,23 @@ class RequestRunner:
     ) -> Outcome:
         """Runs start (got None), callback, errback or closed and collects what it yields."""
         name, run, response = called(crawl, request, got, again=outcome.source is not None)
-        run = earlier_of(outcome) or run
+        if outcome.earlier is not None:
+            run = again(outcome.earlier)
         collect = collectors(outcome, crawl, request, got, response, self._sieve)
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
-        step = partial(run_step, self.callbacks, outcome if crawl.keeps_parts else None)
+        keeps = outcome if crawl.keeps_parts else None
         if response is not None:
             article_use.foresee(self.callbacks, outcome.task, crawl.spider, name)
         try:
             faults.at("parse.before")
             if got is None and self._starts is not None:
+                step = partial(run_step, self.callbacks, keeps)
                 outcome.closing, collector = await self._starts.run(
                     call, outcome, collect, step, alone=alone
                 )
             else:
-                outcome.closing = await step(call) or ""
+                outcome.closing = await run_step(self.callbacks, keeps, call) or ""
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
                 outcome.closing = await run_step(self.callbacks, None, finish) or outcome.closing

@@ -157,17 +157,14 @@ class PageReuse:
                 outcome.count(SAME_CONTENT)
 
 
-def earlier_of(outcome: Outcome) -> Callable[[], Iterator[Any]] | None:
+def again(earlier: Results) -> Callable[[], Iterator[Any]]:
     """In place of a callback that need not run: yields what it has yielded before."""
-    earlier = outcome.earlier
-    if earlier is None:
-        return None
 
-    def again() -> Iterator[Any]:
+    def run() -> Iterator[Any]:
         yield from map(msgspec.json.decode, earlier.items)
         yield from map(Request.decode, earlier.requests)
 
-    return again
+    return run
 
 
 def page_key(crawl: TaskCrawl, request: Request, owner: str = "") -> bytes:
