@@ -50,6 +50,9 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     browser_settle: float = 2.0
     browser_failure_pictures: bool = False  # keep a picture of the page if the request fails
     max_body: int = 32 << 20  # bytes, also after decompression
+    max_parse: float = 0.5  # seconds of CPU in which a parser must have read a page
+    # What css and xpath see: the tree of Scrapy, or that of browsers, which takes longer.
+    selector_tree: Literal["libxml2", "browser"] = "libxml2"
     max_redirects: int = 10
     max_file: int = 1 << 30  # bytes of a saved file, as sent and after decompression
     file_timeout: float = 3600.0  # seconds for one fetch whose body is saved
@@ -113,7 +116,14 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
                 raise ValueError("delay must not be negative")
             if self.min_delay:
                 raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
-        for name in ("concurrency", "timeout", "max_body", "max_file", "file_timeout"):
+        for name in (
+            "concurrency",
+            "timeout",
+            "max_body",
+            "max_parse",
+            "max_file",
+            "file_timeout",
+        ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0")
         if not 0 <= self.layers <= MAX_LAYERS:

@@ -144,7 +144,8 @@ class Journey:
         answer = await transfer(self)
         if answer.status < 200:
             raise BadResponse(f"{self.where}: {answer.status} is no final response")
-        if len({*answer.headers.getall("Location", ())}) > 1:  # browsers refuse it, too
+        if "Location" in answer.headers and len({*answer.headers.getall("Location")}) > 1:
+            # Browsers refuse it, too.
             raise BadResponse(f"{self.where}: it has different Location headers")
         if answer.status == 401 and self._is_challenged(answer):
             if self._trail is not None and self._trail.paced:

@@ -183,4 +183,4 @@ def test_as_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     excused = memory_waits.MemoryWaits()
     for rid in (b"a", b"b", b"c"):
         assert excused.excuses(rid, ConnectionLost(), account)
-    assert [rid in excused for rid in (b"a", b"b", b"c")] == [False, True, True]
+    assert [rid in excused.rids for rid in (b"a", b"b", b"c")] == [False, True, True]

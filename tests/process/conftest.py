@@ -99,6 +99,7 @@ class OddWeb:
 
     def __init__(self) -> None:
         self.pages: dict[str, list[str]] = {}
+        self.bodies: dict[str, bytes] = {}
         self.statuses: dict[str, int] = {}
         self.hits: Counter[str] = Counter()
         self.log: list[tuple[str, float, float]] = []  # path, when it was asked and answered
@@ -123,7 +124,8 @@ class OddWeb:
                     time.sleep(web.delays.get(self.path, web.latency))
                 web.log.append((self.path, asked, time.monotonic()))
                 links = web.pages.get(self.path, [])
-                body = "".join(f'<a href="{link}">{link}</a>' for link in links).encode()
+                made = "".join(f'<a href="{link}">{link}</a>' for link in links).encode()
+                body = web.bodies.get(self.path, made)
                 self.send_response(web.statuses.get(self.path, 200))
                 self.send_header("Content-Type", "text/html; charset=utf-8")
                 self.send_header("Content-Length", str(len(body)))

@@ -186,12 +186,12 @@ class TaskCrawl:
         """The task whose pages it parses, and whose requests it does not make; 0: there is none."""
         return self.spec.reparse.task if self.spec.reparse else 0
 
-    @property
+    @cached_property
     def keeps_parts(self) -> bool:
         """Whether what a callback yields before it raises is kept. A visit is a whole."""
         return self.settings.keep_partial and self.watching is None
 
-    @property
+    @cached_property
     def judges_blocks(self) -> bool:
         """Whether the spider has an ``is_blocked`` of its own."""
         return getattr(self.spider.is_blocked, "__func__", None) is not Spider.is_blocked

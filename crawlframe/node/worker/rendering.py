@@ -54,7 +54,7 @@ class Rendering:
         """A stage. Raises BadRequest."""
         attempt = await self._plan(fetch.outcome, fetch.crawl, fetch.request)
         response = await call_next(fetch)
-        fetch.outcome.fetch.attempt = attempt
+        fetch.outcome.attempt = attempt
         return response
 
     async def _plan(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> Attempt | None:
@@ -79,6 +79,7 @@ class Rendering:
 
     async def run(
         self,
+        attempt: Attempt,
         outcome: Outcome,
         crawl: TaskCrawl,
         response: Response,
@@ -86,9 +87,6 @@ class Rendering:
     ) -> Outcome:
         """Runs the callback by ``call``. If the page must be rendered, what the callback led to is
         dropped, and the request goes back to its host with a mark."""
-        attempt = outcome.fetch.attempt
-        if attempt is None:
-            return await call()
         judged = attempt.is_plain and response.kind in PAGES
         if judged:
             try:
@@ -147,19 +145,19 @@ def _is_auto(crawl: TaskCrawl, request: Request) -> bool:
 def _yielded(outcome: Outcome, crawl: TaskCrawl) -> Yielded:
     if crawl.required is None:
         crawl.required = required_of(type(crawl.spider))
-    dropped = outcome.fetch.attempt.dropped if outcome.fetch.attempt is not None else 0
+    dropped = outcome.attempt.dropped if outcome.attempt is not None else 0
     return Yielded(
-        len(outcome.results.items) + dropped + len(outcome.results.proxies or ()),
-        len(outcome.results.follow_ups) + outcome.results.duplicates,
-        outcome.results.unfit or lacks(outcome.results.items, crawl.required),
-        bool(outcome.results.closing),
+        len(outcome.items) + dropped + len(outcome.proxies or ()),
+        len(outcome.follow_ups) + outcome.duplicates,
+        outcome.unfit or lacks(outcome.items, crawl.required),
+        bool(outcome.closing),
     )
 
 
 def _render(outcome: Outcome, reason: Reason, plain: Yielded) -> Outcome:
     outcome.record = with_render(outcome.record, [str(reason), *plain])
     outcome.target = outcome.place_of(outcome.host)
-    outcome.fetch.exchange = None
+    outcome.exchange = None
     return outcome.end(Verdict.REDIRECT)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import partial
+from typing import Protocol, TypeVar
 
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.send_time import SendTime
@@ -59,7 +60,12 @@ class ClaimedFetch(CrawlFetch):
 
 F = TypeVar("F", bound=CrawlFetch)
 Next = Callable[[F], Awaitable[Response]]
-Stage = Callable[[F, Next[F]], Awaitable[Response]]
+
+
+class Stage(Protocol[F]):
+    """One layer: it calls the next one, or answers without."""
+
+    def __call__(self, fetch: F, call_next: Next[F]) -> Awaitable[Response]: ...
 
 
 class NoResponse(BaseException):
@@ -70,9 +76,5 @@ class NoResponse(BaseException):
 def around(stages: Iterable[Stage[F]], fetch: Next[F]) -> Next[F]:
     """The fetch within these stages, of which the first is the outermost."""
     for stage in reversed([*stages]):
-        fetch = _within(stage, fetch)
+        fetch = partial(stage, call_next=fetch)
     return fetch
-
-
-def _within(stage: Stage[F], call_next: Next[F]) -> Next[F]:
-    return lambda fetch: stage(fetch, call_next)

@@ -60,7 +60,7 @@ class Fetching:
         """Returns the response for the callback. None: the outcome has ended, and the request waits
         without an attempt being counted, or goes to another host. Raises FetchError, StatusError
         for an unhandled status, UsageDenied, MiddlewareFailed and JudgementFailed."""
-        account.in_advance = outcome.rid in self._memory_waits
+        account.in_advance = outcome.rid in self._memory_waits.rids
         paced = claimed.due is not None and claimed.refusals < MAX_CHALLENGES
         trail = Trail(request, outcome.fetch.redirects, paced=paced)
         fetch = ClaimedFetch(

@@ -14,18 +14,15 @@ class MemoryWaits:
     reason."""
 
     def __init__(self) -> None:
-        self._rids: dict[bytes, None] = {}
-
-    def __contains__(self, rid: bytes) -> bool:
-        return rid in self._rids
+        self.rids: dict[bytes, None] = {}  # of those that were excused
 
     def excuses(self, rid: bytes, error: FetchError, account: Account) -> bool:
         """Whether the fetch failed because it had to wait for memory. Servers close connections
         that are idle, and firewalls forget them, which shows as a time-out."""
         lost = isinstance(error, ConnectionLost | FetchTimeout) and account.waited > 0
-        if not lost or rid in self._rids:
+        if not lost or rid in self.rids:
             return False
-        self._rids[rid] = None
-        if len(self._rids) > MAX_MEMORY_WAITS:
-            del self._rids[next(iter(self._rids))]
+        self.rids[rid] = None
+        if len(self.rids) > MAX_MEMORY_WAITS:
+            del self.rids[next(iter(self.rids))]
         return True

@@ -88,14 +88,14 @@ class PageReuse:
             return StoredCopy()
         if request.options.save or keeps_page(request.options.actions):
             return StoredCopy()
-        outcome.fetch.key = page_key(crawl, request)
-        if outcome.fetch.redirects:  # it was looked for before the first of them
-            outcome.fetch.reserved = settings.max_age > 0
+        outcome.key = page_key(crawl, request)
+        if outcome.redirects:  # it was looked for before the first of them
+            outcome.reserved = settings.max_age > 0
             return StoredCopy()
         browser = (request.downloader or settings.downloader) == BROWSER
         found = await self._source.find(
             Asked(
-                outcome.fetch.key,
+                outcome.key,
                 page_key(crawl, request, crawl.owner),
                 host_of(request.url),
                 outcome.rid,
@@ -105,7 +105,7 @@ class PageReuse:
                 settings.conditional and not browser,
             )
         )
-        outcome.fetch.reserved = found.reserved
+        outcome.reserved = found.reserved
         if found.waits:
             delay = max(POLL, min(found.waits, MAX_POLL))  # the longer it lasts, the less often
             outcome.end(Verdict.DEFER, SHARED, "another task fetches this page", delay=delay)
@@ -113,7 +113,7 @@ class PageReuse:
         page, body = found.page, found.body
         if page is None or not found.fresh or body is None:
             return StoredCopy(None, page, body, conditional=settings.conditional and not browser)
-        outcome.fetch.budget = None  # nothing is fetched
+        outcome.budget = None  # nothing is fetched
         outcome.count(STORED)
         response = response_of(page, request, body)
         response.unchanged = True
@@ -133,17 +133,17 @@ class PageReuse:
         if got.file is not None:
             return
         if got.not_modified:
-            outcome.fetch.status, outcome.fetch.size = 304, 0
+            outcome.status, outcome.size = 304, 0
             outcome.count(NOT_MODIFIED)
         elif got.unchanged and got.stored is None:
             outcome.count(SAME_BYTES)
         if settings.skip_unchanged and request.method == "GET":
-            outcome.results.signature = _signature(outcome, crawl, request)
-            outcome.results.requests = []
+            outcome.signature = _signature(outcome, crawl, request)
+            outcome.requests = []
             page = stored.previous
-            if page is not None and got.unchanged and page.signature == outcome.results.signature:
-                outcome.results.earlier = await self._source.results(page)
-                if outcome.results.earlier is not None:
+            if page is not None and got.unchanged and page.signature == outcome.signature:
+                outcome.earlier = await self._source.results(page)
+                if outcome.earlier is not None:
                     outcome.count(TAKEN_OVER)
                     return
         # What a callback makes of a page may depend on the data of its request.
@@ -151,23 +151,20 @@ class PageReuse:
         if settings.same_content == "skip" and got.body and plain:
             asked = Same(outcome.task, outcome.rid, digest_of(got.body), outcome.callback)
             if url := await self._source.same_content(asked):
-                outcome.results.earlier = Results([], [])
-                outcome.results.signature = b""
+                outcome.earlier = Results([], [])
+                outcome.signature = b""
                 outcome.detail = f"the same content as {url[:MAX_DETAIL]}"
                 outcome.count(SAME_CONTENT)
 
 
-def earlier_of(outcome: Outcome) -> Callable[[], Iterator[Any]] | None:
+def again(earlier: Results) -> Callable[[], Iterator[Any]]:
     """In place of a callback that need not run: yields what it has yielded before."""
-    earlier = outcome.results.earlier
-    if earlier is None:
-        return None
 
-    def again() -> Iterator[Any]:
+    def run() -> Iterator[Any]:
         yield from map(msgspec.json.decode, earlier.items)
         yield from map(Request.decode, earlier.requests)
 
-    return again
+    return run
 
 
 def page_key(crawl: TaskCrawl, request: Request, owner: str = "") -> bytes:

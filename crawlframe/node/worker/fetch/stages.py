@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 from crawlframe.downloaders import BROWSER
 from crawlframe.fetch.context import FetchContext
@@ -14,7 +14,7 @@ from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.fetch.addresses import Addresses
 from crawlframe.node.worker.fetch.authors_layers import AuthorsLayers
 from crawlframe.node.worker.fetch.byte_budget import count_bytes, spare_bytes
-from crawlframe.node.worker.fetch.files import take_files
+from crawlframe.node.worker.fetch.files import take_file, take_pictures
 from crawlframe.node.worker.fetch.page_reuse import PageReuse
 from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
@@ -33,7 +33,7 @@ from crawlframe.record import is_plain
 from crawlframe.response import Response
 
 
-class Way(Enum):
+class Way(IntEnum):
     """The kinds of claims, which pass different stages."""
 
     PLAIN = auto()  # with no options, redirects or proxy
@@ -142,8 +142,8 @@ class Stages:
             yield self._proxying.fetch
         if self._reuse is not None and own.uses_store:
             yield self._reuse.fetch if usual else self._reuse.take_over
-        if way is not Way.PLAIN or own.downloader == BROWSER or own.render == "auto":
-            yield take_files
+        if way is not Way.PLAIN:
+            yield take_file
         yield self._usage.fetch
         if self._guards_of(crawl)[0] is not None:
             yield self._side_trips.fetch
@@ -152,6 +152,8 @@ class Stages:
 
     def _of_url(self, crawl: TaskCrawl, way: Way) -> Iterator[Stage[ClaimedFetch]]:
         own, uses_store = crawl.settings, self._reuse is not None and crawl.settings.uses_store
+        if way is not Way.PLAIN or own.downloader == BROWSER or own.render == "auto":
+            yield take_pictures
         if crawl.middlewares is not None:
             yield self._authors.fetch
         if self._sources.replay is not None:
