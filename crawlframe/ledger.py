@@ -202,10 +202,6 @@ class PageLedger(Protocol):
     def results(self, page: StoredPage) -> Results | None:
         """What the callback of a page led to; None if that was not recorded, or is gone."""
 
-    def same_content(self, pages: Collection[tuple[int, bytes, bytes, str]]) -> dict[bytes, str]:
-        """``pages``: task, rid, digest and callback of each. The URL of another page of the task
-        that has the same body, and was parsed by that callback, by rid."""
-
     def to_parse(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
         """The next kept pages after that number, of which at most so many are looked at."""
 

@@ -114,9 +114,9 @@ def test_how_reasons_are_counted(reason: str, duplicates: int, counted: dict[str
     at = page()
     at.notes.append(lambda link, why: told.append((link.request.url, why)))
     Collector(at, [One(), Known()]).take(Request(A))
-    stats = at.outcome.stats
-    assert (at.outcome.duplicates, stats.counters if stats else {}) == (duplicates, counted)
-    assert (at.outcome.follow_ups, told) == ([], [(A, reason)])
+    stats = at.outcome.results.stats
+    assert (at.outcome.results.duplicates, stats.counters if stats else {}) == (duplicates, counted)
+    assert (at.outcome.results.follow_ups, told) == ([], [(A, reason)])
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,6 @@ class KeptPages(PageLedger):
     def results(self, page: StoredPage) -> Results | None:
         return results_of(page)
 
-    def same_content(self, pages: Collection[tuple[int, bytes, bytes, str]]) -> dict[bytes, str]:
-        return lookup.same_content(pages)
-
     def to_parse(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
         return self._sources.numbers(reparse, after, most)
 

@@ -23,7 +23,6 @@ from crawlframe.run.participant import Participant
 from crawlframe.warc import Archive
 from crawlservice.models import PAGE_HOST, TAG, KeptPage, PageBody
 from crawlservice.pages.archived import ArchivedBodies
-from crawlservice.pages.dictionaries import Dictionaries
 from crawlservice.pages.results import pack_requests
 
 BODY, PAGE = PageBody._meta.db_table, KeptPage._meta.db_table
@@ -34,7 +33,6 @@ BODY_COLUMNS = {
     "digest": "text",
     "size": "bigint",
     "stored": "bigint",
-    "dictionary_id": "bigint",
     "segment_id": "bigint",
     '"offset"': "bigint",
     "length": "bigint",
@@ -114,7 +112,6 @@ class PageRows(Participant):
 
     def __init__(self, archive: Archive | None = None) -> None:
         self._packer = Packer()
-        self._dictionaries = Dictionaries()
         self._archived = None if archive is None else ArchivedBodies(archive)
 
     def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -131,16 +128,11 @@ class PageRows(Participant):
         if self._archived is not None:
             self._archived.put(pages)
             return
-        new = [page for page in pages if not page.digest]
-        if not new:
-            return
-        known = self._dictionaries.of({page.host for page in new})
-        for copy in new:
-            dictionary = known.get(copy.host)
-            copy.digest = digest_of(copy.body)
-            copy.packed = self._packer.pack(copy.body, dictionary)
-            copy.dictionary = dictionary[0] if dictionary else None
-            copy.give()
+        for copy in pages:
+            if not copy.digest:
+                copy.digest = digest_of(copy.body)
+                copy.packed = self._packer.pack(copy.body)
+                copy.give()
 
     def left(self) -> float | None:
         return None if self._archived is None else self._archived.left()
@@ -228,8 +220,8 @@ def _hex(value: Any) -> str:
 
 def _body(page: PageCopy) -> tuple[Any, ...]:
     if page.place is not None:
-        return (page.digest, page.size, page.place.length, None, *page.place)
-    return (page.digest, page.size, len(page.packed), page.dictionary, None, None, None)
+        return (page.digest, page.size, page.place.length, *page.place)
+    return (page.digest, page.size, len(page.packed), None, None, None)
 
 
 def _row(outcome: Outcome, page: PageCopy) -> tuple[Any, ...]:

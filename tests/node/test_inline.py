@@ -154,9 +154,9 @@ def test_cookies_of_a_fetch_in_a_middleware_are_shared() -> None:
 
     for setting in ([f"{A}/token0"], [f"{A}/token0", PAGE]):
         outcome = asyncio.run(run(*setting))
-        assert outcome.cookies is not None
-        names = {name.rpartition(" ")[2] for name in outcome.cookies}
-        assert len(outcome.cookies) == len(setting), names
+        assert outcome.fetch.cookies is not None
+        names = {name.rpartition(" ")[2] for name in outcome.fetch.cookies}
+        assert len(outcome.fetch.cookies) == len(setting), names
 
 
 def test_a_middleware_that_repeats_an_inline_fetch_begins_where_it_did() -> None:

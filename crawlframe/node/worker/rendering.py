@@ -54,7 +54,7 @@ class Rendering:
         """A stage. Raises BadRequest."""
         attempt = await self._plan(fetch.outcome, fetch.crawl, fetch.request)
         response = await call_next(fetch)
-        fetch.outcome.attempt = attempt
+        fetch.outcome.fetch.attempt = attempt
         return response
 
     async def _plan(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> Attempt | None:
@@ -145,19 +145,19 @@ def _is_auto(crawl: TaskCrawl, request: Request) -> bool:
 def _yielded(outcome: Outcome, crawl: TaskCrawl) -> Yielded:
     if crawl.required is None:
         crawl.required = required_of(type(crawl.spider))
-    dropped = outcome.attempt.dropped if outcome.attempt is not None else 0
+    dropped = outcome.fetch.attempt.dropped if outcome.fetch.attempt is not None else 0
     return Yielded(
-        len(outcome.items) + dropped + len(outcome.proxies or ()),
-        len(outcome.follow_ups) + outcome.duplicates,
-        outcome.unfit or lacks(outcome.items, crawl.required),
-        bool(outcome.closing),
+        len(outcome.results.items) + dropped + len(outcome.results.proxies or ()),
+        len(outcome.results.follow_ups) + outcome.results.duplicates,
+        outcome.results.unfit or lacks(outcome.results.items, crawl.required),
+        bool(outcome.results.closing),
     )
 
 
 def _render(outcome: Outcome, reason: Reason, plain: Yielded) -> Outcome:
     outcome.record = with_render(outcome.record, [str(reason), *plain])
     outcome.target = outcome.place_of(outcome.host)
-    outcome.exchange = None
+    outcome.fetch.exchange = None
     return outcome.end(Verdict.REDIRECT)
 
 

@@ -144,7 +144,7 @@ class RequestRunner:
                 return await self._end(outcome, crawl, request)
             with self._downloader.memory.account() as account:  # until the callback is over
                 done = await self._fetch_and_call(outcome, crawl, request, claimed, account)
-            return await self._downloader.pictures.keep(done) if done.pictures else done
+            return await self._downloader.pictures.keep(done) if done.results.pictures else done
         except Park as error:
             if view.state == "cancelling":  # its last request, which missing code must not delay
                 return outcome.end(Verdict.ERROR, CANCELLED)
@@ -152,7 +152,7 @@ class RequestRunner:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
         except CloseTask as close:  # raised by opened; the request counts as cancelled then
-            outcome.end(Verdict.ERROR, CANCELLED).closing = closing_reason(close)
+            outcome.end(Verdict.ERROR, CANCELLED).results.closing = closing_reason(close)
             return outcome
         except NotOpened as error:
             self._failed(error.cause)
@@ -175,8 +175,8 @@ class RequestRunner:
             self._mark(LOOP, b"")
         outcome.url, outcome.depth = request.url + request.fragment, request.depth
         outcome.callback = request.callback or "parse"
-        outcome.redirects = hops_of(outcome.record)
-        outcome.errand = errand_of(outcome.record)
+        outcome.fetch.redirects = hops_of(outcome.record)
+        outcome.side_trip = errand_of(outcome.record)
         return request
 
     async def _fetch_and_call(
@@ -189,7 +189,7 @@ class RequestRunner:
     ) -> Outcome:
         if crawl.settings.tls:
             OF_TASK.set(crawl.settings.tls)
-        if outcome.errand is None:
+        if outcome.side_trip is None:
             check_fit(crawl, request)  # park before the fetch, not after it
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
@@ -208,13 +208,15 @@ class RequestRunner:
             return await self._keeping.take(outcome, crawl, request, error.response)
         if response is None:
             return outcome
-        if outcome.verdict is Verdict.DONE and outcome.attempt is None:
+        if outcome.verdict is Verdict.DONE and outcome.fetch.attempt is None:
             await self._call(outcome, crawl, request, response)
-        elif outcome.attempt is not None and outcome.verdict is Verdict.DONE:
+        elif outcome.fetch.attempt is not None and outcome.verdict is Verdict.DONE:
             call = partial(self._call, outcome, crawl, request, response)
-            await self._rendering.run(outcome.attempt, outcome, crawl, response, call)
+            await self._rendering.run(outcome.fetch.attempt, outcome, crawl, response, call)
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
-            outcome.trap = crawl.traps.see(response.url, response.body, outcome.items)
+            outcome.results.trap = crawl.traps.see(
+                response.url, response.body, outcome.results.items
+            )
         return await self._keeping.take(outcome, crawl, request, response)
 
     async def _fail(
@@ -226,18 +228,18 @@ class RequestRunner:
         refusals: int,
     ) -> Outcome:
         """The request waits for another attempt, or ends as an error; its errback has its say."""
-        refused = outcome.signal[0] == REFUSED and isinstance(error, StatusError)
-        outcome.detour = outcome.via is not None and outcome.via.of_pool
-        outcome.detour &= refusals + 1 < DETOURS.get(outcome.signal[0], 0)
-        if outcome.detour:  # that proxy rests, and another one is tried at once
+        refused = outcome.fetch.signal[0] == REFUSED and isinstance(error, StatusError)
+        outcome.fetch.retry_proxy = outcome.fetch.via is not None and outcome.fetch.via.of_pool
+        outcome.fetch.retry_proxy &= refusals + 1 < DETOURS.get(outcome.fetch.signal[0], 0)
+        if outcome.fetch.retry_proxy:  # that proxy rests, and another one is tried at once
             return outcome.end(Verdict.RELEASE, error.reason, str(error))
         if refused and refusals + 1 < REFUSALS:  # its host rests, and then it goes first
-            asked = max(0, round(outcome.signal[1]))
+            asked = max(0, round(outcome.fetch.signal[1]))
             return outcome.end(Verdict.RELEASE, error.reason, str(error), asked)
         if error.retryable and not refused and outcome.attempts < crawl.retries(request):
             delay = backoff_after(error, outcome.attempts)
             return outcome.end(Verdict.RETRY, error.reason, str(error), delay)
-        outcome.exchange = exchange_of(error, crawl.spec.arguments)
+        outcome.fetch.exchange = exchange_of(error, crawl.spec.arguments)
         if request.errback:
             error.request = request
             handled = await self._call(outcome, crawl, request, error)
@@ -267,9 +269,9 @@ class RequestRunner:
         alone: bool = False,
     ) -> Outcome:
         """Runs start (got None), callback, errback or closed and collects what it yields."""
-        name, run, response = called(crawl, request, got, again=outcome.source is not None)
-        if outcome.earlier is not None:
-            run = again(outcome.earlier)
+        name, run, response = called(crawl, request, got, again=outcome.results.source is not None)
+        if outcome.results.earlier is not None:
+            run = again(outcome.results.earlier)
         collect = collectors(outcome, crawl, request, got, response, self._sieve)
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
@@ -280,19 +282,21 @@ class RequestRunner:
             faults.at("parse.before")
             if got is None and self._starts is not None:
                 step = partial(run_step, self.callbacks, keeps)
-                outcome.closing, collector = await self._starts.run(
+                outcome.results.closing, collector = await self._starts.run(
                     call, outcome, collect, step, alone=alone
                 )
             else:
-                outcome.closing = await run_step(self.callbacks, keeps, call) or ""
+                outcome.results.closing = await run_step(self.callbacks, keeps, call) or ""
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
-                outcome.closing = await run_step(self.callbacks, None, finish) or outcome.closing
+                outcome.results.closing = (
+                    await run_step(self.callbacks, None, finish) or outcome.results.closing
+                )
             collector.done()
             article_use.learn(self.callbacks, outcome.task, crawl.spider, name, response)
             if crawl.watching is not None:
                 crawl.watching.look(outcome, crawl.spider, request, got)
-            if outcome.closing and name == END_CALLBACK:
+            if outcome.results.closing and name == END_CALLBACK:
                 raise SpiderError("closed raised CloseTask; the task has ended already")
             faults.at("parse.after")
         except StartEnded as ended:
@@ -300,16 +304,18 @@ class RequestRunner:
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            if isinstance(error, FileGone) and error.sha256 in {f.sha256 for f in outcome.files}:
+            if isinstance(error, FileGone) and error.sha256 in {
+                f.sha256 for f in outcome.results.files
+            }:
                 return outcome.end(Verdict.DEFER, FILE_GONE, str(error), delay=REFETCH)
             if isinstance(got, Response) and isinstance(error, FetchError) and error.of_page:
                 release_page(got)  # the errback may fetch another one
                 outcome.end(Verdict.ERROR).verdict = Verdict.DONE  # as if its fetch had failed
                 return await self._fail(outcome, crawl, request, error, 0)
-            outcome.end(Verdict.ERROR).failure = error, "callback"
-        if outcome.failure is not None:
-            self._failed(outcome.failure[0])
+            outcome.end(Verdict.ERROR).results.failure = error, "callback"
+        if outcome.results.failure is not None:
+            self._failed(outcome.results.failure[0])
             if isinstance(got, Response):
-                outcome.exchange = exchange_of(got, crawl.spec.arguments)
+                outcome.fetch.exchange = exchange_of(got, crawl.spec.arguments)
             end_as_failed(outcome, whole=crawl.watching is not None)
         return outcome

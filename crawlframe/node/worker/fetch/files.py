@@ -12,7 +12,7 @@ async def take_file(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Respo
     """A stage: the outcome gets the saved file of a response that its callback gets."""
     response = await call_next(fetch)
     if response.file is not None:
-        fetch.outcome.files.append(response.file)
+        fetch.outcome.results.files.append(response.file)
     return response
 
 
@@ -22,7 +22,7 @@ async def take_pictures(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> R
     try:
         response = await call_next(fetch)
     except FetchError as error:
-        outcome.pictures = pictures_of(error.response or error)
+        outcome.results.pictures = pictures_of(error.response or error)
         raise
-    outcome.pictures = pictures_of(response)
+    outcome.results.pictures = pictures_of(response)
     return response

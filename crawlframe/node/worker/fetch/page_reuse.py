@@ -16,12 +16,11 @@ from crawlframe.links import host_of, hostname_of
 from crawlframe.node.worker.backoff import LONGER, MAX_POLL, POLL
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.fetch_reports import FetchReports
-from crawlframe.node.worker.page_source import Asked, PageSource, Same
+from crawlframe.node.worker.page_source import Asked, PageSource
 from crawlframe.node.worker.stage import ClaimedFetch, Next, NoResponse
 from crawlframe.node.worker.stored_copy import StoredCopy
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.key import is_whole, key_of
-from crawlframe.pages.packing import digest_of
 from crawlframe.pages.results import Results
 from crawlframe.pages.stored import response_of
 from crawlframe.request import Request
@@ -31,11 +30,10 @@ from crawlframe.stored_page import StoredPage
 SHARED = "shared"  # why it waits
 # Counters of a task.
 STORED, NOT_MODIFIED = "store/stored", "store/not_modified"
-SAME_BYTES, TAKEN_OVER, SAME_CONTENT = "store/same_bytes", "store/taken_over", "store/same_content"
+SAME_BYTES, TAKEN_OVER = "store/same_bytes", "store/taken_over"
 # Statuses of pages that are used again, and headers that make them somebody's.
 SHAREABLE = frozenset({200, 203, 404, 410})
 PERSONAL = frozenset({"cookie", "authorization"})
-MAX_DETAIL = 1000  # characters of the URL of a page with the same content
 
 
 class PageReuse:
@@ -88,14 +86,14 @@ class PageReuse:
             return StoredCopy()
         if request.options.save or keeps_page(request.options.actions):
             return StoredCopy()
-        outcome.key = page_key(crawl, request)
-        if outcome.redirects:  # it was looked for before the first of them
-            outcome.reserved = settings.max_age > 0
+        outcome.fetch.key = page_key(crawl, request)
+        if outcome.fetch.redirects:  # it was looked for before the first of them
+            outcome.fetch.reserved = settings.max_age > 0
             return StoredCopy()
         browser = (request.downloader or settings.downloader) == BROWSER
         found = await self._source.find(
             Asked(
-                outcome.key,
+                outcome.fetch.key,
                 page_key(crawl, request, crawl.owner),
                 host_of(request.url),
                 outcome.rid,
@@ -105,7 +103,7 @@ class PageReuse:
                 settings.conditional and not browser,
             )
         )
-        outcome.reserved = found.reserved
+        outcome.fetch.reserved = found.reserved
         if found.waits:
             delay = max(POLL, min(found.waits, MAX_POLL))  # the longer it lasts, the less often
             outcome.end(Verdict.DEFER, SHARED, "another task fetches this page", delay=delay)
@@ -113,7 +111,7 @@ class PageReuse:
         page, body = found.page, found.body
         if page is None or not found.fresh or body is None:
             return StoredCopy(None, page, body, conditional=settings.conditional and not browser)
-        outcome.budget = None  # nothing is fetched
+        outcome.fetch.budget = None  # nothing is fetched
         outcome.count(STORED)
         response = response_of(page, request, body)
         response.unchanged = True
@@ -133,28 +131,18 @@ class PageReuse:
         if got.file is not None:
             return
         if got.not_modified:
-            outcome.status, outcome.size = 304, 0
+            outcome.fetch.status, outcome.fetch.size = 304, 0
             outcome.count(NOT_MODIFIED)
         elif got.unchanged and got.stored is None:
             outcome.count(SAME_BYTES)
         if settings.skip_unchanged and request.method == "GET":
-            outcome.signature = _signature(outcome, crawl, request)
-            outcome.requests = []
+            outcome.results.signature = _signature(outcome, crawl, request)
+            outcome.results.requests = []
             page = stored.previous
-            if page is not None and got.unchanged and page.signature == outcome.signature:
-                outcome.earlier = await self._source.results(page)
-                if outcome.earlier is not None:
+            if page is not None and got.unchanged and page.signature == outcome.results.signature:
+                outcome.results.earlier = await self._source.results(page)
+                if outcome.results.earlier is not None:
                     outcome.count(TAKEN_OVER)
-                    return
-        # What a callback makes of a page may depend on the data of its request.
-        plain = not (request.cb_kwargs or request.meta) and got.ok
-        if settings.same_content == "skip" and got.body and plain:
-            asked = Same(outcome.task, outcome.rid, digest_of(got.body), outcome.callback)
-            if url := await self._source.same_content(asked):
-                outcome.earlier = Results([], [])
-                outcome.signature = b""
-                outcome.detail = f"the same content as {url[:MAX_DETAIL]}"
-                outcome.count(SAME_CONTENT)
 
 
 def again(earlier: Results) -> Callable[[], Iterator[Any]]:
