@@ -41,7 +41,13 @@ def page(**more: Any) -> LinkPage:
 def reasons(one: LinkFilter, at: LinkPage, *given: str | Request) -> list[str | None]:
     keep = one.of_page(at)
     requests = [Request(url) if isinstance(url, str) else url for url in given]
-    return [None if keep is None else keep(Link(request)) for request in requests]
+    return [None if keep is None else keep(link_of(request)) for request in requests]
+
+
+def link_of(request: Request) -> Link:
+    link = Link()
+    link.request, link.key = request, None
+    return link
 
 
 @pytest.mark.parametrize(

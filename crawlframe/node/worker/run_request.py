@@ -57,7 +57,7 @@ from crawlframe.node.worker.start_run import StartEnded
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.pages.reparse import REPARSE
-from crawlframe.record import errand_of, hops_of
+from crawlframe.record import errand_of, hops_of, is_plain
 from crawlframe.rendered import is_held, release_page
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_URL, Request
 from crawlframe.response import Response
@@ -175,8 +175,9 @@ class RequestRunner:
             self._mark(LOOP, b"")
         outcome.url, outcome.depth = request.url + request.fragment, request.depth
         outcome.callback = request.callback or "parse"
-        outcome.redirects = hops_of(outcome.record)
-        outcome.errand = errand_of(outcome.record)
+        if not is_plain(outcome.record):
+            outcome.redirects = hops_of(outcome.record)
+            outcome.errand = errand_of(outcome.record)
         return request
 
     async def _fetch_and_call(
