@@ -35,7 +35,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test quick soak worlds faults morning mutants bench check format messages judges docs links lock wheel clean
+.PHONY: help crawl up test quick soak worlds faults morning mutants bench weight check format messages judges docs links lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -75,6 +75,9 @@ mutants: .venv/dev ## break the protocol line by line and see which test notices
 
 bench: .venv/dev ## the standard job beside Scrapy, scrapy-redis and Crawlee; JOB=latency ARGS="--quick"
 	$(BIN)/python -m benchmarks.$(or $(JOB),standard) $(ARGS)
+
+weight: .venv/dev ## how much there is to carry, beside the limits and goals; ARGS="--exact"
+	$(BIN)/python -m benchmarks.weight $(ARGS)
 
 check: .venv/dev ## format, lint, types, tests
 	$(BIN)/ruff format --check .

@@ -32,7 +32,6 @@ from crawlservice.ledger.recovery import is_whole, renew, uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page
 from crawlservice.monitoring import lives
-from crawlservice.pages.dictionaries import Trainer
 from crawlservice.proxies.chores import ProxyChores
 from crawlservice.quality.reader import Bounds
 from crawlservice.quality.watch import Watch
@@ -66,7 +65,7 @@ class Steward:
         items, pages = CommitOrder(), CommitOrder(Page)
         self._quality = Watch(lambda: Bounds(items.settled(), pages.settled()), take_back)
         self._settings, self._senders = settings, Senders(settings)
-        self._proxies, self._page_dictionaries = ProxyChores(settings, frontier), Trainer()
+        self._proxies = ProxyChores(settings, frontier)
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading, self._installation = False, ""
@@ -168,7 +167,6 @@ class Steward:
             "pruning": self._pruner.tick,
             "cancelled requests": self._settler.tick,
             "quality": lambda: self._quality.tick(self._tasks.counts),
-            "page dictionaries": self._page_dictionaries.tick,
         }
 
     def resign(self) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from django.conf import settings
@@ -33,10 +32,7 @@ from crawlservice.models import (
     Event,
     Export,
     Host,
-    KeptPage,
     Page,
-    PageBody,
-    PageDictionary,
     Profile,
     ProxySource,
     Schedule,
@@ -45,7 +41,6 @@ from crawlservice.models import (
     Watch,
     Webhook,
 )
-from crawlservice.pages import dictionaries
 from crawlservice.security.sealing import seal
 from crawlservice.steward import pruning
 from crawlservice.steward.steward import Steward
@@ -189,23 +184,6 @@ def quality(monkeypatch: pytest.MonkeyPatch) -> Done:
     return lambda: Profile.objects.get(task=good).judged
 
 
-def trained(monkeypatch: pytest.MonkeyPatch) -> Done:
-    def train(samples: list[bytes]) -> bytes:
-        if len(samples) == 2:
-            raise TypeError("poisoned")
-        return b"dictionary"
-
-    monkeypatch.setattr(dictionaries, "train", train)
-    monkeypatch.setattr(dictionaries, "MIN_SAMPLES", 1)
-    monkeypatch.setattr(dictionaries, "EVERY", 0)
-    page: dict[str, Any] = {"task": task(), "status": 200, "headers": {}, "record": b""}
-    for number, host in enumerate(("bad.example", "bad.example", "good.example")):
-        body = PageBody.objects.create(digest=b"%d" % number, size=1, stored=1, data=b"")
-        monkeypatch.setattr(dictionaries, "bodies", lambda numbers: dict.fromkeys(numbers, b""))
-        KeptPage.objects.create(rid=uuid4(), url="http://a/", host=host, body=body, **page)
-    return lambda: PageDictionary.objects.filter(host="good.example").exists()
-
-
 def dead_nodes(monkeypatch: pytest.MonkeyPatch) -> Done:
     from crawlservice.connections.frontier import frontier
 
@@ -236,7 +214,6 @@ POISONED: dict[str, Callable[[pytest.MonkeyPatch], Done]] = {
     "pruning": pruned,
     "cancelled requests": cancelled,
     "quality": quality,
-    "page dictionaries": trained,
 }
 # Each database has a thread, which is restarted; tasks that cannot be brought back are below.
 OTHERS = {"rows for other databases", "Redis"}

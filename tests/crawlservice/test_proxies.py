@@ -17,7 +17,6 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
 
-from benchmarks.lab.proxies import ProxyServer, running
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.proxies import ProxyUse
@@ -33,6 +32,7 @@ from crawlservice.proxies.entry import BadProxy, read_entry, read_lines, store
 from crawlservice.proxies.pool import pooled, publish
 from crawlservice.security.sealing import seal, unseal
 from tests.crawlservice.programs import person, program
+from tests.proxy_server import ProxyServer, running
 
 SECRET = "MARKED:s3 cret"
 USER = "MARKED-account"

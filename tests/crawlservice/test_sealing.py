@@ -6,11 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.db.models.functions import Now
-from django.utils.module_loading import import_string
 
 from crawlframe.frontier import Frontier
 from crawlframe.node.master.master import Master
@@ -67,43 +64,6 @@ def test_login_and_query_of_an_address(url: str, shown: str, secret: str, sent: 
     address = parsed(url)
     assert (address.shown, address.secret, address.destination) == (shown, secret, sent)
     assert restored(shown, secret) == address
-
-
-def test_queries_from_before_are_sealed_and_come_back(ended_task: Task) -> None:
-    for name, login in (("one", "ann:x"), ("two", "")):
-        url = f"https://{'***@' if login else ''}example.com/in?token=t"
-        Webhook.objects.create(name=name, url=url, sealed_login=seal(login))
-    Webhook.objects.create(name="without", url="https://example.com/")
-    module = "crawlservice.migrations.0041_webhook_query"
-    for _ in range(2):  # the second time, nothing is left to do
-        with connection.schema_editor() as editor:
-            import_string(f"{module}.conceal")(apps, editor)
-        one, two, without = Webhook.objects.order_by("name")
-        assert (one.url, unseal(one.sealed_login)) == (
-            "https://***@example.com/in?***",
-            "ann:x?token=t",
-        )
-        assert (two.url, unseal(two.sealed_login)) == ("https://example.com/in?***", "?token=t")
-        assert (without.url, without.sealed_login) == ("https://example.com/", "")
-    with connection.schema_editor() as editor:
-        import_string(f"{module}.reveal")(apps, editor)
-    one, two, _ = Webhook.objects.order_by("name")
-    assert (one.url, unseal(one.sealed_login)) == ("https://***@example.com/in?token=t", "ann:x")
-    assert (two.url, two.sealed_login) == ("https://example.com/in?token=t", "")
-
-
-def test_rows_from_before_are_sealed_and_come_back(ended_task: Task) -> None:
-    Webhook.objects.create(name="old", url="https://ann:x@example.com/", sealed_secret="whsec_1")
-    module = "crawlservice.migrations.0014_webhook_secret"
-    with connection.schema_editor() as editor:
-        import_string(f"{module}.encrypt")(apps, editor)
-    row = Webhook.objects.get()
-    assert row.url == "https://***@example.com/"
-    assert (unseal(row.sealed_secret), unseal(row.sealed_login)) == ("whsec_1", "ann:x")
-    with connection.schema_editor() as editor:
-        import_string(f"{module}.decrypt")(apps, editor)
-    row = Webhook.objects.get()
-    assert (row.url, row.sealed_secret) == ("https://ann:x@example.com/", "whsec_1")
 
 
 def test_a_node_with_another_key_says_so_and_goes_on(

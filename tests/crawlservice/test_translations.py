@@ -123,7 +123,7 @@ SAME = {
 # No page of the admin has them.
 NOT_SHOWN = {
     "AlertNotice", "AlertReport", "BotKey", "ExportFile", "Installation", "Sample", "StartPart",
-    "PageBody", "PageDictionary", "Submission", "SetupLink", "WatchedHost",
+    "PageBody", "Submission", "SetupLink", "WatchedHost",
 }  # fmt: skip
 HIDDEN = {
     "id", "seeds", "follow_ups", "request", "digest",

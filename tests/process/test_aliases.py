@@ -11,9 +11,9 @@ import pytest
 from django.core.management import call_command
 from django.test import override_settings
 
-from benchmarks.aliases.site import Page, Site, served
-from benchmarks.aliases.trial import HERE
 from crawlservice.models import AliasRule, LogLine, Stat
+from tests.aliases.site import Page, Site, served
+from tests.aliases.trial import HERE
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit, on
 

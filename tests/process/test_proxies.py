@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from benchmarks.lab.proxies import ProxyServer, running
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.lacking import missing
 from crawlservice.security.sealing import seal
@@ -24,6 +23,7 @@ from tests.conftest import Running
 from tests.process.conftest import Look, Submit, on, wait_for
 from tests.process.reload_project import NodeStarter, Project
 from tests.process.spiders.proxied import DELAY
+from tests.proxy_server import ProxyServer, running
 
 pytestmark = [pytest.mark.process, on("sqlite")]
 HOSTS, EACH = 5, 40
