@@ -21,18 +21,6 @@ from crawlframe.errors import BadRequest, FetchError, SpiderError, UnknownCallba
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.ledger import TaskSpec
-from crawlframe.link_filters import (
-    Domains,
-    Ended,
-    Follow,
-    Known,
-    LinkFilter,
-    PageLimits,
-    RenderedFragments,
-    Repeated,
-    SpiderFollow,
-    TemplateOnce,
-)
 from crawlframe.links import hostname_of, is_within
 from crawlframe.node.worker.link_limits import LinkLimits
 from crawlframe.node.worker.traps import TrapWatch
@@ -44,6 +32,18 @@ from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import route_of
 from crawlframe.request import END_CALLBACK, ROOT_CALLBACK, Request, make_rid
 from crawlframe.response import Response
+from crawlframe.run.link_filters import (
+    Domains,
+    Ended,
+    Follow,
+    Known,
+    LinkFilter,
+    PageLimits,
+    RenderedFragments,
+    Repeated,
+    SpiderFollow,
+    TemplateOnce,
+)
 from crawlframe.secret import Secret
 from crawlframe.signatures import misfit
 from crawlframe.spider import Spider, read_settings

@@ -16,7 +16,10 @@ from crawlframe.errors import (
     UnfitItem,
 )
 from crawlframe.items import encode_item, is_item, no_item
-from crawlframe.link_filters import (
+from crawlframe.model_items import is_model, model_item
+from crawlframe.proxies import listed
+from crawlframe.request import Admission, Request, make_rid
+from crawlframe.run.link_filters import (
     DUPLICATE,
     MAX_DELAY,
     UNCOUNTED,
@@ -25,9 +28,6 @@ from crawlframe.link_filters import (
     LinkPage,
     bad_delay,
 )
-from crawlframe.model_items import is_model, model_item
-from crawlframe.proxies import listed
-from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import DROPPED
 from crawlframe.upsert import Upsert
 
