@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from crawlframe.errors import SpiderError, UnparsablePage
-from crawlframe.link_filters import WATCHED, Keep, Link, LinkPage, check_delay
 from crawlframe.outcome import Outcome
 from crawlframe.proxies.place import without_session
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.revisit.declared import ALL, Policies, Revisit, group_of, policy_of
 from crawlframe.revisit.visit import FoundPage, Visit
+from crawlframe.run.link_filters import MAX_DELAY, WATCHED, Keep, Link, LinkPage, bad_delay
 from crawlframe.spider import Spider, read_revisit
 
 DIGEST = 16  # bytes
@@ -59,7 +59,8 @@ class Watching:
             request = link.request
             if not self.takes(request):
                 return None
-            check_delay(request)
+            if not request.delay <= MAX_DELAY:
+                raise bad_delay(request)
             request.depth = page.depth
             place, rank = page.place(request), request.rank(page.priority)
             visit.found.append(self.found(request, link.fingerprint, place, rank))

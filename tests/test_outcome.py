@@ -13,11 +13,11 @@ import attrs
 import pytest
 
 from crawlframe import Request
-from crawlframe.collector import Collector
 from crawlframe.errors import SpiderError
 from crawlframe.items import encode_item
-from crawlframe.link_filters import Domains, Known, LinkPage, PageLimits
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Domains, Known, LinkPage, PageLimits
 
 
 @dataclass

@@ -14,19 +14,19 @@ import uvloop
 from benchmarks.standard.site import Site
 from benchmarks.standard.spiders.standard import Standard, StandardParsel
 from crawlframe.code.registry import Registry
-from crawlframe.collector import Collector
 from crawlframe.conf import Settings
 from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import ANSWERED, Claimed, Signal, TaskView
 from crawlframe.ledger import TaskSpec
-from crawlframe.link_filters import Known, LinkPage
 from crawlframe.node.messages import Run, WorkerReport, child_line
 from crawlframe.node.running_marks import RunningMarks
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Known, LinkPage
 from crawlframe.spider import read_settings
 from crawlframe.testing.one_task import OneTask
 

@@ -13,16 +13,16 @@ from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.profile.parts import HERE, Page, Part
 from benchmarks.standard.spiders.standard import Standard
-from crawlframe.collector import Collector
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Claimed, TaskLimits
 from crawlframe.ledger import Ledger
-from crawlframe.link_filters import Known, LinkPage
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request, root_admission
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Known, LinkPage
 
 GENERATION = 1
 COMMIT_SIZE = 64  # outcomes that a commit finds waiting, as in a busy worker

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 
 from crawlframe.aliases.rule import Alias, Aliases, AliasRule
 from crawlframe.budgets import ALIAS
-from crawlframe.link_filters import WATCHED, Keep, Link, LinkPage
 from crawlframe.links import canonical
 from crawlframe.request import Request, make_rid
+from crawlframe.run.link_filters import WATCHED, Keep, Link, LinkPage
 
 SAMPLES = 3  # links of each rule that the log names
 

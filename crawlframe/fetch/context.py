@@ -13,7 +13,7 @@ from crawlframe.proxies.proxy import Proxy
 from crawlframe.spider import Spider
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, eq=False)
 class FetchContext:
     """``spider`` may have a method ``requests_session`` for the requests downloader. ``jar``: the
     task's cookies; without the setting ``cookies``, only a request with a session uses them.

@@ -1,1 +1,1 @@
-"""The run of a request, and the sockets for features that take part in it."""
+"""The run of a callback and its commit: collector, filters of links, participants."""

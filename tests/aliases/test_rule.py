@@ -7,11 +7,11 @@ import pytest
 
 from crawlframe.aliases.fetched_once import KnownByRules
 from crawlframe.aliases.rule import Aliases, AliasRule
-from crawlframe.collector import Collector
-from crawlframe.link_filters import Keep, Known, LinkFilter, LinkPage
 from crawlframe.links import canonical
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Keep, Known, LinkFilter, LinkPage
 
 SITE = "https://shop.example"
 ANYWHERE = frozenset({"*?*"})

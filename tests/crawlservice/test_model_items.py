@@ -13,12 +13,12 @@ from django.core.validators import MinValueValidator
 from django.db import connection, models, transaction
 
 from crawlframe import Upsert
-from crawlframe.collector import Collector
 from crawlframe.errors import SpiderError
 from crawlframe.ledger import LedgerRefused, TablesChanged
-from crawlframe.link_filters import LinkPage
 from crawlframe.outcome import Outcome
 from crawlframe.pipelines import Pipelines
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import LinkPage
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowChange, Task
 

@@ -15,10 +15,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from crawlframe import Upsert, faults
-from crawlframe.collector import Collector
 from crawlframe.ledger import LedgerRefused
-from crawlframe.link_filters import LinkPage
 from crawlframe.outcome import Outcome
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import LinkPage
 from crawlservice.connections import routing
 from crawlservice.connections.database_url import other_database_config
 from crawlservice.databases import delivery

@@ -17,8 +17,8 @@ from django.core.management import call_command
 call_command("makemigrations", "estate", verbosity=0)
 call_command("migrate", verbosity=0)
 from crawlframe import Request, Response
-from crawlframe.collector import Collector
-from crawlframe.link_filters import Known, LinkPage
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Known, LinkPage
 from crawlframe.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, RowChange, Task

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from crawlframe.collector import Collector
 from crawlframe.errors import FetchError
-from crawlframe.link_filters import LinkPage
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.fetch.usage_signals import denies
 from crawlframe.node.worker.sieve import Sieve
@@ -15,6 +13,8 @@ from crawlframe.outcome import Outcome
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.usage import FOLLOW, INDEX
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import LinkPage
 from crawlframe.task_life import Summary
 
 

@@ -21,7 +21,18 @@ from crawlframe.errors import BadRequest, FetchError, SpiderError, UnknownCallba
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.ledger import TaskSpec
-from crawlframe.link_filters import (
+from crawlframe.links import hostname_of, is_within
+from crawlframe.node.worker.link_limits import LinkLimits
+from crawlframe.node.worker.traps import TrapWatch
+from crawlframe.noise.followed_once import FollowedOnce
+from crawlframe.options import NO_OPTIONS
+from crawlframe.overrides import overridden
+from crawlframe.pipelines import Pipelines
+from crawlframe.proxies.choice import DIRECT
+from crawlframe.proxies.place import route_of
+from crawlframe.request import END_CALLBACK, ROOT_CALLBACK, Request, make_rid
+from crawlframe.response import Response
+from crawlframe.run.link_filters import (
     Domains,
     Ended,
     Follow,
@@ -33,16 +44,6 @@ from crawlframe.link_filters import (
     SpiderFollow,
     TemplateOnce,
 )
-from crawlframe.links import hostname_of, is_within
-from crawlframe.node.worker.link_limits import LinkLimits
-from crawlframe.node.worker.traps import TrapWatch
-from crawlframe.noise.followed_once import FollowedOnce
-from crawlframe.overrides import overridden
-from crawlframe.pipelines import Pipelines
-from crawlframe.proxies.choice import DIRECT
-from crawlframe.proxies.place import route_of
-from crawlframe.request import END_CALLBACK, ROOT_CALLBACK, Request, make_rid
-from crawlframe.response import Response
 from crawlframe.secret import Secret
 from crawlframe.signatures import misfit
 from crawlframe.spider import Spider, read_settings
@@ -240,13 +241,14 @@ def check_fit(crawl: TaskCrawl, request: Request) -> None:
     """Raises Park when the callback does not exist, does not accept the request's cb_kwargs, or
     cannot use the page that it keeps: a queued request may be older or newer than the code."""
     name = request.callback or "parse"
-    function = method(crawl, name)
     asked = (name, frozenset(request.cb_kwargs))
     if asked not in crawl.misfits:
+        function = method(crawl, name)
         made = crawl.pages.parameters(function) if crawl.pages else ()
         crawl.misfits[asked] = misfit(function, None, keywords=asked[1].union(made))
     problem = crawl.misfits[asked]
-    if not problem and keeps_page(request.options.actions) and not _is_async(function):
+    kept = request.options is not NO_OPTIONS and keeps_page(request.options.actions)
+    if not problem and kept and not _is_async(method(crawl, name)):
         problem = (
             f"KeepPage is for callbacks that await response.page(); make it `async def {name}`"
         )

@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from crawlframe import collector, link_filters, outcome, pipelines
+from crawlframe import outcome, pipelines
 from crawlframe.errors import (
     BadRequest,
     CloseTask,
@@ -24,6 +24,7 @@ from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.signalling import JudgementFailed
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.response import Response
+from crawlframe.run import collector, link_filters
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from crawlframe.budgets import (
     URL_LENGTH,
     ByteBudget,
 )
-from crawlframe.link_filters import Keep, Link, LinkPage
 from crawlframe.links import host_of
 from crawlframe.node.worker.traps import TrapWatch
+from crawlframe.run.link_filters import Keep, Link, LinkPage
 from crawlframe.spider_settings import SpiderSettings
 
 SHORT = 8  # segments; a path without more is not examined for repeated ones: loops grow

@@ -57,7 +57,7 @@ from crawlframe.node.worker.start_run import StartEnded
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.pages.reparse import REPARSE
-from crawlframe.record import errand_of, hops_of
+from crawlframe.record import errand_of, hops_of, is_plain
 from crawlframe.rendered import is_held, release_page
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_URL, Request
 from crawlframe.response import Response
@@ -175,8 +175,9 @@ class RequestRunner:
             self._mark(LOOP, b"")
         outcome.url, outcome.depth = request.url + request.fragment, request.depth
         outcome.callback = request.callback or "parse"
-        outcome.fetch.redirects = hops_of(outcome.record)
-        outcome.side_trip = errand_of(outcome.record)
+        if not is_plain(outcome.record):
+            outcome.fetch.redirects = hops_of(outcome.record)
+            outcome.side_trip = errand_of(outcome.record)
         return request
 
     async def _fetch_and_call(
@@ -214,9 +215,8 @@ class RequestRunner:
             call = partial(self._call, outcome, crawl, request, response)
             await self._rendering.run(outcome.fetch.attempt, outcome, crawl, response, call)
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
-            outcome.results.trap = crawl.traps.see(
-                response.url, response.body, outcome.results.items
-            )
+            results = outcome.results
+            results.trap = crawl.traps.see(response.url, response.body, results.items)
         return await self._keeping.take(outcome, crawl, request, response)
 
     async def _fail(
@@ -289,9 +289,8 @@ class RequestRunner:
                 outcome.results.closing = await run_step(self.callbacks, keeps, call) or ""
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
-                outcome.results.closing = (
-                    await run_step(self.callbacks, None, finish) or outcome.results.closing
-                )
+                closing = await run_step(self.callbacks, None, finish)
+                outcome.results.closing = closing or outcome.results.closing
             collector.done()
             article_use.learn(self.callbacks, outcome.task, crawl.spider, name, response)
             if crawl.watching is not None:
@@ -304,9 +303,8 @@ class RequestRunner:
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            if isinstance(error, FileGone) and error.sha256 in {
-                f.sha256 for f in outcome.results.files
-            }:
+            files = {file.sha256 for file in outcome.results.files}
+            if isinstance(error, FileGone) and error.sha256 in files:
                 return outcome.end(Verdict.DEFER, FILE_GONE, str(error), delay=REFETCH)
             if isinstance(got, Response) and isinstance(error, FetchError) and error.of_page:
                 release_page(got)  # the errback may fetch another one

@@ -13,13 +13,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from enum import Enum
 from typing import Any
 
-from crawlframe.collector import Collector
 from crawlframe.frontier.batches import MAX_ENTRIES
 from crawlframe.ledger import StartPart
 from crawlframe.node.worker.callbacks import Call, whole
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.revisit.visit import FoundPage, Visit
+from crawlframe.run.collector import Collector
 
 log = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 
 from crawlframe import faults
@@ -88,9 +89,9 @@ class Fetching:
             self._reports.unsent(fetch)
             raise NoResponse
 
-        async def send(asked: Request) -> Response:
+        def send(asked: Request) -> Awaitable[Response]:
             fetch.asked = asked
-            return await call_next(fetch)
+            return call_next(fetch)
 
         try:
             faults.at("fetch.before", ConnectionLost)

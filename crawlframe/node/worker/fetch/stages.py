@@ -196,14 +196,7 @@ class Stages:
     def _download(self, fetch: CrawlFetch) -> Awaitable[Response]:
         crawl = fetch.crawl
         context = FetchContext(
-            spider=crawl.spider,
-            jar=crawl.cookies,
-            allowed=crawl.allows,
-            account=fetch.account,
-            check=fetch.check,
-            trail=fetch.trail,
-            send_time=fetch.send_time,
-            rid=fetch.rid,
-            proxy=fetch.proxy,
+            *(crawl.spider, crawl.cookies, crawl.allows, fetch.account, fetch.check, fetch.trail),
+            *(fetch.send_time, fetch.rid, fetch.proxy),
         )
         return self._downloader.fetch(fetch.asked, crawl.settings, context)

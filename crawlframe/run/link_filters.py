@@ -34,10 +34,9 @@ class Link:
 
     __slots__ = ("fingerprint", "key", "request")
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.fingerprint = b""
-        self.key: str | None = None
+    request: Request
+    fingerprint: bytes
+    key: str | None
 
 
 Keep = Callable[[Link], str | None]  # the reason for which a link is not followed
@@ -231,19 +230,20 @@ class Known:
             if request.dont_filter:
                 fingerprint += b"\0%s%d" % (outcome.rid, page.taken)
             link.fingerprint = fingerprint
+            if link.key is not None:
+                known = fingerprint in recorded or fingerprint in too or fingerprint in here
+                return ALIAS if known else None
             if fingerprint in recorded or fingerprint in too or fingerprint in here:
-                return DUPLICATE if link.key is None else ALIAS
-            if link.key is None:
-                here.add(fingerprint)
+                return DUPLICATE
+            here.add(fingerprint)
             return None
 
         return keep
 
 
-def check_delay(request: Request) -> None:
-    """Raises BadRequest for a delay that is none."""
-    if not request.delay <= MAX_DELAY:
-        raise BadRequest(
-            f"request {request.url}: delay is {request.delay!r}; it must be a number of "
-            f"seconds up to {MAX_DELAY}"
-        )
+def bad_delay(request: Request) -> BadRequest:
+    """The error of a request whose delay is not at most MAX_DELAY, or no number."""
+    return BadRequest(
+        f"request {request.url}: delay is {request.delay!r}; it must be a number of "
+        f"seconds up to {MAX_DELAY}"
+    )

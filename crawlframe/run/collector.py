@@ -16,10 +16,18 @@ from crawlframe.errors import (
     UnfitItem,
 )
 from crawlframe.items import encode_item, is_item, no_item
-from crawlframe.link_filters import DUPLICATE, UNCOUNTED, Link, LinkFilter, LinkPage, check_delay
 from crawlframe.model_items import is_model, model_item
 from crawlframe.proxies import listed
 from crawlframe.request import Admission, Request, make_rid
+from crawlframe.run.link_filters import (
+    DUPLICATE,
+    MAX_DELAY,
+    UNCOUNTED,
+    Link,
+    LinkFilter,
+    LinkPage,
+    bad_delay,
+)
 from crawlframe.stats import DROPPED
 from crawlframe.upsert import Upsert
 
@@ -49,6 +57,8 @@ class Collector:
         self._page = page
         self._outcome, self._results = page.outcome, page.outcome.results
         self._filters = [keep for one in filters if (keep := one.of_page(page)) is not None]
+        self._notes = page.notes
+        self._link = Link()  # one at a time
         self._noindex = noindex
         self._size = 0  # bytes of the items
         self._pipelines = pipelines
@@ -157,38 +167,37 @@ class Collector:
                 f"Upsert of {type(thing).__name__} {str(thing)[:80]!r}; it is for instances of "
                 "Django models"
             )
-        results = self._results
-        if results.models is None:
-            results.models = {}
-        results.models[len(results.items)] = model_item(thing, upsert)
+        outcome = self._outcome
+        if outcome.results.models is None:
+            outcome.results.models = {}
+        outcome.results.models[len(outcome.results.items)] = model_item(thing, upsert)
 
     def _follow(self, request: Request) -> None:
-        page, link = self._page, Link(request)
-        reason = None
+        outcome, link, reason = self._outcome, self._link, None
+        link.request, link.key = request, None
         for keep in self._filters:
             reason = keep(link)
             if reason is not None:
                 break
         else:
-            self._admit(link)
-        for note in page.notes:
-            note(link, reason)
-        if reason == DUPLICATE:
-            self._results.duplicates += 1
-        elif reason is not None and reason not in UNCOUNTED:
-            self._outcome.refuse_link(reason)
-
-    def _admit(self, link: Link) -> None:
-        page, request, results = self._page, link.request, self._results
-        check_delay(request)
-        request.depth = page.depth
-        results.follow_ups.append(
-            Admission(
-                make_rid(self._outcome.task, link.fingerprint),
-                request.rank(page.priority),
-                page.place(request),
-                max(0, round(request.delay * 1000)),
-                request.encode(),
+            request = link.request
+            if not request.delay <= MAX_DELAY:
+                raise bad_delay(request)
+            request.depth = self._page.depth
+            outcome.results.follow_ups.append(
+                Admission(
+                    make_rid(outcome.task, link.fingerprint),
+                    request.rank(self._page.priority),
+                    self._page.place(request),
+                    max(0, round(request.delay * 1000)) if request.delay else 0,
+                    request.encode(),
+                )
             )
-        )
-        results.fingerprints.append(link.fingerprint)
+            outcome.results.fingerprints.append(link.fingerprint)
+        if self._notes:
+            for note in self._notes:
+                note(link, reason)
+        if reason is DUPLICATE:
+            outcome.results.duplicates += 1
+        elif reason is not None and reason not in UNCOUNTED:
+            outcome.refuse_link(reason)

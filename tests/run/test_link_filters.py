@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from crawlframe.budgets import ALIAS, DEPTH_LIMIT, LAYERS, NOFOLLOW, UNFOLLOWED
-from crawlframe.collector import Collector
 from crawlframe.errors import BadRequest, SpiderError
-from crawlframe.link_filters import (
+from crawlframe.outcome import Outcome
+from crawlframe.request import Request
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import (
     DROPPED,
     DUPLICATE,
     OFFSITE,
@@ -27,8 +29,6 @@ from crawlframe.link_filters import (
     Repeated,
     SpiderFollow,
 )
-from crawlframe.outcome import Outcome
-from crawlframe.request import Request
 from tests.test_outcome import urls
 
 A, B = "http://a.example/x", "http://b.example/x"
@@ -41,7 +41,13 @@ def page(**more: Any) -> LinkPage:
 def reasons(one: LinkFilter, at: LinkPage, *given: str | Request) -> list[str | None]:
     keep = one.of_page(at)
     requests = [Request(url) if isinstance(url, str) else url for url in given]
-    return [None if keep is None else keep(Link(request)) for request in requests]
+    return [None if keep is None else keep(link_of(request)) for request in requests]
+
+
+def link_of(request: Request) -> Link:
+    link = Link()
+    link.request, link.key = request, None
+    return link
 
 
 @pytest.mark.parametrize(
