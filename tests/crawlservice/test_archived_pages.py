@@ -29,7 +29,7 @@ from tests.files.s3_server import S3Server
 from tests.outcomes import participant
 from tests.warc.captures import judged
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from crawlservice.ledger.participants import participants
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Stat, Task
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 
 @pytest.fixture

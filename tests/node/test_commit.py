@@ -46,7 +46,7 @@ from crawlservice.security.sealing import unseal
 from tests.frontier.bench import Bench
 from tests.outcomes import set_fields
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 PAGES = ["/a", "/b", "/c"]
 
 
