@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from django.apps import apps
 
+from crawlframe.commit.participant import Participant
 from crawlframe.model_items import ModelItem, misuse_of, related
 from crawlframe.outcome import Outcome
-from crawlframe.run.participant import Participant
 from crawlframe.upsert import Upsert
 from crawlservice.ledger import refused_rows
 from crawlservice.ledger.outgoing_rows import other_database, pack_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import Error
 
-from crawlframe.run.participant import Participants
+from crawlframe.commit.participant import Participants
 from crawlservice.files.rows import PageFiles
 from crawlservice.ledger.error_causes import ErrorGroups
 from crawlservice.ledger.model_rows import ModelRows

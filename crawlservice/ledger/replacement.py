@@ -17,6 +17,7 @@ from django.db import connection as default_connection
 from django.db import transaction
 from django.db.models import F
 
+from crawlframe.commit.participant import Participant
 from crawlframe.items import clean_text
 from crawlframe.json_body import loads
 from crawlframe.key_order import order_of
@@ -24,7 +25,6 @@ from crawlframe.model_items import label_of
 from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.pages.copy import ITEM
 from crawlframe.pages.reparse import Replacement, is_failed
-from crawlframe.run.participant import Participant
 from crawlservice.ledger import model_rows
 from crawlservice.ledger.outgoing_rows import other_database
 from crawlservice.ledger.refused_rows import RowRefused

@@ -24,10 +24,10 @@ from crawlframe.budgets import (
     UNFOLLOWED,
     URL_LENGTH,
 )
+from crawlframe.commit.participant import Participant
 from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
-from crawlframe.run.participant import Participant
 from crawlservice.accounts.journal import record
 from crawlservice.connections import clock
 from crawlservice.connections.contained import contained

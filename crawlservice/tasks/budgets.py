@@ -13,10 +13,10 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from crawlframe.budgets import BYTE_LIMIT, TIME_LIMIT
+from crawlframe.commit.participant import Participant
 from crawlframe.items import clean_text
 from crawlframe.ledger import Recorded
 from crawlframe.outcome import Outcome
-from crawlframe.run.participant import Participant
 from crawlservice.connections.contained import contained
 from crawlservice.models import Spent, Task, Trap
 from crawlservice.models.budget import HOST, TEMPLATE

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from crawlframe.budgets import UNFOLLOWED
+from crawlframe.commit.participant import Participant
 from crawlframe.items import clean_text
 from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
-from crawlframe.run.participant import Participant
 from crawlframe.stats import DROPPED, MAX_NAMES, OTHER, PageStats
 from crawlservice.models import Page, Stat
 

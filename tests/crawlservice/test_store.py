@@ -15,11 +15,11 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from crawlframe.commit.participant import Participant, Participants
 from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Admission, root_admission, unpack_admissions
-from crawlframe.run.participant import Participant, Participants
 from crawlframe.stats import PageStats
 from crawlservice.ledger import rows
 from crawlservice.ledger.participants import participants

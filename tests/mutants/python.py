@@ -20,7 +20,7 @@ PROTOCOL = {
     ),
     "crawlframe/node/worker/commit/known_links.py": ("KnownLinks.prepare",),
     "crawlframe/node/worker/commit/page_notices.py": ("ClosedTasks.after", "_is_new"),
-    "crawlframe/run/participant.py": (
+    "crawlframe/commit/participant.py": (
         *("Participants.prepare", "Participants.writing", "Participants.write"),
         *("Participants.after", "Participants._named", "_concerned"),
     ),

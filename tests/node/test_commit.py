@@ -18,6 +18,7 @@ from redis import RedisError
 
 from crawlframe import faults
 from crawlframe.budgets import ByteBudget
+from crawlframe.commit.participant import Participant, Participants
 from crawlframe.conf import Settings
 from crawlframe.errors import Fenced
 from crawlframe.faults import Faults
@@ -39,7 +40,6 @@ from crawlframe.render.attempt import Attempt
 from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
 from crawlframe.render.template import Template
 from crawlframe.request import Admission, Request, pack_admissions, unpack_admissions
-from crawlframe.run.participant import Participant, Participants
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task, TaskState
 from crawlservice.security.sealing import unseal

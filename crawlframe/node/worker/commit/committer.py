@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from redis import RedisError
 
+from crawlframe.commit.participant import Participants
 from crawlframe.conf import Settings
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
@@ -31,7 +32,6 @@ from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 from crawlframe.request import Admission
-from crawlframe.run.participant import Participants
 
 log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
+from crawlframe.commit.participant import Participant
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import Reservation
 from crawlframe.ledger import Recorded
@@ -12,7 +13,6 @@ from crawlframe.links import host_of
 from crawlframe.near.page import NearStore
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.render.attempt import Taught
-from crawlframe.run.participant import Participant
 
 Rows = Mapping[bytes, Recorded]
 

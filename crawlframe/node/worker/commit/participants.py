@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redis import RedisError
 
+from crawlframe.commit.participant import Participants
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger
 from crawlframe.node.worker.commit.known_links import KnownLinks, SourceLinks
@@ -17,7 +18,6 @@ from crawlframe.node.worker.commit.page_notices import (
 from crawlframe.node.worker.commit.redirect_targets import RedirectTargets
 from crawlframe.node.worker.commit.task_states import TaskStates
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.run.participant import Participants
 
 
 def participants(frontier: Frontier, ledger: Ledger, sieve: Sieve) -> Participants:
