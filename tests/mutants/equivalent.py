@@ -277,7 +277,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "for outcome, known in zip(outcomes, answers, strict=True):": [
             (("True becomes False",), "second line: there is an answer for each")
         ],
-        "links = list(zip(outcome.follow_ups, outcome.fingerprints, known, strict=True))": [
+        "links = list(zip(results.follow_ups, results.fingerprints, known, strict=True))": [
             (("True becomes False",), "second line: there is an answer for each")
         ],
     },

@@ -59,29 +59,29 @@ class KnownLinks(Participant):
         for outcome, known in zip(outcomes, answers, strict=True):
             if not any(known):
                 continue
-            links = list(
-                zip(outcome.results.follow_ups, outcome.results.fingerprints, known, strict=True)
-            )
+            results = outcome.results
+            links = list(zip(results.follow_ups, results.fingerprints, known, strict=True))
             self._sieve.add(outcome.task, (mark for _, mark, old in links if old))
             outcome.count_known(link for link, _, old in links if old)
-            outcome.results.follow_ups = [link for link, _, old in links if not old]
-            outcome.results.fingerprints = [mark for _, mark, old in links if not old]
+            results.follow_ups = [link for link, _, old in links if not old]
+            results.fingerprints = [mark for _, mark, old in links if not old]
 
 
 def _keep_new(outcome: Outcome, known: list[bool]) -> None:
     """Drops the follow-ups that are known, or all of them if they are only counted."""
-    links = zip(outcome.results.follow_ups, outcome.results.fingerprints, known, strict=True)
+    results = outcome.results
+    links = zip(results.follow_ups, results.fingerprints, known, strict=True)
     new = [(link, fingerprint) for link, fingerprint, made in links if not made]
     follow = True
-    if outcome.results.source is not None:
-        outcome.results.source.links = len(new)
-        follow = bool(outcome.parent) and not outcome.results.source.dry_run
+    if results.source is not None:
+        results.source.links = len(new)
+        follow = bool(outcome.parent) and not results.source.dry_run
     if follow:
-        outcome.results.duplicates += len(known) - len(new)
+        results.duplicates += len(known) - len(new)
     else:
         new = []
-    outcome.results.follow_ups = [link for link, _ in new]
-    outcome.results.fingerprints = [fingerprint for _, fingerprint in new]
+    results.follow_ups = [link for link, _ in new]
+    results.fingerprints = [fingerprint for _, fingerprint in new]
 
 
 def _source_of(outcome: Outcome) -> int:
