@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,18 +30,6 @@ BYTE_LIMIT = "byte_limit"
 TIME_LIMIT = "time_limit"
 
 TRAPS = ("report", "stop", "off")
-
-
-class LinkCheck(Protocol):
-    """Which links are not followed. A URL is shown to it if it has more characters than ``length``
-    or more slashes than ``slashes``."""
-
-    length: int
-    slashes: int
-
-    def refuses(self, url: str, taken: int) -> str:
-        """Returns the reason for which a new URL is not followed, "" if it is. ``taken``: requests
-        that were taken from the same page."""
 
 
 class Budgets(msgspec.Struct, frozen=True):

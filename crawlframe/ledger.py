@@ -83,9 +83,8 @@ class Recorded(NamedTuple):
     follow_ups: list[Admission]
     items: int
     cancelled: bool = False
-    closes: bool = False  # this run has closed its task
+    new: bool = False  # this run has just written it
     excluded: bool = False
-    spent: int = 0  # bytes of its host, if its task has a limit of them
     landing: tuple[bytes, str] | None = None  # rid and URL of the target of its redirects
 
 
@@ -151,20 +150,82 @@ class HostStats:
         return self.fetches - self.statuses.get(NO_ANSWER, 0)
 
 
-class Ledger(Protocol):
-    """One connection to the database, used by one thread. Raises LedgerAway and LedgerRefused."""
+class TaskLedger(Protocol):
+    """Tasks: what workers read of them, their state, and their end."""
 
-    @property
-    def waits(self) -> str:
-        """What its thread has waited for, for some time, such as an answer; "" when it does not
-        wait. May be read by any thread."""
-
-    def task(self, task: int) -> TaskSpec | None:
+    def spec(self, task: int) -> TaskSpec | None:
         """The task, its secrets as Secret objects; None when there is none. Raises ConfigError when
         this node cannot read its secrets."""
 
     def recipe_numbers(self, names: Collection[str]) -> dict[str, int]:
         """The current version of each of these recipes that exists."""
+
+    def summary(self, task: int, counts: Counts) -> Summary | None:
+        """How a task ends that has nothing left but its last request; None when there is no such
+        task. ``counts`` are those of the frontier."""
+
+    def keep_state(self, states: Mapping[tuple[int, str], Mapping[str, str]]) -> None:
+        """Writes what requests of tasks need that is in no record, by task and kind, in place of
+        earlier values: cookies, and the proxy of each session by its place, "" after a block.
+        Repeating it changes nothing."""
+
+    def finish(self, tasks: Mapping[int, Counts]) -> set[int]:
+        """Marks tasks as ended, each once, if the ledger has a row for each of its admitted
+        requests, or if the task is cancelled and only rows of cancelled requests are missing.
+        Returns which of them are ended now, by this call or another."""
+
+
+class StartLedger(Protocol):
+    """Parts of what the ``start`` of a task yields, recorded before it is over."""
+
+    def last(self, task: int) -> StartPart | None:
+        """The last part that was recorded of what the task's ``start`` yields."""
+
+    def add(self, part: StartPart) -> bool:
+        """Writes a part. Returns False if another run of ``start`` has written one with this
+        number, or has ended. Repeating it changes nothing."""
+
+    def add_found(self, task: int, visit: Visit) -> None:
+        """Writes the pages that the ``start`` of a round has found so far. Repeating it changes
+        nothing."""
+
+
+class PageLedger(Protocol):
+    """Kept pages."""
+
+    def latest(self, keys: Collection[bytes]) -> dict[bytes, StoredPage]:
+        """The page that was kept last for each of these keys, if there is one."""
+
+    def bodies(self, numbers: Collection[int]) -> dict[int, bytes]:
+        """The bodies of these numbers; without those that are gone or damaged."""
+
+    def results(self, page: StoredPage) -> Results | None:
+        """What the callback of a page led to; None if that was not recorded, or is gone."""
+
+    def to_parse(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
+        """The next kept pages after that number, of which at most so many are looked at."""
+
+    def sources(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
+        """The kept pages of these numbers that are still there, and the numbers of those that were
+        not read, because the bodies of the others are large."""
+
+
+class RobotsLedger(Protocol):
+    """Files robots.txt of origins: each is read by one worker of the cluster at a time."""
+
+    def turn(self, origin: str, lease: float) -> RobotsTurn:
+        """What is known of the robots.txt of an origin. If it is due and nobody reads it, it is the
+        caller's turn for ``lease`` seconds, or until ``save_robots``."""
+
+    def keep(self, origin: str, lease: float) -> None:
+        """Makes the turn to read a robots.txt last for ``lease`` seconds from now."""
+
+    def save(self, origin: str, state: RobotsState) -> None:
+        """Writes the state of a robots.txt, and ends the turn."""
+
+
+class AccessLedger(Protocol):
+    """Keys, credentials and proxies of this installation."""
 
     def identity(self) -> Papers:
         """The keys and credentials of this installation. Raises ConfigError when this node cannot
@@ -174,68 +235,9 @@ class Ledger(Protocol):
         """The proxies of the pool that may be used. Raises ConfigError when this node cannot read
         their credentials."""
 
-    def kept_pages(self, keys: Collection[bytes]) -> dict[bytes, StoredPage]:
-        """The page that was kept last for each of these keys, if there is one."""
 
-    def page_bodies(self, numbers: Collection[int]) -> dict[int, bytes]:
-        """The bodies of these numbers; without those that are gone or damaged."""
-
-    def results(self, page: StoredPage) -> Results | None:
-        """What the callback of a page led to; None if that was not recorded, or is gone."""
-
-    def urls_of(self, beginnings: Collection[bytes], task: int) -> dict[bytes, str]:
-        """The URL of the page whose rid begins with each of these bytes, the first one if there are
-        several; without those that have no row. ``task``: to which they belong; 0: to any."""
-
-    def summary(self, task: int, counts: Counts) -> Summary | None:
-        """How a task ends that has nothing left but its last request; None when there is no such
-        task. ``counts`` are those of the frontier."""
-
-    def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
-        """Writes ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
-        Returns the row that the ledger now has for each outcome. Repeating it changes nothing.
-        Raises TablesChanged and FilesGone."""
-
-    def keep_state(self, states: Mapping[tuple[int, str], Mapping[str, str]]) -> None:
-        """Writes what requests of tasks need that is in no record, by task and kind, in place of
-        earlier values: cookies, and the proxy of each session by its place, "" after a block.
-        Repeating it changes nothing."""
-
-    def pages_to_parse(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
-        """The next kept pages after that number, of which at most so many are looked at."""
-
-    def source_pages(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
-        """The kept pages of these numbers that are still there, and the numbers of those that were
-        not read, because the bodies of the others are large."""
-
-    def recorded_requests(self, rids: Collection[bytes]) -> set[bytes]:
-        """Those of these requests that have a row."""
-
-    def last_start_part(self, task: int) -> StartPart | None:
-        """The last part that was recorded of what the task's ``start`` yields."""
-
-    def add_start_part(self, part: StartPart) -> bool:
-        """Writes a part. Returns False if another run of ``start`` has written one with this
-        number, or has ended. Repeating it changes nothing."""
-
-    def add_found(self, task: int, visit: Visit) -> None:
-        """Writes the pages that the ``start`` of a round has found so far. Repeating it changes
-        nothing."""
-
-    def finish(self, tasks: Mapping[int, Counts]) -> set[int]:
-        """Marks tasks as ended, each once, if the ledger has a row for each of its admitted
-        requests, or if the task is cancelled and only rows of cancelled requests are missing.
-        Returns which of them are ended now, by this call or another."""
-
-    def robots(self, origin: str, lease: float) -> RobotsTurn:
-        """What is known of the robots.txt of an origin. If it is due and nobody reads it, it is the
-        caller's turn for ``lease`` seconds, or until ``save_robots``."""
-
-    def keep_robots(self, origin: str, lease: float) -> None:
-        """Makes the turn to read a robots.txt last for ``lease`` seconds from now."""
-
-    def save_robots(self, origin: str, state: RobotsState) -> None:
-        """Writes the state of a robots.txt, and ends the turn."""
+class ActivityLedger(Protocol):
+    """Logs and statistics, which are written apart from the pages."""
 
     def add_host_stats(self, hosts: Mapping[str, HostStats]) -> None:
         """Adds to the statistics of hosts, in a transaction of its own that waits for no other one
@@ -244,6 +246,35 @@ class Ledger(Protocol):
     def add_log(self, lines: Sequence[LogLine], lost: Mapping[int, int]) -> None:
         """Adds to the logs of tasks, in a transaction of its own. ``lost``: how many lines were
         dropped before, by task. After an error it is unknown whether they were added."""
+
+
+class Ledger(Protocol):
+    """One connection to the database, used by one thread. All calls raise LedgerAway and
+    LedgerRefused."""
+
+    tasks: TaskLedger
+    starts: StartLedger
+    pages: PageLedger
+    robots: RobotsLedger
+    access: AccessLedger
+    activity: ActivityLedger
+
+    @property
+    def waits(self) -> str:
+        """What its thread has waited for, for some time, such as an answer; "" when it does not
+        wait. May be read by any thread."""
+
+    def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
+        """Writes ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
+        Returns the row that the ledger now has for each outcome. Repeating it changes nothing.
+        Raises TablesChanged and FilesGone."""
+
+    def recorded_requests(self, rids: Collection[bytes]) -> set[bytes]:
+        """Those of these requests that have a row."""
+
+    def urls_of(self, beginnings: Collection[bytes], task: int) -> dict[bytes, str]:
+        """The URL of the page whose rid begins with each of these bytes, the first one if there are
+        several; without those that have no row. ``task``: to which they belong; 0: to any."""
 
     def left(self) -> float | None:
         """Seconds until ``tick`` has something to do; None: nothing."""

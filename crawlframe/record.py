@@ -16,7 +16,7 @@ OPTIONS = 3  # with options of the request, perhaps typed; older workers refuse 
 HOPS = 4  # with redirects, perhaps typed and with options; older workers refuse it
 ERRAND = 5  # with an errand, perhaps with all of these; older workers refuse it
 # The second byte of a record, after the mark of a short list.
-_HOPS, _ERRAND = bytes([HOPS]), bytes([ERRAND])
+_PLAIN, _HOPS, _ERRAND = (bytes([PLAIN]), bytes([TYPED])), bytes([HOPS]), bytes([ERRAND])
 UNREADABLE = (
     *(ValueError, TypeError, LookupError, ArithmeticError, RecursionError),
     msgpack.UnpackException,
@@ -200,6 +200,11 @@ def without_hops(record: bytes) -> bytes:
     rest = {name: value for name, value in extra.items() if name not in ("hops", "render")}
     packed: bytes = msgpack.packb([OPTIONS, url, callback, depth, rest])
     return packed
+
+
+def is_plain(record: bytes) -> bool:
+    """Whether a request has no options, redirects, errand and mark."""
+    return record[1:2] in _PLAIN
 
 
 def _has_hops(record: bytes) -> bool:

@@ -38,14 +38,22 @@ class PageStats:
         self.maxima[name] = max(value, self.maxima.get(name, value))
 
 
+class Counted(Protocol):
+    """The results of a callback, as seen by stats: those of an Outcome."""
+
+    stats: PageStats | None
+    unfit: bool
+
+
 class Counting(Protocol):
     """What runs now, as seen by stats and logs: an Outcome."""
 
     task: int
     rid: bytes
     url: str
-    stats: PageStats | None
-    unfit: bool
+
+    @property
+    def results(self) -> Counted: ...
 
 
 # The request whose callback runs in this context; None while a worker opens a task.
@@ -113,9 +121,10 @@ class Stats:
                 f"self.stats.{what}: no callback runs here; count in callbacks and pipelines, "
                 "in threads only through asyncio.to_thread"
             )
-        if counting.stats is None:
-            counting.stats = PageStats()
-        return counting.stats
+        results = counting.results
+        if results.stats is None:
+            results.stats = PageStats()
+        return results.stats
 
     def _check(self, method: str, name: str) -> None:
         if type(name) is not str or not 0 < len(name) <= MAX_NAME:

@@ -15,6 +15,7 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.revisit.declared import ALL, Policies, Revisit, group_of, policy_of
 from crawlframe.revisit.visit import FoundPage, Visit
+from crawlframe.run.link_filters import MAX_DELAY, WATCHED, Keep, Link, LinkPage, bad_delay
 from crawlframe.spider import Spider, read_revisit
 
 DIGEST = 16  # bytes
@@ -48,6 +49,25 @@ class Watching:
         own = kind.importance is not Spider.importance and callable(spider.importance)
         return cls(watch, policies, kind._discovers, spider.importance if own else None)
 
+    def of_page(self, page: LinkPage) -> Keep:
+        """As LinkFilter has it: pages that are visited by themselves are found, and not
+        followed."""
+        outcome = page.outcome
+        outcome.results.visit = visit = self.visit(outcome.callback)
+
+        def keep(link: Link) -> str | None:
+            request = link.request
+            if not self.takes(request):
+                return None
+            if not request.delay <= MAX_DELAY:
+                raise bad_delay(request)
+            request.depth = page.depth
+            place, rank = page.place(request), request.rank(page.priority)
+            visit.found.append(self.found(request, link.fingerprint, place, rank))
+            return WATCHED
+
+        return keep
+
     def visit(self, callback: str) -> Visit:
         return Visit(self._watch, self._policy(callback))
 
@@ -62,7 +82,7 @@ class Watching:
     def look(self, outcome: Outcome, spider: Spider, request: Request, got: Any) -> None:
         """Notes which items the outcome has and, if ``got`` is the response of a page that is
         visited by itself, what it is compared by. Raises what the spider's own method raises."""
-        visit, items = outcome.visit, outcome.items
+        visit, items = outcome.results.visit, outcome.results.items
         if visit is None:
             return
         own = visit.policy or self._policies.get(ALL)  # else they belong to another visit

@@ -253,8 +253,8 @@ class Shop(Spider):
     with caplog.at_level(logging.WARNING, "spider.shop"):
         outcome = asyncio.run(worker.page())
     assert (outcome.verdict, items(outcome)) == (Verdict.DONE, [{"price": "3"}])
-    assert outcome.stats is not None
-    assert outcome.stats.counters == {"dropped/price: Invalid decimal string": 2}
+    assert outcome.results.stats is not None
+    assert outcome.results.stats.counters == {"dropped/price: Invalid decimal string": 2}
     assert caplog.messages == [
         "task 7 http://shop.example/a: dropped, like all that follow for price: Invalid decimal "
         "string: {'price': 'x'}"

@@ -13,10 +13,11 @@ import attrs
 import pytest
 
 from crawlframe import Request
-from crawlframe.collector import Collector
 from crawlframe.errors import SpiderError
 from crawlframe.items import encode_item
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Domains, Known, LinkPage, PageLimits
 
 
 @dataclass
@@ -76,21 +77,16 @@ def test_what_is_no_item_is_named(item: Any, words: str) -> None:
 
 def collect(*things: Any, **options: Any) -> Outcome:
     outcome = Outcome(b"r" * 16, 1, "h", b"", 0, 0)
-    given: dict[str, Any] = {
-        "priority": 0,
-        "depth": 1,
-        "depth_limit": 0,
-        "allowed": None,
-        "known": (set(), set()),
-    }
-    collector = Collector(outcome, **{**given, **options})
+    filters = options.pop("filters", [])
+    page = LinkPage(outcome, **{"depth": 1, **options})
+    collector = Collector(page, [*filters, Known()])
     for thing in things:
         collector.take(thing)
     return outcome
 
 
 def urls(outcome: Outcome) -> list[str]:
-    return [Request.decode(admission.record).url for admission in outcome.follow_ups]
+    return [Request.decode(admission.record).url for admission in outcome.results.follow_ups]
 
 
 def test_a_link_is_followed_once() -> None:
@@ -100,35 +96,35 @@ def test_a_link_is_followed_once() -> None:
         Request("http://a.example/y"),
     )
     assert urls(outcome) == ["http://a.example/x?b=1&a=2", "http://a.example/y"]
-    assert outcome.duplicates == 1
+    assert outcome.results.duplicates == 1
 
 
 def test_known_links_fall_out() -> None:
     known = {Request("http://a.example/x").fingerprint()}
     outcome = collect(Request("http://a.example/x"), known=(known, set()))
-    assert outcome.follow_ups == []
-    assert outcome.duplicates == 1
+    assert outcome.results.follow_ups == []
+    assert outcome.results.duplicates == 1
 
 
 def test_dont_filter_makes_a_request_of_its_own() -> None:
     again = [Request("http://a.example/x", dont_filter=True) for _ in range(2)]
     outcome = collect(Request("http://a.example/x"), *again)
-    assert len({admission.rid for admission in outcome.follow_ups}) == 3
+    assert len({admission.rid for admission in outcome.results.follow_ups}) == 3
     twin = collect(Request("http://a.example/x"), *again)
-    assert [a.rid for a in twin.follow_ups] == [a.rid for a in outcome.follow_ups]
+    assert [a.rid for a in twin.results.follow_ups] == [a.rid for a in outcome.results.follow_ups]
 
 
 def test_depth_and_domain_limits() -> None:
     request = Request("http://a.example/x")
-    assert collect(request, depth=3, depth_limit=2).follow_ups == []
-    assert len(collect(request, depth=2, depth_limit=2).follow_ups) == 1
-    assert collect(request, allowed=lambda url: False).follow_ups == []
+    assert collect(request, depth=3, filters=[PageLimits(2)]).results.follow_ups == []
+    assert len(collect(request, depth=2, filters=[PageLimits(2)]).results.follow_ups) == 1
+    assert collect(request, filters=[Domains(lambda url: False)]).results.follow_ups == []
 
 
 def test_priority_and_delay_travel() -> None:
     late = Request("http://a.example/late", delay=1.5)
     first = Request("http://a.example/first", priority=5)
-    slow, soon = collect(late, first).follow_ups
+    slow, soon = collect(late, first).results.follow_ups
     assert slow.delay == 1500
     assert soon.rank < slow.rank
 
@@ -136,4 +132,8 @@ def test_priority_and_delay_travel() -> None:
 def test_an_error_leaves_nothing_half_done() -> None:
     outcome = collect({"a": 1}, Request("http://a.example/x"))
     outcome.end(Verdict.ERROR, "callback", "boom")
-    assert (outcome.items, outcome.follow_ups, outcome.fingerprints) == ([], [], [])
+    assert (outcome.results.items, outcome.results.follow_ups, outcome.results.fingerprints) == (
+        [],
+        [],
+        [],
+    )

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from benchmarks.hostile.corpus import CORPUS, Hostile
 from crawlframe import Request, Response
-from crawlframe.collector import Collector
 from crawlframe.errors import UnparsablePage
 from crawlframe.outcome import Outcome
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Known, LinkPage
 from spiders.site import SiteSpider
 
 URL = "http://example.com/"
@@ -56,7 +57,7 @@ CALLBACKS: dict[str, Callable[[Response], Iterable[Any]]] = {
 def run(callback: Callable[[Response], Iterable[Any]], response: Response) -> Outcome:
     """Runs it as a worker does. Raises what it raises."""
     outcome = Outcome(b"", 1, "example.com", b"", 0, 0)
-    collector = Collector(outcome, priority=0, depth=1, depth_limit=0, allowed=None)
+    collector = Collector(LinkPage(outcome, depth=1), [Known()])
     for thing in callback(response):
         collector.take(thing)
     return outcome

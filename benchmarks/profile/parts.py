@@ -14,8 +14,8 @@ import uvloop
 from benchmarks.standard.site import Site
 from benchmarks.standard.spiders.standard import Standard, StandardParsel
 from crawlframe.code.registry import Registry
-from crawlframe.collector import Collector
 from crawlframe.conf import Settings
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import ANSWERED, Claimed, Signal, TaskView
 from crawlframe.ledger import TaskSpec
@@ -25,6 +25,8 @@ from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Known, LinkPage
 from crawlframe.spider import read_settings
 from crawlframe.testing.one_task import OneTask
 
@@ -73,12 +75,13 @@ def fetch(pages: list[Page]) -> Part:
     """Requests to responses, through nginx."""
 
     async def crawl() -> None:
-        downloader, settings, spider = Downloader(HERE), read_settings(Standard), Standard()
+        downloader, settings = Downloader(HERE), read_settings(Standard)
+        context = FetchContext(spider=Standard())
         urls = iter(pages)
 
         async def one_by_one() -> None:
             for page in urls:
-                response = await downloader.fetch(Request.plain(page.url), settings, spider)
+                response = await downloader.fetch(Request.plain(page.url), settings, context)
                 assert response.body == page.body
 
         await asyncio.gather(*(one_by_one() for _ in range(IN_FLIGHT)))
@@ -182,9 +185,7 @@ def callback(pages: list[Page]) -> list[Part]:
 def collected(spider: Standard | StandardParsel, response: Response, known: set[bytes]) -> Outcome:
     """What the spider's callback leads to."""
     outcome = Outcome(make_rid(1, response.url.encode()), 1, "", b"", 0, 0)
-    collector = Collector(
-        outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=(known, set())
-    )
+    collector = Collector(LinkPage(outcome, depth=1, known=(known, set())), [Known()])
     for thing in spider.parse(response):
         collector.take(thing)
     return outcome

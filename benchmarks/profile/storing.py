@@ -13,14 +13,16 @@ from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.profile.parts import HERE, Page, Part
 from benchmarks.standard.spiders.standard import Standard
-from crawlframe.collector import Collector
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Claimed, TaskLimits
 from crawlframe.ledger import Ledger
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request, root_admission
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Known, LinkPage
 
 GENERATION = 1
 COMMIT_SIZE = 64  # outcomes that a commit finds waiting, as in a busy worker
@@ -71,6 +73,7 @@ def storing(
             frontier,  # type: ignore[arg-type]
             store,
             sieve,
+            participants(frontier, store, sieve),  # type: ignore[arg-type]
             lambda rids: settled.release(len(rids)),
             lambda: None,
         )
@@ -121,10 +124,11 @@ def storing(
 def _outcome(request: Claimed, things: Iterable[Any], sieve: Sieve) -> Outcome:
     outcome = Outcome(
         *request[:3], request.record, request.attempts, request.deliveries,
-        Request.decode(request.record).url, "parse", 1, status=200, size=20_000, fetch_ms=10,
+        Request.decode(request.record).url, "parse", 1,
     )  # fmt: skip
+    outcome.fetch.status, outcome.fetch.size, outcome.fetch.fetch_ms = 200, 20_000, 10
     known = sieve.of(request.task)
-    collector = Collector(outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=known)
+    collector = Collector(LinkPage(outcome, depth=1, known=known), [Known()])
     for thing in things:
         collector.take(thing)
     return outcome

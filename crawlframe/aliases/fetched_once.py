@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from crawlframe.aliases.rule import Alias, Aliases, AliasRule
+from crawlframe.budgets import ALIAS
 from crawlframe.links import canonical
-from crawlframe.request import Request
+from crawlframe.request import Request, make_rid
+from crawlframe.run.link_filters import WATCHED, Keep, Link, LinkPage
 
 SAMPLES = 3  # links of each rule that the log names
 
@@ -20,6 +22,29 @@ class KnownByRules:
         self._aliases = Aliases(rules)
         self._say = say
         self._told: Counter[tuple[str, ...]] = Counter()
+
+    def of_page(self, page: LinkPage) -> Keep:
+        """As LinkFilter has it; before Known."""
+        found: Alias | None = None
+        aliased = page.outcome.results.aliased = page.outcome.results.aliased or set()
+
+        def keep(link: Link) -> None:
+            nonlocal found
+            found = self.find(link.request)
+            link.key = None if found is None else found.key
+
+        def note(link: Link, reason: str | None) -> None:
+            if found is None:
+                return
+            if reason == ALIAS:
+                self.tell(found, link.request.url)
+            elif reason in (None, WATCHED):
+                # Only now: of a URL that is refused, another one of its page may be none.
+                page.here.add(link.fingerprint)
+                aliased.add(make_rid(page.outcome.task, link.fingerprint))
+
+        page.notes.append(note)
+        return keep
 
     def find(self, request: Request) -> Alias | None:
         """Return what a request is known by; None if no rule is about it."""

@@ -29,6 +29,7 @@ from crawlframe.errors import (
     TlsError,
 )
 from crawlframe.fetch.addresses import AddressGuard
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.curl_handle import Handle
 from crawlframe.fetch.idle_sockets import IdleSockets
@@ -116,7 +117,8 @@ class CurlDownloader:
     ) -> Response:
         """The response to ``request``, sent with ``headers`` only. ``allowed`` decides about the
         host names of redirects. Raises FetchError; may be cancelled."""
-        return await Journey(request, limits, headers, jar, allowed).run(self.transfer)
+        context = FetchContext(allowed=allowed)
+        return await Journey(request, limits, headers, jar, context).run(self.transfer)
 
     async def close(self) -> None:
         """Ends all transfers and connections."""

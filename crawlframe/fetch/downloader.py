@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,18 +14,18 @@ from crawlframe.bounded_dict import BoundedDict
 from crawlframe.conf import Settings
 from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadHeader, ProxyFailed, TlsError
-from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.memory import Account, TransferMemory
+from crawlframe.fetch.memory import TransferMemory
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names, load_hook
 from crawlframe.fetch.pictures import PictureStore
 from crawlframe.fetch.plugged import Plugged, plugged
-from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
+from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.fetch.saving import FileSaver
-from crawlframe.fetch.send_time import SendTime
+from crawlframe.fetch.trail import Trail
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of
 from crawlframe.options import NO_OPTIONS
@@ -33,7 +34,6 @@ from crawlframe.proxies.place import is_pool
 from crawlframe.proxies.proxy import Proxy, fixed_proxy
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider
 from crawlframe.spider_settings import SpiderSettings
 from crawlframe.tls import OF_TASK
 
@@ -79,44 +79,28 @@ class Downloader:
         self.memory = TransferMemory(settings.transfer_memory << 20)
 
     async def fetch(
-        self,
-        request: Request,
-        settings: SpiderSettings,
-        spider: Spider | None = None,
-        jar: TaskCookies | None = None,
-        allowed: Callable[[str], bool] | None = None,
-        account: Account | None = None,
-        check: Check | None = None,
-        trail: Trail | None = None,
-        send_time: SendTime | None = None,
-        rid: bytes = b"",
-        proxy: Proxy | None = None,
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
     ) -> Response:
-        """The response to ``request``. ``spider`` may have a method ``requests_session`` for the
-        requests downloader. ``jar`` are the task's cookies; without the setting ``cookies``, only a
-        request with a session uses them. ``allowed`` decides about the host names of redirects.
-        ``account`` counts the body of the response until its owner closes it; without one it counts
-        until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
-        redirects too. ``trail``: ``request`` is for the target of its last redirect. ``send_time``:
-        of its transfers. ``rid``: by which the next attempt finds what this one leaves of a file
-        that is saved. ``proxy``: through which the transfers go. Raises FetchError, what ``check``
-        raises, and with a trail Redirected instead of following a redirect, or Challenged."""
-        if account is None:
+        """The response to ``request``. Raises FetchError, what the check of the context raises, and
+        with a trail Redirected instead of following a redirect, or Challenged."""
+        if context.account is None:
             with self.memory.account() as own:
-                return await Downloader.fetch(  # not a subclass's, which has called this one
-                    self,
-                    *(request, settings, spider, jar, allowed, own, check, trail, send_time, rid),
-                    proxy=proxy,
+                # Not a subclass's, which has called this one.
+                return await Downloader.fetch(
+                    self, request, settings, replace(context, account=own)
                 )
-        proxy = proxy or self.proxy_for(request, settings)
+        proxy = context.proxy or self.proxy_for(request, settings)
         limits = limits_of(request, settings)
+        jar = context.jar
         if not settings.cookies and request.options.session is None:
             jar = None
-        headers = self._headers(request, settings, trail)
-        identity = None if self._identity.is_plain else self._identity
-        saving = self._files.begin(request, settings, rid) if request.options.save else None
+        headers = self._headers(request, settings, context.trail)
+        saving = None
+        if request.options.save:
+            saving = self._files.begin(request, settings, context.rid)
         journey = Journey(
-            *(request, limits, headers, jar, allowed, account, check, trail, identity, send_time),
+            *(request, limits, headers, jar, context),
+            identity=None if self._identity.is_plain else self._identity,
             saving=saving,
             proxy=proxy,
             tls=settings.tls or OF_TASK.get(),
@@ -126,9 +110,9 @@ class Downloader:
             raise TlsError(f"{journey.where}: the setting tls is for curl and requests, not {name}")
         transfer: Callable[[Journey], Awaitable[Answer]] = self._transfer
         if name == "requests":
-            transfer = self._threads().by(getattr(spider, "requests_session", None))
+            transfer = self._threads().by(getattr(context.spider, "requests_session", None))
         elif name == BROWSER:
-            owner = "" if spider is None else str(spider._task)
+            owner = "" if context.spider is None else str(context.spider._task)
             transfer = partial(
                 self._pages().transfer,
                 request=request, settings=settings, owner=owner, accept=ACCEPT,

@@ -18,16 +18,19 @@ class IdleSockets:
     response" (RFC 9112, 9.2)."""
 
     def __init__(self) -> None:
-        self._sockets: dict[Place, int] = {}
+        self._sockets: dict[Place, tuple[int, select.poll]] = {}
 
     def keep(self, place: Place, opened: Iterable[int]) -> None:
         """Adds a connection: that one of the sockets which is at this place."""
         found = next((one for one in opened if _place_of(one) == place), None)
         if found is None:
             return
-        self._sockets[place] = found
+        poll = select.poll()
+        poll.register(found, select.POLLIN)
+        self._sockets[place] = found, poll
         if len(self._sockets) > MAX_SOCKETS:
-            self._sockets = {at: one for at, one in self._sockets.items() if _place_of(one) == at}
+            items = self._sockets.items()
+            self._sockets = {at: one for at, one in items if _place_of(one[0]) == at}
 
     def forget(self, place: Place) -> None:
         """Removes an earlier connection of this place."""
@@ -38,9 +41,7 @@ class IdleSockets:
         found = self._sockets.get(place)
         if found is None:
             return False
-        poll = select.poll()
-        poll.register(found, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(found[1].poll(0))
 
 
 def _place_of(descriptor: int) -> Place | None:

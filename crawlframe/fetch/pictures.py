@@ -43,7 +43,7 @@ class PictureStore:
     async def keep(self, outcome: Outcome) -> Outcome:
         """Stores the pictures of an outcome that fit its verdict, and drops the others. One that
         cannot be stored does not fail the request."""
-        taken, outcome.pictures = outcome.pictures, []
+        taken, outcome.results.pictures = outcome.results.pictures, []
         for picture in taken:
             if outcome.verdict is not (Verdict.ERROR if picture.kind == FAILURE else Verdict.DONE):
                 continue
@@ -59,7 +59,7 @@ class PictureStore:
             except (StoreError, OSError) as error:
                 log.warning("the %s of %s is not kept: %s", picture.kind, outcome.url, error)
                 continue
-            outcome.pictures.append(Picture(picture.kind, b"", file))
+            outcome.results.pictures.append(Picture(picture.kind, b"", file))
         return outcome
 
     def _stored(self, url: str, picture: Picture) -> SavedFile:

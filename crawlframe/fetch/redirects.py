@@ -5,9 +5,8 @@ so that the next one can pay for its host."""
 from __future__ import annotations
 
 import asyncio
-import copy
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from multidict import CIMultiDict
@@ -20,6 +19,7 @@ from crawlframe.errors import (
     FetchTimeout,
     TooManyRedirects,
 )
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
@@ -27,6 +27,7 @@ from crawlframe.fetch.memory import SMALL, Account, TransferMemory
 from crawlframe.fetch.saving import Saving
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.fetch.sent import Sent
+from crawlframe.fetch.trail import Challenged, Redirected
 from crawlframe.identity.identity import Identity
 from crawlframe.links import escaped, hostname_of, join, without_login
 from crawlframe.live_page import Held
@@ -47,8 +48,6 @@ _SENT_BACK = frozenset({"cookie", "if-match", "if-modified-since", "if-none-matc
 # 9.2.2).
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
-Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent
-
 
 class Answer(NamedTuple):
     """The result of one transfer: the body as sent, None when it was larger than the limit."""
@@ -62,63 +61,6 @@ class Answer(NamedTuple):
     held: Held | None = None  # its page, if it was kept
 
 
-class Redirected(BaseException):
-    """A fetch with a trail ended with a redirect, which the trail has now. It is no Exception, so
-    that a middleware that expects errors lets it pass."""
-
-
-class Challenged(BaseException):
-    """A fetch with a paced trail ended with a challenge that the same request can answer, sent
-    again. It is no Exception, as Redirected."""
-
-
-class Trail:
-    """The redirects that a request has followed. A fetch adds one to them, if it is redirected.
-    ``paced``: a challenge ends the fetch too, so that the answer waits for the host's delay."""
-
-    def __init__(self, request: Request, hops: Iterable[Hop] = (), *, paced: bool = False) -> None:
-        self.request = request
-        self.hops = [*hops]
-        self.paced = paced
-        self.going: Check | None = None  # awaited before a page of the browser leads elsewhere
-
-    @property
-    def passed(self) -> tuple[str, ...]:
-        """The URLs that redirected."""
-        urls = (self.request.url, *(hop.url for hop in self.hops))
-        return urls[:-1]
-
-    def next_request(self) -> Request:
-        """The request for the target of the last redirect."""
-        if not self.hops:
-            return self.request
-        request = copy.copy(self.request)
-        sent = self._sent(request.headers)
-        request.url, request.method, request.body = sent.url, sent.method, sent.body
-        request.headers, request.cookies = {**sent.headers}, {**sent.cookies}
-        return request
-
-    def left_of(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """Of headers that all requests of the spider have, those that are sent to this target."""
-        return self._sent(headers).headers if self.hops else headers
-
-    def complete(self, response: Response) -> None:
-        """Makes the response of the last target that of the request, as if one fetch had followed
-        the redirects. What middlewares put into ``meta`` and options is kept."""
-        request = self.request
-        request.meta, request.options = response.request.meta, response.request.options
-        response.request = request
-        if not response.redirects:  # a middleware made the response
-            response.redirects = self.passed
-
-    def _sent(self, headers: Mapping[str, str]) -> Sent:
-        request = self.request
-        sent = Sent(request.url, request.method, request.body, headers, request.cookies)
-        for hop in self.hops:
-            sent = sent.after(hop)
-        return sent
-
-
 class Journey:
     """``url``, ``method``, ``body`` and ``headers_to_send`` define the next transfer. ``session``
     is the name of the cookie jar, "" for the task's own."""
@@ -129,39 +71,32 @@ class Journey:
         limits: FetchLimits,
         headers: Mapping[str, str],
         jar: TaskCookies | None = None,
-        allowed: Callable[[str], bool] | None = None,
-        account: Account | None = None,
-        check: Check | None = None,
-        trail: Trail | None = None,
+        context: FetchContext = NO_CONTEXT,
         identity: Identity | None = None,
-        send_time: SendTime | None = None,
         saving: Saving | None = None,
         proxy: Proxy | None = None,
         tls: Mapping[str, Tls] | None = None,
     ) -> None:
-        """``account`` counts the body, including that of the response; its owner closes it.
-        ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
-        target of its last redirect. ``identity`` signs each transfer, and logs it in.
-        ``send_time``: of its transfers. ``saving``: the body is saved as a file. ``proxy``: through
-        which all of them go."""
-        self.account = account or Account(TransferMemory())
+        """``jar`` and ``proxy`` take the place of those of the context. ``identity`` signs each
+        transfer, and logs it in. ``saving``: the body is saved as a file."""
+        self.account = context.account or Account(TransferMemory())
         self.url, self.method, self.body = request.url, request.method, request.body
         self.proxy = proxy
         self.limits = limits
+        self._trail = trail = context.trail
         self.passed = trail.passed if trail else ()
-        self._trail = trail
         self._request = request
         self._headers = headers
         self.cookies: Mapping[str, str] = request.cookies
         self.jar = jar
         self.session = request.options.session or ""
-        self._allowed = allowed
-        self._check = check
+        self._allowed = context.allowed
+        self._check = context.check
         self._identity = identity
         self._authorization = ""  # as sent with the last transfer
         self._sent: tuple[str, str, list[tuple[str, str]]] | None = None
         self._started = time.monotonic()
-        self.send_time = send_time or SendTime()
+        self.send_time = context.send_time or SendTime()
         self.saving = saving
         self._tls = tls or {}
 
@@ -209,7 +144,8 @@ class Journey:
         answer = await transfer(self)
         if answer.status < 200:
             raise BadResponse(f"{self.where}: {answer.status} is no final response")
-        if len({*answer.headers.getall("Location", ())}) > 1:  # browsers refuse it, too
+        if "Location" in answer.headers and len({*answer.headers.getall("Location")}) > 1:
+            # Browsers refuse it, too.
             raise BadResponse(f"{self.where}: it has different Location headers")
         if answer.status == 401 and self._is_challenged(answer):
             if self._trail is not None and self._trail.paced:

@@ -51,7 +51,8 @@ class SavedFile:
         sha256 = hashlib.sha256(data).hexdigest()
         path = room.keep(data, sha256)
         small = SavedFile(self.url, path, sha256, len(data), kind).within(room)
-        of_page: list[SavedFile] | None = getattr(RUNNING.get(None), "files", None)
+        running = RUNNING.get(None)
+        of_page: list[SavedFile] | None = getattr(running and running.results, "files", None)
         if of_page is not None:
             of_page.append(small)
         return small

@@ -19,7 +19,7 @@ def end_tasks(ledger: Ledger, frontier: Frontier, tasks: Mapping[int, Counts]) -
     """Ends the tasks whose rows are all in the ledger; returns which these are."""
     if not tasks:
         return set()
-    ended = ledger.finish(tasks)
+    ended = ledger.tasks.finish(tasks)
     frontier.close_tasks(ended)
     for task in sorted(ended):
         counts = tasks[task]

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -14,8 +14,9 @@ from crawlframe.actions import keeps_page
 from crawlframe.conf import Settings
 from crawlframe.downloaders import BROWSER
 from crawlframe.errors import Excluded, FetchError, FileGone
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.redirects import Redirected
+from crawlframe.fetch.trail import Redirected
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of
 from crawlframe.outcome import EXCLUDED, Outcome, Verdict
@@ -159,7 +160,7 @@ class Recorder:
         return found.request
 
     def _add(self, outcome: Outcome) -> None:
-        for admission in outcome.follow_ups:
+        for admission in outcome.results.follow_ups:
             if admission.rid not in self._known and len(self._queue) < QUEUED:
                 self._known.add(admission.rid)
                 self._queue.append(self._waiting(admission))
@@ -231,9 +232,9 @@ class _RecordingDownloader(Downloader):
         self._turns: dict[str, asyncio.Lock] = {}
 
     async def fetch(
-        self, request: Request, settings: SpiderSettings, *given: Any, **more: Any
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
     ) -> Response:
-        more["proxy"] = via = more.get("proxy") or self.proxy_for(request, settings)
+        via = context.proxy or self.proxy_for(request, settings)
         if self.check is not None and self._guard is None:
             self._guard = self.check(partial(self._plain, via))
 
@@ -245,9 +246,11 @@ class _RecordingDownloader(Downloader):
         transfer = Transfer(request)
         self.transfers.append(transfer)
         try:
-            response = await super().fetch(request, settings, *given, **more | {"check": check})
+            checked = replace(context, check=check, proxy=via)
+            response = await super().fetch(request, settings, checked)
         except Redirected:
-            hop = more["trail"].hops[-1]
+            assert context.trail is not None
+            hop = context.trail.hops[-1]
             transfer.redirect = hop.status, hop.url
             raise
         except FetchError as error:
@@ -263,7 +266,8 @@ class _RecordingDownloader(Downloader):
     ) -> Response:
         """Fetches what is not recorded, such as a robots.txt."""
         with self.memory.account() as account:
-            return await super().fetch(request, settings, account=account, proxy=via)
+            context = FetchContext(account=account, proxy=via)
+            return await super().fetch(request, settings, context)
 
     async def _pace(self, url: str) -> None:
         host = host_of(url)

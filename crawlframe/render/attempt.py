@@ -43,4 +43,4 @@ def note_incomplete() -> None:
     """The callback that runs leaves out an item that lacks a required field."""
     outcome = RUNNING.get(None)
     if outcome is not None:
-        outcome.unfit = True
+        outcome.results.unfit = True

@@ -75,6 +75,8 @@ class Rules:
     def signals(self, url: str) -> Signals:
         """Returns what the Content-Signal and the Content-Usage lines with the longest path that
         fits the URL say to the crawler (draft-ietf-aipref-attach-05, 4.1)."""
+        if not self._usages:
+            return NO_SIGNALS
         found: dict[str, bool] = {}
         for name in ("signal", "usage"):
             fit = [one for one in self._usages if one.name == name and one.path.fits(url)]

@@ -50,14 +50,14 @@ class Result:
     def of(cls, outcome: Outcome) -> Result:
         """Returns the result of an outcome."""
         requests = []
-        for admission in outcome.follow_ups:
+        for admission in outcome.results.follow_ups:
             request = Request.decode(admission.record)
             request.delay = admission.delay / 1000
             requests.append(request)
-        stats = outcome.stats
+        stats = outcome.results.stats
         counters = stats.counters if stats else {}
         return cls(
-            items=[loads(item) for item in outcome.items],
+            items=[loads(item) for item in outcome.results.items],
             requests=requests,
             dropped={
                 name.removeprefix(DROPPED): number
@@ -69,14 +69,14 @@ class Result:
                 for name, number in counters.items()
                 if name.startswith(UNFOLLOWED)
             },
-            proxies=outcome.proxies or [],
+            proxies=outcome.results.proxies or [],
             stats={
                 name: number
                 for name, number in counters.items()
                 if not name.startswith((DROPPED, UNFOLLOWED))
             },
             maxima=dict(stats.maxima) if stats else {},
-            closing=outcome.closing,
+            closing=outcome.results.closing,
             end=_ENDS.get(outcome.verdict, "retry"),
             reason=outcome.reason,
             detail=outcome.detail,

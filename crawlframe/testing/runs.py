@@ -12,12 +12,9 @@ from multidict import CIMultiDict
 
 from crawlframe.conf import Settings
 from crawlframe.errors import FetchError
-from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader, limits_of
-from crawlframe.fetch.memory import Account
-from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
-from crawlframe.fetch.send_time import SendTime
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
@@ -109,22 +106,12 @@ class Given(Downloader):
         self._knows_targets = knows_targets
 
     async def fetch(
-        self,
-        request: Request,
-        settings: SpiderSettings,
-        spider: Spider | None = None,
-        jar: TaskCookies | None = None,
-        allowed: Callable[[str], bool] | None = None,
-        account: Account | None = None,
-        check: Check | None = None,
-        trail: Trail | None = None,
-        send_time: SendTime | None = None,
-        rid: bytes = b"",
-        proxy: Proxy | None = None,
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
     ) -> Response:
         """Raises Redirected instead of returning a redirect, and FetchError for one that is not
         followed, as a Downloader does."""
         assert self._download is not None
+        trail = context.trail
         if trail is not None and trail.hops and not self._knows_targets:
             raise TypeError(
                 f"run: the response redirects to {request.url}, which a node would fetch; give a "
@@ -143,7 +130,8 @@ class Given(Downloader):
             return Answer(response.status, CIMultiDict(response.headers), b"")
 
         limits = limits_of(request, settings)
-        await Journey(request, limits, {}, None, allowed, trail=trail).run(transfer)
+        context = FetchContext(allowed=context.allowed, trail=trail)
+        await Journey(request, limits, {}, None, context).run(transfer)
         if request.options.save and response.ok and response.file is None:
             response.file, response.body = saved(response, request.options.save), b""
         return response

@@ -15,6 +15,7 @@ from crawlframe.aliases.content import content_of
 from crawlframe.aliases.verify import Fetched
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.permits import Permits
 from crawlframe.identity.identity import Identity
@@ -69,7 +70,7 @@ class PoliteFetch:
         try:
             async with self._permit(host):
                 response = await self._downloader.fetch(
-                    Request(url), self._limits, check=self._robots[host]
+                    Request(url), self._limits, FetchContext(check=self._robots[host])
                 )
         except CrawlframeError as error:  # among these robots.txt
             return Fetched(problem=str(error))

@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any
 
 from crawlframe.conf import Settings
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.middlewares import Middlewares
-from crawlframe.fetch.redirects import Redirected, Trail
+from crawlframe.fetch.trail import Trail
 from crawlframe.identity.identity import Identity
 from crawlframe.links import is_within
 from crawlframe.prompt import open_prompt
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.shell import view
@@ -56,35 +56,30 @@ class PageFetcher:
         downloader = Downloader(self.settings, self.identity, pick=self.pick)
         via, check = downloader.proxy_for(request, settings), None
         if self.robots:
-            through = partial(downloader.fetch, proxy=via)
+            through = partial(downloader.fetch, context=FetchContext(proxy=via))
             check = PageRobots(self.settings, through, settings.user_agent or "")
 
         middlewares = Middlewares(type(self.spider).middlewares if self.spider else ())
-        record = request.encode()
-        hops, trail = list[Hop](), Trail(Request.decode(record))
+        renew = partial(Request.decode, request.encode())
+        trail = Trail(renew())
+        context = FetchContext(
+            spider=self.spider,
+            jar=jar,
+            allowed=self._allows,
+            check=check,
+            trail=trail,
+            proxy=via,
+        )
 
         async def download(asked: Request) -> Response:
-            trail.hops = [*hops]
-            response = await downloader.fetch(
-                *(asked, settings, self.spider, jar, self._allows),
-                check=check,
-                trail=trail,
-                proxy=via,
-            )
+            trail.begin()
+            response = await downloader.fetch(asked, settings, context)
             if check is not None:
                 response.robots = check.rules
             return response
 
         try:
-            while True:
-                try:
-                    response = await middlewares.fetch(trail.next_request(), download)
-                except Redirected:  # what middlewares changed was for that hop
-                    hops, trail = trail.hops, Trail(Request.decode(record), trail.hops)
-                    continue
-                if hops:
-                    Trail(request, hops).complete(response)
-                return response
+            return await trail.follow(partial(middlewares.fetch, download=download), renew)
         finally:
             await downloader.close()
 

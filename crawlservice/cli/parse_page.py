@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import os
 import traceback
@@ -18,6 +19,7 @@ import crawlservice
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError, PageClosed
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.identity.identity import Identity
 from crawlframe.links import hostname_of, is_within
@@ -110,15 +112,19 @@ class _Remembering(Downloader):
         self._owner = owner
 
     async def fetch(
-        self, request: Request, settings: SpiderSettings, *given: Any, **more: Any
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
     ) -> Response:
-        more["proxy"] = via = self.proxy_for(request, settings)
+        via = self.proxy_for(request, settings)
+        context = dataclasses.replace(context, proxy=via)
         if not self._owner.robots:
-            response = await super().fetch(request, settings, *given, **more)
+            response = await super().fetch(request, settings, context)
         else:
             own = read_settings(self._owner.named.kind).user_agent or ""
-            check = PageRobots(self._owner.settings, partial(super().fetch, proxy=via), own)
-            response = await super().fetch(request, settings, *given, **more | {"check": check})
+            through = partial(super().fetch, context=FetchContext(proxy=via))
+            check = PageRobots(self._owner.settings, through, own)
+            response = await super().fetch(
+                request, settings, dataclasses.replace(context, check=check)
+            )
             response.robots = check.rules
         self._owner.response = response
         return response

@@ -8,13 +8,14 @@ Pictures are for people who look at the page, which goes without one that cannot
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
+from crawlframe.commit.participant import Participant
 from crawlframe.errors import StoreError
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.items import clean_text
@@ -26,47 +27,55 @@ from crawlservice.models import MEDIA_TYPE, PageFile, StoredFile
 log = logging.getLogger(__name__)
 
 
-def add(outcomes: Iterable[Outcome]) -> None:
-    """Writes the files of these pages, and their pictures as far as the store has them. Raises
-    FilesGone if a file was pruned, LedgerAway if the store does not answer, and django.db.Error."""
-    saved = {(o.rid, file.sha256): (o, kind, file) for o in outcomes for kind, file in _of(o)}
-    if not saved:
-        return
-    first: dict[str, tuple[Outcome, SavedFile]] = {}
-    for (_, sha256), (outcome, _kind, file) in saved.items():
-        first.setdefault(sha256, (outcome, file))
-    StoredFile.objects.bulk_create(
-        # Sorted, so that two transactions cannot wait for each other.
-        [_stored(*first[sha256]) for sha256 in sorted(first)],
-        update_conflicts=True,
-        update_fields=["saved_at"],
-        unique_fields=["sha256"],
-    )
-    needed = {sha256 for (_, sha256), (_o, kind, _f) in saved.items() if not kind}
-    for sha256 in sorted(needed):
-        file = first[sha256][1]
-        if _size(sha256) != file.size:
-            raise FilesGone(f"{file.url}: its file {file.path} was pruned before it was recorded")
-    lost = _lost({sha256: file for sha256, (_, file) in first.items() if sha256 not in needed})
-    saved = {key: one for key, one in saved.items() if key[1] not in lost}
-    PageFile.objects.bulk_create(
-        [
-            PageFile(
-                task_id=o.task, rid=UUID(bytes=o.rid), file_id=sha256, url=clean_text(f.url),
-                kind=kind,
-            )
-            for (_, sha256), (o, kind, f) in saved.items()
-        ],
-        ignore_conflicts=True,  # of an error that runs again, whose inline fetches are named here
-    )  # fmt: skip
-    for task, kind in sorted({(o.task, kind) for o, kind, _ in saved.values() if kind}):
-        _trim(task, kind)
+class PageFiles(Participant):
+    """Writes the files of pages, and their pictures as far as the store has them. Raises FilesGone
+    if a file was pruned, and LedgerAway if the store does not answer."""
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.files or o.results.pictures]
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        saved = {(o.rid, file.sha256): (o, kind, file) for o in outcomes for kind, file in _of(o)}
+        if not saved:
+            return
+        first: dict[str, tuple[Outcome, SavedFile]] = {}
+        for (_, sha256), (outcome, _kind, file) in saved.items():
+            first.setdefault(sha256, (outcome, file))
+        StoredFile.objects.bulk_create(
+            # Sorted, so that two transactions cannot wait for each other.
+            [_stored(*first[sha256]) for sha256 in sorted(first)],
+            update_conflicts=True,
+            update_fields=["saved_at"],
+            unique_fields=["sha256"],
+        )
+        needed = {sha256 for (_, sha256), (_o, kind, _f) in saved.items() if not kind}
+        for sha256 in sorted(needed):
+            file = first[sha256][1]
+            if _size(sha256) != file.size:
+                raise FilesGone(
+                    f"{file.url}: its file {file.path} was pruned before it was recorded"
+                )
+        lost = _lost({sha256: file for sha256, (_, file) in first.items() if sha256 not in needed})
+        saved = {key: one for key, one in saved.items() if key[1] not in lost}
+        PageFile.objects.bulk_create(
+            [
+                PageFile(
+                    task_id=o.task, rid=UUID(bytes=o.rid), file_id=sha256, url=clean_text(f.url),
+                    kind=kind,
+                )
+                for (_, sha256), (o, kind, f) in saved.items()
+            ],
+            # Of an error that runs again, whose inline fetches are named here.
+            ignore_conflicts=True,
+        )  # fmt: skip
+        for task, kind in sorted({(o.task, kind) for o, kind, _ in saved.values() if kind}):
+            _trim(task, kind)
 
 
 def _of(outcome: Outcome) -> Iterator[tuple[str, SavedFile]]:
     """The pictures and files of a page; of equal ones, the last counts."""
-    yield from ((one.kind, one.file) for one in outcome.pictures if one.file is not None)
-    yield from (("", file) for file in reversed(outcome.files))
+    yield from ((one.kind, one.file) for one in outcome.results.pictures if one.file is not None)
+    yield from (("", file) for file in reversed(outcome.results.files))
 
 
 def _trim(task: int, kind: str) -> None:

@@ -6,13 +6,14 @@ without the line, which changes with every edit."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import NamedTuple
 
 from django.db import connection
 
+from crawlframe.commit.participant import Participant
 from crawlframe.items import clean_text
 from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
 from crawlservice.models import VERSION, ErrorGroup, Task
@@ -45,23 +46,24 @@ class Cause(NamedTuple):
         return int.from_bytes(digest) >> 11
 
 
-def assign(outcomes: Iterable[Outcome]) -> None:
-    """Sets ``error_group`` of those that are errors, and makes the groups that are new. Call it
-    before the transaction that writes the rows. Raises django.db.Error."""
-    failed = [o for o in outcomes if o.verdict is Verdict.ERROR and o.reason not in NO_ERRORS]
-    if not failed:
-        return
-    tasks = Task.objects.filter(pk__in={outcome.task for outcome in failed})
-    spiders = dict(tasks.values_list("pk", "spider"))
-    new: dict[int, tuple[int, str, str, str, str, str]] = {}
-    for outcome in failed:
-        if (spider := spiders.get(outcome.task)) is None:
-            continue
-        cause = cause_of(spider, outcome.reason, outcome.detail)
-        outcome.error_group = cause.number
-        new[cause.number] = (cause.number, *cause, clean_text(outcome.version)[:VERSION])
-    with connection.cursor() as cursor:
-        cursor.executemany(ADD, [new[number] for number in sorted(new)])
+class ErrorGroups(Participant):
+    """Gives errors the groups of their causes, and makes the groups that are new."""
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.verdict is Verdict.ERROR and o.reason not in NO_ERRORS]
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        tasks = Task.objects.filter(pk__in={outcome.task for outcome in outcomes})
+        spiders = dict(tasks.values_list("pk", "spider"))
+        new: dict[int, tuple[int, str, str, str, str, str]] = {}
+        for outcome in outcomes:
+            if (spider := spiders.get(outcome.task)) is None:
+                continue
+            cause = cause_of(spider, outcome.reason, outcome.detail)
+            outcome.error_group = cause.number
+            new[cause.number] = (cause.number, *cause, clean_text(outcome.version)[:VERSION])
+        with connection.cursor() as cursor:
+            cursor.executemany(ADD, [new[number] for number in sorted(new)])
 
 
 def cause_of(spider: str, reason: str, detail: str) -> Cause:

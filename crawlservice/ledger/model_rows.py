@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, cast
 
 from django.apps import apps
 
+from crawlframe.commit.participant import Participant
 from crawlframe.model_items import ModelItem, misuse_of, related
 from crawlframe.outcome import Outcome
 from crawlframe.upsert import Upsert
@@ -19,6 +20,22 @@ from crawlservice.ledger.upserts import Row, Upserts
 from crawlservice.models import RowDelivery
 
 Rule = tuple[Any, ...]
+
+
+class ModelRows(Participant):
+    """Saves the model items of pages, except pages that were parsed again: these have
+    replacements."""
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.models]
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        save(outcome for outcome in outcomes if outcome.results.source is None)
+
+    def explain(self, outcomes: list[Outcome]) -> None:
+        """Raises TablesChanged if a table has other columns than its model needs."""
+        models = {one.instance.__class__ for o in outcomes for one in _items(o)}
+        refused_rows.check_tables(model for model in models if not other_database(model))
 
 
 def save(outcomes: Iterable[Outcome]) -> None:
@@ -55,7 +72,7 @@ def save_rows(rows: list[Row]) -> None:
 
 
 def _items(outcome: Outcome) -> Iterable[ModelItem]:
-    return outcome.models.values() if outcome.models else ()
+    return outcome.results.models.values() if outcome.results.models else ()
 
 
 def _grouped(rows: list[Row]) -> dict[tuple[str, Rule | None], list[Row]]:
@@ -104,13 +121,6 @@ def _save_alike(rule: Rule | None, rows: list[Row]) -> None:
         if found is error:
             raise
         raise found from error
-
-
-def check_tables(outcomes: Iterable[Outcome]) -> None:
-    """Raises TablesChanged if a table of their model items has other columns than the model needs.
-    Call it outside of a transaction."""
-    models = {one.instance.__class__ for o in outcomes for one in _items(o)}
-    refused_rows.check_tables(model for model in models if not other_database(model))
 
 
 def misuse() -> str:

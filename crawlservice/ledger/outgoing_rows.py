@@ -48,7 +48,7 @@ def pack(rows: Sequence[Row]) -> RowDelivery:
     return RowDelivery(
         database=other_database(rows[0].instance.__class__),
         rows=[_packed(row, places) for row in rows],
-        size=sum(map(len, outcome.items)),
+        size=sum(map(len, outcome.results.items)),
         task=outcome.task,
         page=UUID(bytes=outcome.rid),
         version=outcome.version[:VERSION],

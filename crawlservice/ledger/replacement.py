@@ -17,6 +17,7 @@ from django.db import connection as default_connection
 from django.db import transaction
 from django.db.models import F
 
+from crawlframe.commit.participant import Participant
 from crawlframe.items import clean_text
 from crawlframe.json_body import loads
 from crawlframe.key_order import order_of
@@ -62,7 +63,7 @@ class Parsed:
     @property
     def fits(self) -> bool:
         """Whether its page was kept for an error that it has no more."""
-        return not self.outcome.unfit and not self.source.still
+        return not self.outcome.results.unfit and not self.source.still
 
     def row(self) -> ParsedPage:
         found, outcome = self.difference, self.outcome
@@ -86,22 +87,29 @@ class Parsed:
         )
 
 
-def replace(outcomes: Iterable[Outcome]) -> None:
-    """Replaces the items of the pages that these outcomes parsed, or finds what would be, and
-    records how they differ. Call it in the transaction that writes the outcomes. Raises RowRefused,
-    what ``model_rows.save`` raises, and django.db.Error."""
-    parsed = [o for o in outcomes if o.source is not None and o.verdict is Verdict.DONE]
-    rows: list[ParsedPage] = []
-    for dry_run in (False, True):
-        same = [o for o in parsed if o.source is not None and o.source.dry_run is dry_run]
-        for some in _apart(same):
-            rows += _replaced(some, dry_run)
-    ParsedPage.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["rid"],
-        update_fields=[f.name for f in ParsedPage._meta.concrete_fields if f.name not in KEPT],
-    )
+class Replacements(Participant):
+    """Replaces the items of the pages that outcomes parsed, or finds what would be, and records how
+    they differ. Raises RowRefused, and what ``model_rows.save`` raises."""
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.source is not None and o.verdict is Verdict.DONE]
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        rows: list[ParsedPage] = []
+        for dry_run in (False, True):
+            same = [
+                o
+                for o in outcomes
+                if o.results.source is not None and o.results.source.dry_run is dry_run
+            ]
+            for some in _apart(same):
+                rows += _replaced(some, dry_run)
+        ParsedPage.objects.bulk_create(
+            rows,
+            update_conflicts=True,
+            unique_fields=["rid"],
+            update_fields=[f.name for f in ParsedPage._meta.concrete_fields if f.name not in KEPT],
+        )
 
 
 KEPT = ("id", "rid")
@@ -111,9 +119,15 @@ def _apart(outcomes: list[Outcome]) -> Iterable[list[Outcome]]:
     """In groups with one outcome for each request: two tasks may parse a page at once, and the
     second has to find what the first has left."""
     while outcomes:
-        first = {o.source.rid: o for o in reversed(outcomes) if o.source is not None}
+        first = {
+            o.results.source.rid: o for o in reversed(outcomes) if o.results.source is not None
+        }
         yield [*first.values()]
-        outcomes = [o for o in outcomes if o.source is not None and first[o.source.rid] is not o]
+        outcomes = [
+            o
+            for o in outcomes
+            if o.results.source is not None and first[o.results.source.rid] is not o
+        ]
 
 
 def _replaced(outcomes: Sequence[Outcome], dry_run: bool) -> list[ParsedPage]:
@@ -134,7 +148,9 @@ def _replaced(outcomes: Sequence[Outcome], dry_run: bool) -> list[ParsedPage]:
 
 def _check_constraints(outcomes: Iterable[Outcome]) -> None:
     """Finds what the database would refuse at the commit, which a dry run does not reach."""
-    models: set[Any] = {type(one.instance) for o in outcomes for one in (o.models or {}).values()}
+    models: set[Any] = {
+        type(one.instance) for o in outcomes for one in (o.results.models or {}).values()
+    }
     tables = [model._meta.db_table for model in models if not other_database(model)]
     if tables:
         default_connection.check_constraints(sorted(tables))
@@ -143,9 +159,9 @@ def _check_constraints(outcomes: Iterable[Outcome]) -> None:
 def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
     """Without those whose row is gone, as after a retry, has become an error that is none of the
     parser's, or is of a later run than the page."""
-    rids = [UUID(bytes=o.source.rid) for o in outcomes if o.source is not None]
+    rids = [UUID(bytes=o.results.source.rid) for o in outcomes if o.results.source is not None]
     pages = {page.rid: page for page in Page.objects.filter(rid__in=rids).only(*PAGE)}
-    kept = _kept(o.source.page for o in outcomes if o.source is not None)
+    kept = _kept(o.results.source.page for o in outcomes if o.results.source is not None)
     items: dict[UUID, list[Any]] = defaultdict(list)
     models: dict[UUID, set[str]] = defaultdict(set)
     some = Item.objects.filter(rid__in=rids).order_by("rid", "ordinal")
@@ -157,7 +173,7 @@ def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
         models[rid].add(model)
     found = []
     for outcome in outcomes:
-        source = outcome.source
+        source = outcome.results.source
         assert source is not None
         rid = UUID(bytes=source.rid)
         page = pages.get(rid)
@@ -188,7 +204,11 @@ def _is_outdated(source: Replacement, page: Page, kept: tuple[int, bool] | None)
 
 def _models_before(outcomes: Iterable[Outcome]) -> Iterable[tuple[UUID, str]]:
     """Models of which replaced items of these pages were rows: those rows are still there."""
-    rids = [UUID(bytes=o.source.rid) for o in outcomes if o.source is not None and o.models]
+    rids = [
+        UUID(bytes=o.results.source.rid)
+        for o in outcomes
+        if o.results.source is not None and o.results.models
+    ]
     if not rids:
         return ()
     rows = ReplacedItem.objects.filter(rid__in=rids).exclude(model="").order_by()
@@ -220,14 +240,14 @@ def _replace(found: Sequence[Parsed]) -> None:
     old = Item.objects.filter(rid__in=[one.page.rid for one in found])
     old._raw_delete(old.db)
     Item.objects.bulk_create([item for one in found for item in _items(one)])
-    model_rows.save(one.outcome for one in found if one.outcome.models)
+    model_rows.save(one.outcome for one in found if one.outcome.results.models)
     _count(found)
     _set_right(found)
 
 
 def _refuse_doubles(one: Parsed) -> None:
     """Raises RowRefused if a row that was inserted for an item would be inserted once more."""
-    for item in (one.outcome.models or {}).values():
+    for item in (one.outcome.results.models or {}).values():
         label = label_of(item.instance)
         if item.upsert is None and label in one.models:
             raise RowRefused(
@@ -237,7 +257,7 @@ def _refuse_doubles(one: Parsed) -> None:
 
 
 def _items(one: Parsed) -> Iterable[Item]:
-    models, version = one.outcome.models or {}, _version(one.outcome)
+    models, version = one.outcome.results.models or {}, _version(one.outcome)
     for ordinal, data in enumerate(one.source.items):
         model = label_of(models[ordinal].instance)[:MODEL] if ordinal in models else ""
         yield Item(

@@ -12,52 +12,54 @@ from redis import RedisError
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.wording import error_text
-from crawlframe.ledger import RobotsTurn
+from crawlframe.ledger import RobotsLedger, RobotsTurn
 from crawlframe.links import host_of
 from crawlframe.robots.state import RobotsState, Status
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
+from crawlservice.ledger.named_errors import with_named_errors
 from crawlservice.models import RobotsFile
 
 TIMES = ("read_at", "known_until", "unreachable_since", "next_try")
 
 
-def turn(origin: str, lease: float) -> RobotsTurn:
-    """As Ledger.robots. Raises django.db.Error."""
-    now = clock.now()
-    row = RobotsFile.objects.filter(origin=origin).first()
-    if row is not None and not _may_be_due(row, now):
-        return RobotsTurn(_state(row), now.timestamp())
-    if row is None:
-        RobotsFile.objects.bulk_create([RobotsFile(origin=origin)], ignore_conflicts=True)
-    mine = _due(origin).update(lease_until=Now() + timedelta(seconds=lease))
-    # Read again: another worker may have read it, or taken its turn, in between.
-    row = RobotsFile.objects.filter(origin=origin).first()
-    state = _state(row) if row is not None else RobotsState()
-    return RobotsTurn(state, now.timestamp(), bool(mine))
+@with_named_errors
+class RobotsRows(RobotsLedger):
+    """On this thread's connection."""
 
+    def turn(self, origin: str, lease: float) -> RobotsTurn:
+        now = clock.now()
+        row = RobotsFile.objects.filter(origin=origin).first()
+        if row is not None and not _may_be_due(row, now):
+            return RobotsTurn(_state(row), now.timestamp())
+        if row is None:
+            RobotsFile.objects.bulk_create([RobotsFile(origin=origin)], ignore_conflicts=True)
+        mine = _due(origin).update(lease_until=Now() + timedelta(seconds=lease))
+        # Read again: another worker may have read it, or taken its turn, in between.
+        row = RobotsFile.objects.filter(origin=origin).first()
+        state = _state(row) if row is not None else RobotsState()
+        return RobotsTurn(state, now.timestamp(), bool(mine))
 
-def keep(origin: str, lease: float) -> None:
-    """As Ledger.keep_robots. Raises django.db.Error."""
-    until = Now() + timedelta(seconds=lease)
-    RobotsFile.objects.filter(origin=origin).update(lease_until=until)
+    def keep(self, origin: str, lease: float) -> None:
+        until = Now() + timedelta(seconds=lease)
+        RobotsFile.objects.filter(origin=origin).update(lease_until=until)
 
-
-def save(origin: str, state: RobotsState) -> None:
-    """As Ledger.save_robots. Raises django.db.Error."""
-    values = {
-        "status": state.status.value,
-        "http_status": state.http_status,
-        "body": state.text,
-        "reason": state.reason[:60],
-        "crawl_delay": state.crawl_delay,
-        "note": state.note,
-        "lease_until": None,
-        **{name: _moment(getattr(state, name)) for name in TIMES},
-    }
-    if not RobotsFile.objects.filter(origin=origin).update(**values):  # it was forgotten meanwhile
-        row = RobotsFile(origin=origin, **values)
-        RobotsFile.objects.bulk_create([row], ignore_conflicts=True)
+    def save(self, origin: str, state: RobotsState) -> None:
+        values = {
+            "status": state.status.value,
+            "http_status": state.http_status,
+            "body": state.text,
+            "reason": state.reason[:60],
+            "crawl_delay": state.crawl_delay,
+            "note": state.note,
+            "lease_until": None,
+            **{name: _moment(getattr(state, name)) for name in TIMES},
+        }
+        if not RobotsFile.objects.filter(origin=origin).update(
+            **values
+        ):  # it was forgotten meanwhile
+            row = RobotsFile(origin=origin, **values)
+            RobotsFile.objects.bulk_create([row], ignore_conflicts=True)
 
 
 def forget(origins: Collection[str]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import nullcontext
 from functools import cache
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -52,12 +53,12 @@ Columns = dict[str, str]
 BYTES = ("follow_ups", "request")
 # Only where a page has some.
 RARE = {
-    "stats": "jsonb",
-    "redirects": "jsonb",
-    "landing": "jsonb",
-    "usage": "jsonb",
-    "error_group": "bigint",
-    "exchange": "jsonb",
+    "stats": ("jsonb", attrgetter("results.stats")),
+    "redirects": ("jsonb", attrgetter("fetch.redirects")),
+    "landing": ("jsonb", attrgetter("fetch.landing")),
+    "usage": ("jsonb", attrgetter("fetch.usage")),
+    "error_group": ("bigint", attrgetter("error_group")),
+    "exchange": ("jsonb", attrgetter("fetch.exchange")),
 }
 CALLBACK, REASON = 100, 60  # maximum characters of the columns of these names
 SMALL = 32767  # the largest smallint
@@ -94,7 +95,7 @@ SQLITE_ITEMS = (
 def insert(outcomes: list[Outcome]) -> set[bytes]:
     """Writes the rows of requests that have none, and their items, in one transaction. Returns the
     rids of those requests. Raises django.db.Error."""
-    rare = {name: kind for name, kind in RARE.items() if any(getattr(o, name) for o in outcomes)}
+    rare = {name: kind for name, (kind, value) in RARE.items() if any(map(value, outcomes))}
     columns = PAGE_COLUMNS | rare
     if default_connection.vendor == "postgresql":
         return _insert_postgres(outcomes, columns)
@@ -213,15 +214,15 @@ def _row(outcome: Outcome, columns: Columns) -> list[Any]:
         outcome.verdict.value,
         clean_text(outcome.reason)[:REASON],
         clean_text(outcome.detail),
-        outcome.status,
+        outcome.fetch.status,
         outcome.depth,
         min(outcome.attempts, SMALL),
         min(outcome.deliveries, SMALL),
-        outcome.size,
-        outcome.fetch_ms,
-        len(outcome.items),
+        outcome.fetch.size,
+        outcome.fetch.fetch_ms,
+        len(outcome.results.items),
         _version(outcome),
-        pack_admissions(outcome.follow_ups) if outcome.follow_ups else None,
+        pack_admissions(outcome.results.follow_ups) if outcome.results.follow_ups else None,
         without_hops(outcome.record) if failed else None,
         *(_rare(outcome, name) for name in RARE if name in columns),
     ]
@@ -229,21 +230,23 @@ def _row(outcome: Outcome, columns: Columns) -> list[Any]:
 
 def _rare(outcome: Outcome, name: str) -> Any:
     if name == "stats":
-        return outcome.stats and as_json(outcome.stats)
-    if name in ("usage", "exchange"):
-        return getattr(outcome, name)
+        return outcome.results.stats and as_json(outcome.results.stats)
+    if name == "usage":
+        return outcome.fetch.usage
+    if name == "exchange":
+        return outcome.fetch.exchange
     if name == "error_group":
         return outcome.error_group or None
     if name == "landing":
-        found = outcome.landing if outcome.verdict is Verdict.DONE else None
+        found = outcome.fetch.landing if outcome.verdict is Verdict.DONE else None
         return found and [found[0].hex(), clean_text(found[1])[:MAX_TARGET]]
-    hops = outcome.redirects[:MAX_REDIRECTS]
+    hops = outcome.fetch.redirects[:MAX_REDIRECTS]
     return [[status, clean_text(url)[:MAX_TARGET]] for status, url in hops] or None
 
 
 def _items(outcome: Outcome) -> Iterator[tuple[bytes, int, int, bytes, str, str]]:
-    version, models = _version(outcome), outcome.models or {}
-    for ordinal, data in enumerate(outcome.items):
+    version, models = _version(outcome), outcome.results.models or {}
+    for ordinal, data in enumerate(outcome.results.items):
         model = label_of(models[ordinal].instance)[:MODEL] if ordinal in models else ""
         yield outcome.rid, outcome.task, ordinal, data, version, model
 
@@ -273,6 +276,20 @@ def read(rids: list[bytes]) -> dict[bytes, Recorded]:
         )
         for rid, state, reason, packed, items, landing in rows.values_list(*columns)
     }
+
+
+def recorded_now(outcome: Outcome) -> Recorded:
+    """The row that was just written for an outcome."""
+    failed = outcome.verdict is Verdict.ERROR
+    return Recorded(
+        failed,
+        outcome.results.follow_ups,
+        len(outcome.results.items),
+        outcome.cancelled,
+        new=True,
+        excluded=outcome.excluded,
+        landing=None if failed else outcome.fetch.landing,
+    )
 
 
 def landed(stored: list[str] | None) -> tuple[bytes, str] | None:

@@ -5,36 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
-from django.db import transaction
+from django.db import OperationalError, transaction
+from django.db import connection as default_connection
 
-from crawlframe.ledger import StartPart
+from crawlframe import faults
+from crawlframe.ledger import StartLedger, StartPart
+from crawlframe.outcome import Outcome
 from crawlframe.request import pack_admissions, root_admission, unpack_admissions
+from crawlframe.revisit.visit import Visit
+from crawlservice.ledger.named_errors import with_named_errors
 from crawlservice.models import Page
 from crawlservice.models import StartPart as Row
+from crawlservice.watches.found import record_ahead
 
 PARTS_PER_STEP = 10  # parts read at a time
 
 
-def last(task: int) -> StartPart | None:
-    """The last recorded part of a task. Raises django.db.Error."""
-    row = Row.objects.filter(task=task).order_by("-number").first()
-    if row is None:
-        return None
-    return StartPart(
-        task,
-        root_admission(task).rid,
-        row.number,
-        row.position,
-        bytes(row.mark),
-        row.duplicates,
-        unpack_admissions(row.follow_ups),
-    )
+@with_named_errors
+class StartRows(StartLedger):
+    """On this thread's connection."""
+
+    def last(self, task: int) -> StartPart | None:
+        row = Row.objects.filter(task=task).order_by("-number").first()
+        if row is None:
+            return None
+        return StartPart(
+            task,
+            root_admission(task).rid,
+            row.number,
+            row.position,
+            bytes(row.mark),
+            row.duplicates,
+            unpack_admissions(row.follow_ups),
+        )
+
+    def add(self, part: StartPart) -> bool:
+        faults.at("start.part.before", OperationalError)
+        added = _add(part)
+        faults.at("start.part.after", OperationalError, default_connection.close)
+        return added
+
+    def add_found(self, task: int, visit: Visit) -> None:
+        outcome = Outcome(b"", task, "", b"", 0, 0)
+        outcome.results.visit = visit
+        record_ahead([outcome])
 
 
 @transaction.atomic
-def add(part: StartPart) -> bool:
-    """Writes a part. Returns False if another run of the start has written one with this number, or
-    has ended. Raises django.db.Error."""
+def _add(part: StartPart) -> bool:
     if Page.objects.filter(rid=UUID(bytes=part.rid)).exists():
         return False
     packed = pack_admissions(part.follow_ups)

@@ -26,7 +26,7 @@ SELECT newest.id FROM unnest(%s::bytea[]) AS asked(key), LATERAL (
 
 
 def latest(keys: Collection[bytes]) -> dict[bytes, StoredPage]:
-    """As Ledger.kept_pages. Raises django.db.Error."""
+    """As PageLedger.latest. Raises django.db.Error."""
     numbers = _newest([*keys])
     return dict(stored(numbers)) if numbers else {}
 
@@ -74,7 +74,7 @@ def _newest(keys: list[bytes]) -> list[int]:
 
 
 def bodies(numbers: Collection[int]) -> dict[int, bytes]:
-    """As Ledger.page_bodies. Raises django.db.Error."""
+    """As PageLedger.bodies. Raises django.db.Error."""
     try:
         return read(numbers)
     except (PageDamaged, StoreError) as error:

@@ -21,7 +21,7 @@ def pack_requests(requests: list[bytes] | None) -> bytes:
 
 
 def results_of(page: StoredPage) -> Results | None:
-    """As Ledger.results. Raises django.db.Error."""
+    """As PageLedger.results. Raises django.db.Error."""
     rows = KeptPage.objects.filter(pk=page.number).exclude(signature=None)
     kept = rows.values_list("rid", "follow_ups").first()
     if kept is None:

@@ -6,7 +6,7 @@ a page never names a body that is gone, which the foreign key ensures besides.""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -15,6 +15,7 @@ import orjson
 from django.db import connection as default_connection
 from django.db.backends.utils import CursorWrapper
 
+from crawlframe.commit.participant import Participant
 from crawlframe.items import clean_text
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import PageCopy
@@ -105,18 +106,26 @@ MAX_ROWS = 200  # pages in one statement, unless a single body has more
 BODY_NAMES = tuple(name.strip('"') for name in BODY_COLUMNS)
 
 
-class PageRows:
-    """Writes them on this thread's connection. ``archive``: where the bodies go, if not into the
-    database."""
+class PageRows(Participant):
+    """Writes kept pages on this thread's connection. ``archive``: where the bodies go, if not into
+    the database."""
 
     def __init__(self, archive: Archive | None = None) -> None:
         self._packer = Packer()
         self._archived = None if archive is None else ArchivedBodies(archive)
 
-    def pack(self, outcomes: Iterable[Outcome]) -> None:
-        """Compresses what is not yet, or archives it. Raises ArchiveError."""
-        pages = [o.page for o in outcomes if _is_kept(o) and o.page is not None]
-        if pages and self._archived is not None:
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [
+            o
+            for o in outcomes
+            if (page := o.results.page) is not None
+            and (o.verdict is Verdict.ERROR or not page.tentative)
+        ]
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        """Compresses bodies that are not yet compressed, or archives them. Raises ArchiveError."""
+        pages = [outcome.results.page for outcome in outcomes if outcome.results.page is not None]
+        if self._archived is not None:
             self._archived.put(pages)
             return
         for copy in pages:
@@ -126,7 +135,6 @@ class PageRows:
                 copy.give()
 
     def left(self) -> float | None:
-        """Seconds until ``tick`` has something to do; None: nothing."""
         return None if self._archived is None else self._archived.left()
 
     def tick(self) -> None:
@@ -139,25 +147,16 @@ class PageRows:
         if self._archived is not None:
             self._archived.close()
 
-    def add(self, outcomes: Iterable[Outcome]) -> None:
-        """Writes the pages of these outcomes, which are packed, within a transaction. Raises
-        django.db.Error."""
+    def write(self, outcomes: list[Outcome]) -> None:
         different: dict[bytes, Same] = {}
         for place, outcome in enumerate(outcomes):
-            if outcome.page is not None and _is_kept(outcome):
-                same = different.setdefault(outcome.page.digest, [])
-                same.append((place, outcome, outcome.page))
-        if not different:
-            return
+            if outcome.results.page is not None:
+                same = different.setdefault(outcome.results.page.digest, [])
+                same.append((place, outcome, outcome.results.page))
         postgres = default_connection.vendor == "postgresql"
         with default_connection.cursor() as cursor:
             for some in _chunks([different[digest] for digest in sorted(different)]):
                 (_add_postgres if postgres else _add_sqlite)(cursor, some)
-
-
-def _is_kept(outcome: Outcome) -> bool:
-    page = outcome.page
-    return page is not None and (outcome.verdict is Verdict.ERROR or not page.tentative)
 
 
 # Pages that have one body, with their outcomes and the places of these.

@@ -30,7 +30,7 @@ class Sources:
         self._settled = settled
 
     def numbers(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
-        """As Ledger.pages_to_parse. Raises django.db.Error."""
+        """As PageLedger.to_parse. Raises django.db.Error."""
         if not reparse.waits:
             rows = chosen(reparse).filter(pk__lte=reparse.last)
             found, seen = _some(rows, reparse, after, most)
@@ -94,7 +94,7 @@ class _Body(NamedTuple):
 def source_pages(
     numbers: Collection[int],
 ) -> tuple[dict[int, SourcePage], set[int]]:
-    """As Ledger.source_pages. A page that cannot be read says why. Raises django.db.Error."""
+    """As PageLedger.sources. A page that cannot be read says why. Raises django.db.Error."""
     rows = [*KeptPage.objects.filter(pk__in=numbers).order_by("pk").values_list(*COLUMNS)]
     some: list[Any] = []
     size = 0

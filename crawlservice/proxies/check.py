@@ -14,6 +14,7 @@ from django.db.models import F, Q, QuerySet
 from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, ConfigError, FetchError, ProxyAuth
 from crawlframe.fetch.addresses import AddressGuard
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.proxies import ProxyUse
 from crawlframe.proxies.proxy import Proxy as Usable
@@ -122,7 +123,7 @@ async def _problem_of(settings: Settings, downloader: Downloader, proxy: Usable)
     if settings.proxy_echo:
         own = SpiderSettings(timeout=TIMEOUT, cookies=False, max_body=1 << 20)
         request = Request(settings.proxy_echo)
-        response = await downloader.fetch(request, own, proxy=proxy)
+        response = await downloader.fetch(request, own, FetchContext(proxy=proxy))
         return "" if response.ok else f"{settings.proxy_echo} answered {response.status}"
     if (address := await _address_of(settings, proxy)) is None:
         return f"{proxy.host} is at no public address"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +24,7 @@ from crawlframe.budgets import (
     UNFOLLOWED,
     URL_LENGTH,
 )
+from crawlframe.commit.participant import Participant
 from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
@@ -51,23 +52,28 @@ FEWER_LINKS = [UNFOLLOWED + limit for limit in LIMITS]
 # -- what pages name -------------------------------------------------------------------------------
 
 
-def name(outcomes: Iterable[Outcome]) -> None:
-    """Puts what pages have named into the pool; part of their transaction. Raises LedgerRefused for
-    a task that refreshes no list, and django.db.Error."""
-    found: dict[int, list[Any]] = {}
-    for outcome in outcomes:
-        found.setdefault(outcome.task, []).extend(outcome.proxies or ())
-    lists = {task: _list_of_task(task) for task in found}
-    for task, source in sorted(lists.items(), key=lambda item: (item[1].pk, item[0])):
-        # Locked, so that pages of one list are put in one after the other.
-        locked = ProxySource.objects.select_for_update().filter(pk=source.pk).first()
-        if locked is None:
-            raise LedgerRefused(f"the list of proxies {source.name!r} was deleted")
-        source = locked
-        try:
-            store([entry_of(proxy, source) for proxy in found[task]], source, task)
-        except BadProxy as error:
-            raise LedgerRefused(f"a Proxy of the list {source.name!r}: {error}") from None
+class FoundProxies(Participant):
+    """Puts proxies that pages have named into the pool. Raises LedgerRefused for a task that
+    refreshes no list."""
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.proxies]
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        found: dict[int, list[Any]] = {}
+        for outcome in outcomes:
+            found.setdefault(outcome.task, []).extend(outcome.results.proxies or ())
+        lists = {task: _list_of_task(task) for task in found}
+        for task, source in sorted(lists.items(), key=lambda item: (item[1].pk, item[0])):
+            # Locked, so that pages of one list are put in one after the other.
+            locked = ProxySource.objects.select_for_update().filter(pk=source.pk).first()
+            if locked is None:
+                raise LedgerRefused(f"the list of proxies {source.name!r} was deleted")
+            source = locked
+            try:
+                store([entry_of(proxy, source) for proxy in found[task]], source, task)
+            except BadProxy as error:
+                raise LedgerRefused(f"a Proxy of the list {source.name!r}: {error}") from None
 
 
 def _list_of_task(task: int) -> ProxySource:

@@ -112,7 +112,7 @@ class TaskChore:
     def _end_after_loss(self, task: Task, counts: Counts) -> None:
         """Redis has completed more than the ledger names: the database has lost rows."""
         stray = strays(task)
-        if stray and self._ledger.finish({task.pk: counts}, stray):
+        if stray and self._ledger.tasks.finish({task.pk: counts}, stray):
             self._frontier.close_tasks([task.pk])
             log.error(
                 "task %d ended with %d pages that nothing leads to: the database lost the pages "

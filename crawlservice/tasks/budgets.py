@@ -4,7 +4,7 @@ written in the transactions of the pages, so each page counts once."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -13,7 +13,9 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from crawlframe.budgets import BYTE_LIMIT, TIME_LIMIT
+from crawlframe.commit.participant import Participant
 from crawlframe.items import clean_text
+from crawlframe.ledger import Recorded
 from crawlframe.outcome import Outcome
 from crawlservice.connections.contained import contained
 from crawlservice.models import Spent, Task, Trap
@@ -48,19 +50,63 @@ class Stop(NamedTuple):
 # -- in the transaction of the pages --------------------------------------------------------------
 
 
-def spend(outcomes: Iterable[Outcome]) -> dict[Account, int]:
-    """Adds the bytes of pages to what their tasks have spent, and closes those that have spent all:
-    the outcomes say so. Call it in the transaction that writes their rows, before tasks are
-    closed. Returns what is spent now. Raises django.db.Error."""
-    counted = [outcome for outcome in outcomes if outcome.budget]
+class Budgets(Participant):
+    """Adds the bytes of pages to what their tasks have spent, and closes tasks that have spent all:
+    the outcomes say so. Notes the traps that workers noticed."""
+
+    def __init__(self) -> None:
+        self._spent: dict[Account, int] = {}  # by the last transaction
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.fetch.budget is not None or o.results.trap is not None]
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        self._spent = _spend(outcomes)
+        for outcome in outcomes:
+            limit = outcome.fetch.budget.limit if outcome.fetch.budget else 0
+            total = self._spent.get((outcome.task, ""), 0)
+            if 0 < limit <= total and not outcome.results.closing:
+                outcome.results.closing = f"{BYTE_LIMIT}: {total:,} of {limit:,} bytes were fetched"
+        _note_traps(outcomes)
+
+    def after(
+        self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]
+    ) -> Collection[Outcome]:
+        """Tells this process what all have spent on a host."""
+        for outcome in outcomes:
+            spent = self._spent.get((outcome.task, _host(outcome.host)), 0)
+            if outcome.fetch.budget is not None and spent and recorded[outcome.rid].new:
+                outcome.fetch.budget.spent[outcome.host] = spent
+        self._spent = {}
+        return ()
+
+
+class TaskClosing(Participant):
+    """Closes tasks as their spiders or budgets decided. The first reason counts."""
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.closing or o.fetch.budget is not None]
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        for task, reason in sorted(
+            {o.task: o.results.closing for o in outcomes if o.results.closing}.items()
+        ):
+            Task.objects.filter(pk=task, state__in=(Task.State.RUNNING, Task.State.PAUSED)).update(
+                state=Task.State.CANCELLING, closing=reason
+            )
+
+
+def _spend(outcomes: Iterable[Outcome]) -> dict[Account, int]:
+    """Returns what is spent now of the accounts of these pages."""
     sums: Counter[Account] = Counter()
-    for outcome in counted:
-        assert outcome.budget is not None
-        if outcome.budget.limit:
-            sums[outcome.task, ""] += outcome.size + sum(outcome.beside.values())
-        if outcome.budget.host_limit:
-            sums[outcome.task, _host(outcome.host)] += outcome.size
-            for host, size in outcome.beside.items():
+    for outcome in outcomes:
+        if outcome.fetch.budget is None:
+            continue
+        if outcome.fetch.budget.limit:
+            sums[outcome.task, ""] += outcome.fetch.size + sum(outcome.fetch.inline_bytes.values())
+        if outcome.fetch.budget.host_limit:
+            sums[outcome.task, _host(outcome.host)] += outcome.fetch.size
+            for host, size in outcome.fetch.inline_bytes.items():
                 sums[outcome.task, _host(host)] += size
     if not sums:
         return {}
@@ -69,35 +115,22 @@ def spend(outcomes: Iterable[Outcome]) -> dict[Account, int]:
     rows = Spent.objects.filter(
         task__in={task for task, _ in sums}, host__in={host for _, host in sums}
     )
-    spent = {(task, host): size for task, host, size in rows.values_list("task", "host", "bytes")}
-    for outcome in counted:
-        assert outcome.budget is not None
-        limit, total = outcome.budget.limit, spent.get((outcome.task, ""), 0)
-        if 0 < limit <= total and not outcome.closing:
-            outcome.closing = f"{BYTE_LIMIT}: {total:,} of {limit:,} bytes were fetched"
-    return spent
+    return {(task, host): size for task, host, size in rows.values_list("task", "host", "bytes")}
 
 
-def of_host(spent: dict[Account, int], outcome: Outcome) -> int:
-    """What its task has spent on its host; 0 if that is not counted."""
-    return spent.get((outcome.task, _host(outcome.host)), 0)
-
-
-def _host(host: str) -> str:
-    return clean_text(host)[:HOST]
-
-
-def note_traps(outcomes: Iterable[Outcome]) -> None:
-    """Adds what workers noticed; call it in the transaction that writes the rows. Raises
-    django.db.Error."""
+def _note_traps(outcomes: Iterable[Outcome]) -> None:
     rows = [
         (outcome.task, clean_text(trap.template)[:TEMPLATE], trap.pages, trap.contents)
         for outcome in outcomes
-        if (trap := outcome.trap)
+        if (trap := outcome.results.trap)
     ]
     if rows:
         with connection.cursor() as cursor:
             cursor.executemany(SIGHT, sorted(rows))
+
+
+def _host(host: str) -> str:
+    return clean_text(host)[:HOST]
 
 
 # -- the clock ------------------------------------------------------------------------------------

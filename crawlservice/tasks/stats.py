@@ -4,13 +4,14 @@ task in the transaction that writes the row; so each page counts once."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from django.db import connection
 
 from crawlframe.budgets import UNFOLLOWED
+from crawlframe.commit.participant import Participant
 from crawlframe.items import clean_text
 from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
@@ -55,19 +56,31 @@ def of_tasks(tasks: Collection[int]) -> dict[int, TaskStats]:
     return found
 
 
-def fit(outcomes: Iterable[Outcome]) -> None:
-    """Fits the names of new stats into the room that their tasks have: reasons of dropped items are
-    merged into one. Raises LedgerRefused for other names, and django.db.Error."""
-    counted = [outcome for outcome in outcomes if outcome.stats]
-    if not counted:
-        return
-    known: dict[int, set[Name]] = defaultdict(set)
-    rows = Stat.objects.filter(task_id__in={outcome.task for outcome in counted})
-    for task, *name in rows.values_list("task_id", "kind", "name"):
-        known[task].add((name[0], name[1]))
-    for outcome in counted:
-        assert outcome.stats is not None
-        outcome.stats = _fitted(outcome, outcome.stats, known[outcome.task])
+class StatsOfPages(Participant):
+    """Adds the stats of pages to those of their tasks."""
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.stats]
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        """Fits new names into the room that their tasks have: reasons of dropped items are merged
+        into one. Raises LedgerRefused for other names."""
+        known: dict[int, set[Name]] = defaultdict(set)
+        rows = Stat.objects.filter(task_id__in={outcome.task for outcome in outcomes})
+        for task, kind, name in rows.values_list("task_id", "kind", "name"):
+            known[task].add((kind, name))
+        for outcome in outcomes:
+            assert outcome.results.stats is not None
+            outcome.results.stats = _fitted(outcome, outcome.results.stats, known[outcome.task])
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        _write(
+            _summed(
+                (outcome.task, outcome.results.stats)
+                for outcome in outcomes
+                if outcome.results.stats
+            )
+        )
 
 
 def _fitted(outcome: Outcome, stats: PageStats, known: set[Name]) -> PageStats:
@@ -88,12 +101,6 @@ def _fitted(outcome: Outcome, stats: PageStats, known: set[Name]) -> PageStats:
         else:
             fitted.max(name, value)
     return fitted
-
-
-def add(outcomes: Iterable[Outcome]) -> None:
-    """Adds the stats of pages to their tasks; call it in the transaction that writes their rows,
-    after them. Raises django.db.Error."""
-    _write(_summed((outcome.task, outcome.stats) for outcome in outcomes if outcome.stats))
 
 
 def recount(task: int) -> None:

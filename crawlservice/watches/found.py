@@ -19,7 +19,7 @@ from crawlframe.outcome import Outcome
 from crawlframe.record import read_head, with_depth
 from crawlframe.request import MAX_DEPTH_RANK
 from crawlframe.revisit.visit import FoundPage, Visit
-from crawlservice.models import Event, Watch, WatchedHost, WatchedPage
+from crawlservice.models import Event, Page, Watch, WatchedHost, WatchedPage
 from crawlservice.watches import clock, page_rows
 
 BATCH = 1_000  # found pages that one transaction writes, at most
@@ -33,17 +33,27 @@ HEARD = (
 Pairs = list[tuple[Outcome, Visit]]
 
 
-def too_many(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Those that found pages, if these are more than one transaction should write; else none."""
-    finding = [outcome for outcome in outcomes if outcome.visit is not None and outcome.visit.found]
-    found = sum(len(o.visit.found) for o in finding if o.visit is not None)
-    return finding if found > BATCH else []
+def write_ahead(outcomes: Iterable[Outcome]) -> None:
+    """Records what these have found and have no row for yet, if that is more than one transaction
+    should write. Raises django.db.Error."""
+    found = {
+        UUID(bytes=o.rid): len(o.results.visit.found)
+        for o in outcomes
+        if o.results.visit is not None
+    }
+    if sum(found.values()) > BATCH:
+        old = {*Page.objects.filter(rid__in=found).values_list("rid", flat=True)}
+        record_ahead(outcome for outcome in outcomes if UUID(bytes=outcome.rid) not in old)
 
 
 def record_ahead(outcomes: Iterable[Outcome]) -> None:
     """Writes what these have found, in transactions of its own, and takes it out of their visits.
     Raises django.db.Error; what was written until then stays, and is out of the visits."""
-    left = [(o, o.visit) for o in outcomes if o.visit is not None and o.visit.found]
+    left = [
+        (o, o.results.visit)
+        for o in outcomes
+        if o.results.visit is not None and o.results.visit.found
+    ]
     while left:
         number, room, some = left[0][1].watch, BATCH, []
         for outcome, visit in left:
@@ -56,8 +66,8 @@ def record_ahead(outcomes: Iterable[Outcome]) -> None:
             if watch is not None:  # it may have been removed
                 Finder(watch, clock.now()).record(some)
         for outcome, written in some:
-            assert outcome.visit is not None
-            del outcome.visit.found[: len(written.found)]
+            assert outcome.results.visit is not None
+            del outcome.results.visit.found[: len(written.found)]
         left = [(outcome, visit) for outcome, visit in left if visit.found]
 
 
@@ -159,7 +169,23 @@ class Finder:
 
 
 def found_by(outcomes: Pairs) -> dict[bytes, FoundPage]:
-    return {page.key: page for _, visit in outcomes for page in visit.found}
+    """Each page once: as it was found at the least depth, with a time of change if one was said."""
+    found: dict[bytes, FoundPage] = {}
+    for page in (page for _, visit in outcomes for page in visit.found):
+        if (other := found.get(page.key)) is not None:
+            if _depth(other.record) < _depth(page.record):
+                page, other = other, page
+            if page.lastmod is None:
+                page = page._replace(lastmod=other.lastmod)
+        found[page.key] = page
+    return found
+
+
+def _depth(record: bytes) -> int:
+    try:
+        return read_head(record).depth
+    except (BadRequest, MissingCode):
+        return MAX_DEPTH_RANK
 
 
 def moment(seconds: float | None) -> datetime | None:

@@ -4,13 +4,14 @@ is known of the page and when it is due next, pages that were found, and items."
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import F, Q
 
+from crawlframe.commit.participant import Participant
 from crawlframe.json_body import loads
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.revisit.declared import Revisit
@@ -18,7 +19,7 @@ from crawlframe.revisit.rates import Evidence
 from crawlframe.revisit.trust import Trust, learn_with
 from crawlframe.revisit.visit import Visit
 from crawlservice.models import Watch, WatchedHost, WatchedItem, WatchedPage
-from crawlservice.watches import clock, page_rows
+from crawlservice.watches import clock, found, page_rows
 from crawlservice.watches.found import HEARD, Finder, found_by
 from crawlservice.watches.group import Group, groups_of
 
@@ -30,17 +31,25 @@ VISITED = (
 )  # fmt: skip
 
 
-def record(outcomes: Collection[Outcome]) -> None:
-    """In the caller's transaction: of outcomes whose rows were just written. Those that failed are
-    left to the steward. Raises django.db.Error."""
-    mine: dict[int, list[tuple[Outcome, Visit]]] = defaultdict(list)
-    for outcome in outcomes:
-        if outcome.visit is not None:
-            mine[outcome.visit.watch].append((outcome, outcome.visit))
-    for pk in sorted(mine):
-        watch = Watch.objects.filter(pk=pk).first()
-        if watch is not None:  # it may have been removed
-            _Recorder(watch, clock.now()).record(mine[pk])
+class Visits(Participant):
+    """Records visits. Those that failed are left to the steward."""
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.visit is not None]
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        """Writes found pages ahead, if one transaction should not write so many."""
+        found.write_ahead(outcomes)
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        mine: dict[int, list[tuple[Outcome, Visit]]] = defaultdict(list)
+        for outcome in outcomes:
+            if outcome.results.visit is not None:
+                mine[outcome.results.visit.watch].append((outcome, outcome.results.visit))
+        for pk in sorted(mine):
+            watch = Watch.objects.filter(pk=pk).first()
+            if watch is not None:  # it may have been removed
+                _Recorder(watch, clock.now()).record(mine[pk])
 
 
 @dataclass
@@ -53,17 +62,17 @@ class _Recorder:
         self.heard: dict[str, Trust] = {}  # what visits add to the trust in hosts
 
     def record(self, outcomes: list[tuple[Outcome, Visit]]) -> None:
-        found = found_by(outcomes)
+        links = found_by(outcomes)
         # Who finds pages locks the watch first, so that each is found once. Then pages are locked
         # together and in order, and only where there is something to write.
         finder = Finder(self.watch, self.now)
-        known = finder.find(outcomes) if found else []
-        heard = {page.pk for page in known if finder.hear(page, found[page.key.bytes])}
+        known = finder.find(outcomes) if links else []
+        heard = {page.pk for page in known if finder.hear(page, links[page.key.bytes])}
         done = {o.rid: (o, v) for o, v in outcomes if o.verdict is Verdict.DONE and v.policy}
         mine = Q(rid__in=[UUID(bytes=rid) for rid in done]) | Q(pk__in=heard)
         rows = WatchedPage.objects.filter(mine).order_by("pk").select_for_update()
         pages = [*rows] if done or heard else []
-        again = [p for p in pages if p.pk in heard and finder.hear(p, found[p.key.bytes])]
+        again = [p for p in pages if p.pk in heard and finder.hear(p, links[p.key.bytes])]
         visited = {p.rid.bytes: p for p in pages if p.rid is not None and p.rid.bytes in done}
         self._visit(visited, done)
         if again:
@@ -83,7 +92,7 @@ class _Recorder:
         for rid, page in pages.items():
             outcome, visit = done[rid]
             assert visit.policy is not None
-            page.status = outcome.status
+            page.status = outcome.fetch.status
             trust = trusts.get(page.host, Trust())
             self._see(page, visit, visit.policy, trust, outcome.version)
 
@@ -130,7 +139,7 @@ class _Recorder:
         rows: dict[bytes, WatchedItem] = {}
         for outcome, visit in outcomes:
             page = pages.get(outcome.rid)
-            for key, data in zip(visit.keys, outcome.items, strict=True):
+            for key, data in zip(visit.keys, outcome.results.items, strict=True):
                 rows[key] = WatchedItem(
                     watch=self.watch,
                     key=UUID(bytes=key),

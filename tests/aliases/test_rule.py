@@ -7,10 +7,11 @@ import pytest
 
 from crawlframe.aliases.fetched_once import KnownByRules
 from crawlframe.aliases.rule import Aliases, AliasRule
-from crawlframe.collector import Collector
 from crawlframe.links import canonical
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Keep, Known, LinkFilter, LinkPage
 
 SITE = "https://shop.example"
 ANYWHERE = frozenset({"*?*"})
@@ -125,16 +126,14 @@ def test_an_alias_that_is_too_long_hides_no_page() -> None:
     """Its page is fetched by the next URL of it, on the same page, too."""
 
     class TooLong:
-        length, slashes = 100, 8
-
-        def refuses(self, url: str, taken: int) -> str:
-            return "url_length" if len(url) > self.length else ""
+        def of_page(self, page: LinkPage) -> Keep:
+            return lambda link: "url_length" if len(link.request.url) > 100 else None
 
     outcome = Outcome(b"r" * 16, 1, "h", b"", 0, 0)
-    collector = Collector(
-        outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=(set(), set()),
-        limits=TooLong(), aliases=KnownByRules([SID], lambda line: None),
-    )  # fmt: skip
+    filters: list[LinkFilter] = [KnownByRules([SID], lambda line: None), Known(), TooLong()]
+    collector = Collector(LinkPage(outcome, depth=1), filters)
     for query in (f"?sid={'0' * 100}", "?sid=1", "", f"?sid={'1' * 100}"):
         collector.take(Request(f"{SITE}/a{query}"))
-    assert [Request.decode(one.record).url for one in outcome.follow_ups] == [f"{SITE}/a?sid=1"]
+    assert [Request.decode(one.record).url for one in outcome.results.follow_ups] == [
+        f"{SITE}/a?sid=1"
+    ]

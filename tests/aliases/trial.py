@@ -118,10 +118,12 @@ async def crawl(
             request = waiting.popleft()
             done.targets.append(target_of(request.url))
             outcome = await task.run(request)
-            outcome.count_known(link for link in outcome.follow_ups if link.rid in known)
-            for name, value in (outcome.stats.counters if outcome.stats else {}).items():
+            outcome.count_known(link for link in outcome.results.follow_ups if link.rid in known)
+            for name, value in (
+                outcome.results.stats.counters if outcome.results.stats else {}
+            ).items():
                 counts[name] += int(value)
-            for link in outcome.follow_ups:
+            for link in outcome.results.follow_ups:
                 if link.rid not in known:
                     known.add(link.rid)
                     waiting.append(Request.decode(link.record))

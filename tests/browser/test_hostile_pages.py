@@ -121,7 +121,7 @@ def keep(body: bytes, kind: str = "text/html") -> KeptPage:
     copy = PageCopy(
         request.url, "shop.example", "GET", 200, headers, body, request.encode(), Held()
     )
-    outcome.page = copy
+    outcome.results.page = copy
     outcome.end(Verdict.ERROR, "callback", "KeyError: 'price'")
     copy.reason, copy.size = "callback", len(body)
     DjangoLedger().commit([outcome])

@@ -67,7 +67,7 @@ def address(
         sha256 = hashlib.sha256(body).hexdigest()
         path = store().put(local, sha256)
         file = SavedFile(url, path, sha256, len(body), MEDIA_TYPES[kind])
-        outcome.pictures.append(Picture(kind, b"", file))
+        outcome.results.pictures.append(Picture(kind, b"", file))
     DjangoLedger().commit([outcome])
     row = PageRow.objects.get()
     with served(manage_env) as (place, _):

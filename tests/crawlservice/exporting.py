@@ -30,7 +30,7 @@ def commit(task: Task, name: str, items: Sequence[dict[str, Any]]) -> None:
     """A page with items, as a worker commits it."""
     rid = make_rid(task.pk, name.encode())
     outcome = Outcome(rid, task.pk, "h", b"record", 1, 1, url=f"http://h/{name}")
-    outcome.items = [orjson.dumps(item) for item in items]
+    outcome.results.items = [orjson.dumps(item) for item in items]
     insert([outcome])
 
 

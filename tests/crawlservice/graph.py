@@ -89,8 +89,8 @@ class GraphCrawl:
             if self.fails(page):
                 outcome.end(Verdict.ERROR, "http_404")
             else:
-                outcome.items = [b'{"page":%d}' % page, b"{}"]
-                outcome.follow_ups = [self.admission(link) for link in self.links(page)]
+                outcome.results.items = [b'{"page":%d}' % page, b"{}"]
+                outcome.results.follow_ups = [self.admission(link) for link in self.links(page)]
             outcomes.append(outcome)
         recorded = self._ledger.commit(outcomes)
         return [
@@ -132,7 +132,7 @@ class GraphCrawl:
         done, last = len(reached - failed), int(self.task.ends)
         assert numbers == (len(reached) + last, done + last, len(failed), 2 * done)
         assert frontier.audit() == []
-        assert self._ledger.finish({self.task.pk: counts})
+        assert self._ledger.tasks.finish({self.task.pk: counts})
         frontier.close_tasks([self.task.pk])
         rows = Page.objects.filter(task=self.task).exclude(url=END_URL)
         assert {int(url[1:]) for url in rows.values_list("url", flat=True)} == reached

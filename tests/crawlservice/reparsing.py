@@ -12,10 +12,11 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import LedgerRefused, StartPart, TaskSpec
-from crawlframe.node.worker import source_links
+from crawlframe.node.worker.commit.known_links import SourceLinks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.kept_pages import KeptPages
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Room, StartParts, Starts
@@ -58,7 +59,7 @@ class _Source(TaskSource):
         self._make = make
 
     async def load_task(self, task: int) -> TaskSpec | None:
-        return self._ledger.task(task)
+        return self._ledger.tasks.spec(task)
 
     async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
         return {}, 0
@@ -75,10 +76,10 @@ class _Pages(KeptPages):
         self._ledger = ledger
 
     async def numbers(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
-        return self._ledger.pages_to_parse(reparse, after, most)
+        return self._ledger.pages.to_parse(reparse, after, most)
 
     async def page(self, number: int) -> SourcePage | None:
-        return self._ledger.source_pages([number])[0].get(number)
+        return self._ledger.pages.sources([number])[0].get(number)
 
     def give(self, page: SourcePage) -> None:
         pass
@@ -90,15 +91,15 @@ class _Parts(StartParts):
         self.waiting: list[Admission] = []
 
     async def last(self, task: int) -> StartPart | None:
-        return self._ledger.last_start_part(task)
+        return self._ledger.starts.last(task)
 
     async def record(self, host: str, part: StartPart, fingerprints: list[bytes]) -> StartPart:
-        assert self._ledger.add_start_part(part)
+        assert self._ledger.starts.add(part)
         self.waiting += part.follow_ups
         return part
 
     async def found(self, task: int, visit: Visit) -> None:
-        self._ledger.add_found(task, visit)
+        self._ledger.starts.add_found(task, visit)
 
     async def room(self, task: int) -> Room:
         return Room.GO
@@ -144,7 +145,7 @@ class Crawling:
     def end(self, task: Task, admitted: int) -> Task:
         failed = sum(o.verdict is Verdict.ERROR for o in self.outcomes)
         counts = Counts("running", admitted, admitted - failed, failed, 0, 0, 0, 0, 0)
-        assert self.ledger.finish({task.pk: counts}) == {task.pk}
+        assert self.ledger.tasks.finish({task.pk: counts}) == {task.pk}
         self.frontier.store.redis.flushdb()  # it has nothing else
         task.refresh_from_db()
         return task
@@ -153,7 +154,9 @@ class Crawling:
         """Runs a request, and writes its outcome. Returns what it led to as well."""
         outcome, parts = self.outcome_of(task, admission)
         assert outcome.verdict.final, (outcome.verdict, outcome.reason, outcome.detail)
-        source_links.drop([outcome], self.frontier, self.ledger)
+        links = SourceLinks(self.frontier, self.ledger)
+        if links.concerned([outcome]):
+            links.prepare([outcome])
         row = self.commit(outcome)
         return outcome, [*parts, *row]
 
@@ -165,8 +168,7 @@ class Crawling:
             runner = RequestRunner(
                 *(HERE, _Source(self.ledger, maker.make), self.version, self.web, Sieve()),
                 lambda slot, rid: None,
-                starts=Starts(parts),
-                kept=_Pages(self.ledger),
+                records=Records(Starts(parts), _Pages(self.ledger)),
             )
             one = admission
             claimed = Claimed(one.rid, task.pk, one.host, 9, 1, one.record, 0, 0, 0)

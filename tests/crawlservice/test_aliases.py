@@ -52,11 +52,11 @@ def keep(task: Task, site: Site, origin: str, targets: list[str]) -> None:
         outcome.url = request.url
         status, text = site.answer(target)
         headers = {"sent": [], "received": [["Content-Type", "text/html; charset=utf-8"]]}
-        outcome.page = PageCopy(
+        outcome.results.page = PageCopy(
             *(request.url, request.host, "GET", status, headers, text.encode()),
             *(request.encode(), Held()),
         )
-        outcome.page.size = len(outcome.page.body)
+        outcome.results.page.size = len(outcome.results.page.body)
         done.append(outcome)
     DjangoLedger().commit(done)
     site.fetched.clear()
@@ -262,7 +262,7 @@ def test_a_task_keeps_the_rules_of_its_beginning(published: Frontier, shop: Spid
     task = submit("shop", {"city": "Ulm"}, settings={"aliases": True})
     rules.revoke([row])
     later = submit("shop", {"city": "Ulm"}, settings={"aliases": True})
-    specs = [DjangoLedger().task(one.pk) for one in (plain, task, later)]
+    specs = [DjangoLedger().tasks.spec(one.pk) for one in (plain, task, later)]
     found = [[str(one) for one in spec.aliases] for spec in specs if spec is not None]
     assert found == [[], ["ignore sid"], []]
 

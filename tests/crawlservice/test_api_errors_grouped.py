@@ -30,7 +30,7 @@ def failed(reason: str = "timeout", version: str = "1f00", ended: bool = True) -
     outcome = Outcome(
         make_rid(task.pk, b"a"), task.pk, "h", b"record", 0, 0, url="http://a.example/"
     )
-    outcome.version, outcome.exchange = version, EXCHANGE
+    outcome.version, outcome.fetch.exchange = version, EXCHANGE
     outcome.end(Verdict.ERROR, reason, "what happened")
     DjangoLedger().commit([outcome])
     if ended:

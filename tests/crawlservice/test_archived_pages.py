@@ -22,9 +22,11 @@ from crawlservice.models import KeptPage, PageBody, PageSegment, Task
 from crawlservice.pages import archived, segments
 from crawlservice.pages.bodies import read
 from crawlservice.pages.retention import PageRetention
+from crawlservice.pages.rows import PageRows
 from crawlservice.pages.segments import NodeSegments, SegmentRetention
 from tests.crawlservice.test_kept_pages import bodies, kept
 from tests.files.s3_server import S3Server
+from tests.outcomes import participant
 from tests.warc.captures import judged
 
 pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
@@ -159,7 +161,10 @@ def test_a_commit_that_is_repeated_writes_no_body_twice(
         with pytest.raises(LedgerAway):
             ledger.commit(batch)
     assert KeptPage.objects.count() == 0
-    assert [o.page.body for o in batch if o.page] == [b"", b""]  # they are in the segment
+    assert [o.results.page.body for o in batch if o.results.page] == [
+        b"",
+        b"",
+    ]  # they are in the segment
     ledger.commit(batch)
     assert bodies() == {"a": b"<p>1", "b": b"<p>2"}
     assert kinds(archive).count("response") == 2
@@ -176,8 +181,8 @@ def test_a_body_that_is_deleted_meanwhile_is_named_by_its_place(
     first, second = DjangoLedger(), DjangoLedger()
     first.commit([kept(task, "a")])
     late = kept(task, "b")
-    assert late.page is not None
-    second._pages.pack([late])
+    assert late.results.page is not None
+    participant(second, PageRows).prepare([late])
     KeptPage.objects.all().delete()
     PageBody.objects.all().delete()
     second.commit([late])
@@ -198,7 +203,7 @@ def test_segments_of_dead_workers_are_finished(task: Task, archive: Archive) -> 
     ledger, living = DjangoLedger(), DjangoLedger()
     ledger.commit([kept(task, "a")])
     living.commit([kept(task, "b", b"<p>2")])
-    os.close(ledger._pages._archived._writer._file)  # type: ignore[union-attr]
+    os.close(participant(ledger, PageRows)._archived._writer._file)  # type: ignore[union-attr]
     chores = NodeSegments(archive, "n-1")
     chores.tick()
     states = PageSegment.objects.order_by("pk").values_list("state", flat=True)
@@ -220,7 +225,7 @@ def test_a_segment_that_its_dead_worker_made_no_row_of_is_deleted(
     for name in ("a", "b"):
         ledger = DjangoLedger()
         ledger.commit([kept(task, name, name.encode())])
-        os.close(ledger._pages._archived._writer._file)  # type: ignore[union-attr]
+        os.close(participant(ledger, PageRows)._archived._writer._file)  # type: ignore[union-attr]
         if name == "a":
             KeptPage.objects.all().delete()
             PageBody.objects.all().delete()

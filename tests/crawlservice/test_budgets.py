@@ -61,8 +61,8 @@ def bounded(service: Frontier) -> Task:
 
 def sized(task: Task, name: str, size: int, limit: int = 0, host_limit: int = 0) -> Outcome:
     made = outcome(task, name)
-    made.size, made.host = size, name[0]
-    made.budget = ByteBudget(limit, host_limit)
+    made.fetch.size, made.host = size, name[0]
+    made.fetch.budget = ByteBudget(limit, host_limit)
     return made
 
 
@@ -70,14 +70,20 @@ def spent(task: Task) -> dict[str, int]:
     return dict(Spent.objects.filter(task=task).values_list("host", "bytes"))
 
 
+def on_host(outcome: Outcome) -> int:
+    """The bytes of its host that all have spent, as its process learned."""
+    assert outcome.fetch.budget is not None
+    return outcome.fetch.budget.spent.get(outcome.host, 0)
+
+
 def test_each_page_spends_its_bytes_once(task: Task) -> None:
     ledger = DjangoLedger()
     batch = [sized(task, name, 100, 10_000, 500) for name in ("a1", "a2", "b1")]
-    recorded = ledger.commit([*batch, outcome(task, "c")])
-    assert [recorded[one.rid].spent for one in batch] == [200, 200, 100]
-    assert recorded[outcome(task, "c").rid].spent == 0
-    again = ledger.commit([sized(task, "a1", 9000, 10_000, 500), sized(task, "a3", 1, 10_000, 500)])
-    assert sorted(row.spent for row in again.values()) == [0, 201]
+    ledger.commit([*batch, outcome(task, "c")])
+    assert [on_host(one) for one in batch] == [200, 200, 100]
+    again = [sized(task, "a1", 9000, 10_000, 500), sized(task, "a3", 1, 10_000, 500)]
+    ledger.commit(again)
+    assert [on_host(one) for one in again] == [0, 201]
     assert spent(task) == {"": 301, "a": 201, "b": 100}
     task.refresh_from_db()
     assert task.state == Task.State.RUNNING
@@ -85,10 +91,12 @@ def test_each_page_spends_its_bytes_once(task: Task) -> None:
 
 def test_the_page_that_spends_the_last_bytes_closes_the_task(task: Task) -> None:
     ledger = DjangoLedger()
-    assert not any(row.closes for row in ledger.commit([sized(task, "a1", 999, 1000)]).values())
+    one = sized(task, "a1", 999, 1000)
+    ledger.commit([one])
+    assert not one.results.closing
     failed = sized(task, "a2", 1, 1000).end(Verdict.ERROR, "http_404")
-    [row] = ledger.commit([failed]).values()
-    assert row.closes
+    ledger.commit([failed])
+    assert failed.results.closing
     task.refresh_from_db()
     assert task.state == Task.State.CANCELLING
     assert task.closing == "byte_limit: 1,000 of 1,000 bytes were fetched"
@@ -97,15 +105,16 @@ def test_the_page_that_spends_the_last_bytes_closes_the_task(task: Task) -> None
 
 def test_what_a_callback_fetched_itself_counts_with_its_page(task: Task) -> None:
     page = sized(task, "a1", 100, 10_000, 500)
-    page.beside = {"b": 30, "a": 7}
-    [row] = DjangoLedger().commit([page]).values()
-    assert row.spent == 107
+    page.fetch.inline_bytes = {"b": 30, "a": 7}
+    DjangoLedger().commit([page])
+    assert on_host(page) == 107
     assert spent(task) == {"": 137, "a": 107, "b": 30}
 
 
 def test_a_host_without_bytes_left_closes_nothing(task: Task) -> None:
-    [row] = DjangoLedger().commit([sized(task, "a1", 5000, host_limit=1000)]).values()
-    assert (row.closes, row.spent) == (False, 5000)
+    one = sized(task, "a1", 5000, host_limit=1000)
+    DjangoLedger().commit([one])
+    assert (one.results.closing, on_host(one)) == ("", 5000)
     assert spent(task) == {"a": 5000}
 
 
@@ -122,7 +131,7 @@ def test_sightings_of_several_workers_are_added(task: Task) -> None:
         ("c", TrapSighting("h/" + "x" * 900, 80, 1)),
     ):
         made = outcome(task, name)
-        made.trap = sighting
+        made.results.trap = sighting
         ledger.commit([made])
         ledger.commit([made])
     traps = budgets.traps_of([task.pk])[task.pk]
@@ -133,7 +142,9 @@ def test_sightings_of_several_workers_are_added(task: Task) -> None:
 
 def test_links_that_were_not_followed_always_have_room(task: Task) -> None:
     made = outcome(task, "a")
-    made.stats = PageStats({f"n{n}": 1 for n in range(MAX_NAMES)} | {f"{UNFOLLOWED}trap": 3})
+    made.results.stats = PageStats(
+        {f"n{n}": 1 for n in range(MAX_NAMES)} | {f"{UNFOLLOWED}trap": 3}
+    )
     DjangoLedger().commit([made])
     assert Stat.objects.get(name=f"{UNFOLLOWED}trap").value == 3
     assert Stat.objects.count() == MAX_NAMES + 1
@@ -196,15 +207,15 @@ def test_a_task_whose_time_is_over_is_closed(bounded: Task, service: Frontier) -
 
 def test_a_retried_task_begins_with_new_budgets(bounded: Task, service: Frontier) -> None:
     root = root_admission(bounded.pk)
-    failed = Outcome(root.rid, bounded.pk, root.host, root.record, 0, 0, url="start:", size=2000)
-    failed.budget = ByteBudget(1000, 0)
+    failed = Outcome(root.rid, bounded.pk, root.host, root.record, 0, 0, url="start:")
+    failed.fetch.size, failed.fetch.budget = 2000, ByteBudget(1000, 0)
     failed.end(Verdict.ERROR, "callback")
     DjangoLedger().commit([failed])
     service.claim(1, 1, 1)
     service.complete([Completion(root.rid, bounded.pk, root.host, True)])
     counts = service.counts(bounded.pk)
     assert counts is not None
-    DjangoLedger().finish({bounded.pk: counts})
+    DjangoLedger().tasks.finish({bounded.pk: counts})
     Task.objects.filter(pk=bounded.pk).update(deadline=F("deadline") - 5 * HOUR)
     assert retry(bounded.pk) == 1
     assert spent(bounded) == {}
@@ -222,9 +233,9 @@ def test_what_limits_stopped_is_told_after_the_end(
         Admission(make_rid(bounded.pk, b"%d" % n), 0, host, 0, b"r") for n, host in enumerate(hosts)
     ]
     made = Outcome(root.rid, bounded.pk, root.host, root.record, 0, 0, url="start:")
-    made.follow_ups = links
-    made.stats = PageStats({f"{UNFOLLOWED}url_length": 1204, "books": 2})
-    made.trap = TrapSighting("a.example/calendar/{n}", 1830, 12)
+    made.results.follow_ups = links
+    made.results.stats = PageStats({f"{UNFOLLOWED}url_length": 1204, "books": 2})
+    made.results.trap = TrapSighting("a.example/calendar/{n}", 1830, 12)
     DjangoLedger().commit([made])
     service.claim(1, 1, 1)
     service.complete([Completion(root.rid, bounded.pk, root.host, False, links)])
@@ -236,7 +247,7 @@ def test_what_limits_stopped_is_told_after_the_end(
     service.complete([Completion(one.rid, bounded.pk, one.host, False) for one in admitted])
     counts = service.counts(bounded.pk)
     assert counts is not None
-    assert DjangoLedger().finish({bounded.pk: counts})
+    assert DjangoLedger().tasks.finish({bounded.pk: counts})
     service.close_tasks([bounded.pk])
     task = Task.objects.get(pk=bounded.pk)
     assert task.refused == {"host_page_limit": 8}
@@ -273,7 +284,9 @@ def test_what_limits_stopped_is_told_after_the_end(
 
 def test_refused_links_add_up_over_a_retry(task: Task) -> None:
     Task.objects.filter(pk=task.pk).update(refused={"page_limit": 3})
-    DjangoLedger().finish({task.pk: Counts("running", 0, 0, 0, 0, 4, 0, 0, 0, host_limited=2)})
+    DjangoLedger().tasks.finish(
+        {task.pk: Counts("running", 0, 0, 0, 0, 4, 0, 0, 0, host_limited=2)}
+    )
     task.refresh_from_db()
     assert task.refused == {"page_limit": 7, "host_page_limit": 2}
 

@@ -55,7 +55,9 @@ def test_the_time_is_the_databases(orm: str) -> None:
 
 def test_the_end_of_a_task(orm: str) -> None:
     task = Task.objects.create(spider="s", seeds=b"")
-    assert DjangoLedger().finish({task.pk: Counts("running", 0, 0, 0, 0, 0, 0, 0, 0)}) == {task.pk}
+    assert DjangoLedger().tasks.finish({task.pk: Counts("running", 0, 0, 0, 0, 0, 0, 0, 0)}) == {
+        task.pk
+    }
     task.refresh_from_db()
     assert right(task.finished_at)
     assert task.finished_at is not None

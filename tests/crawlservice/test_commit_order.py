@@ -28,7 +28,7 @@ class Writer:
         self._outcome = Outcome(
             name.encode().ljust(16, b"."), task.pk, "h", b"record", 1, 1, url=f"http://h/{name}"
         )
-        self._outcome.items = [b"{}"] * items
+        self._outcome.results.items = [b"{}"] * items
         self._written, self._may_commit = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work)
         self._thread.start()
@@ -140,7 +140,7 @@ def _outcome(task: Task, name: str) -> Outcome:
     made = Outcome(
         name.encode().ljust(16, b"."), task.pk, "h", b"record", 1, 1, url=f"http://h/{name}"
     )
-    made.items = [b"{}"]
+    made.results.items = [b"{}"]
     return made
 
 

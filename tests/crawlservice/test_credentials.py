@@ -32,11 +32,11 @@ def test_a_worker_gets_what_is_stored(service: Frontier) -> None:
     row = HostCredential.objects.get(host="*.shop.org")
     assert SECRET not in row.sealed_secret
     assert unseal(row.sealed_secret) == SECRET
-    assert DjangoLedger().identity().credentials == (
+    assert DjangoLedger().access.identity().credentials == (
         Credential("*.shop.org", "digest", "ann", Secret(SECRET), True),
         Credential("a.org", "bearer", "", Secret(SECRET), False),
     )
-    assert SECRET not in repr(DjangoLedger().identity())
+    assert SECRET not in repr(DjangoLedger().access.identity())
     assert SECRET not in repr([*Action.objects.values_list("detail")])
 
 
@@ -60,7 +60,7 @@ def test_what_cannot_be_read_is_not_left_out(
     credentials.store("a.org", "basic", "ann", SECRET)
     settings_with(SECRET_KEY="b" * 50)
     with pytest.raises(SealError, match="CRAWLFRAME_SECRET_KEY"):
-        DjangoLedger().identity()
+        DjangoLedger().access.identity()
 
 
 def test_the_command_reads_the_secret_from_stdin(

@@ -68,7 +68,7 @@ def put(body: bytes, url: str = URL) -> SavedFile:
 
 def saving(task: Task, name: bytes, *files: SavedFile) -> Outcome:
     outcome = Outcome(make_rid(task.pk, name), task.pk, "h", b"record", 0, 0, url=URL)
-    outcome.items, outcome.files = [b'{"n": 1}'], [*files]
+    outcome.results.items, outcome.results.files = [b'{"n": 1}'], [*files]
     return outcome
 
 

@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "p
 
 
 def add(**hosts: HostStats) -> None:
-    DjangoLedger().add_host_stats({f"{name}.example": stats for name, stats in hosts.items()})
+    DjangoLedger().activity.add_host_stats(
+        {f"{name}.example": stats for name, stats in hosts.items()}
+    )
 
 
 def test_numbers_are_added_and_the_last_ones_replaced() -> None:
@@ -66,11 +68,11 @@ def test_odd_names_and_reasons() -> None:
         "[::1]": HostStats(1),
     }
     stats["a.example"] = HostStats(1, 1, last_reason="o\0dd " * 50)
-    DjangoLedger().add_host_stats(stats)
+    DjangoLedger().activity.add_host_stats(stats)
     names = {"xn--mnchen-3ya.example:8080", "[::1]", "a.example"}
     assert {*Host.objects.values_list("name", flat=True)} == names
     assert len(Host.objects.get(name="a.example").last_reason) == 60
-    DjangoLedger().add_host_stats({})
+    DjangoLedger().activity.add_host_stats({})
 
 
 def test_two_workers_add_the_same_hosts_in_any_order() -> None:
@@ -81,7 +83,9 @@ def test_two_workers_add_the_same_hosts_in_any_order() -> None:
         ledger = DjangoLedger()
         try:
             for _ in range(15):
-                ledger.add_host_stats({name: HostStats(1, 0, 1, 5, {200: 1}, 200) for name in mine})
+                ledger.activity.add_host_stats(
+                    {name: HostStats(1, 0, 1, 5, {200: 1}, 200) for name in mine}
+                )
         except Exception as error:
             problems.append(error)
         finally:
@@ -110,7 +114,7 @@ def test_a_locked_row_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     def other() -> None:
         ledger = DjangoLedger()
         try:
-            ledger.add_host_stats({"a.example": HostStats(1)})
+            ledger.activity.add_host_stats({"a.example": HostStats(1)})
         except LedgerAway as error:
             problems.append(error)
         finally:

@@ -43,7 +43,7 @@ def kept(task: Task, name: str, body: bytes = b"<p>1", reason: str = "", **more:
     if reason:
         made.end(Verdict.ERROR, reason)
     headers = {"sent": [["Accept", "*/*"]], "received": [["Server", "nginx"]]}
-    made.page = PageCopy(
+    made.results.page = PageCopy(
         made.url, "h", "GET", 200, headers, body, b"record", Held(), reason, size=len(body), **more
     )
     return made
@@ -106,16 +106,16 @@ def test_a_copy_for_the_case_of_refusal_is_kept_then_only(task: Task) -> None:
 
 def test_a_page_is_there_only_with_its_row(task: Task) -> None:
     bad = kept(task, "a")
-    bad.items = [b'{"a": "\\u0000"}'] if connection.vendor == "postgresql" else [b"{"]
+    bad.results.items = [b'{"a": "\\u0000"}'] if connection.vendor == "postgresql" else [b"{"]
     bad.depth = 1 << 80
     with pytest.raises(LedgerRefused):
         DjangoLedger().commit([bad])
     assert KeptPage.objects.count() == PageBody.objects.count() == Page.objects.count() == 0
-    assert bad.page is not None
-    bad.depth, bad.items = 0, []
+    assert bad.results.page is not None
+    bad.depth, bad.results.items = 0, []
     DjangoLedger().commit([bad])  # its body is packed, and let go
     assert bodies() == {"a": b"<p>1"}
-    assert bad.page.held.given == 4
+    assert bad.results.page.held.given == 4
 
 
 def test_a_time_that_is_given_is_that_of_the_fetch(task: Task) -> None:
@@ -312,7 +312,7 @@ def test_the_page_that_was_kept_last_is_found(task: Task) -> None:
     ledger.commit([kept(task, "a", b"old", key=KEY), kept(task, "b", b"<p>b", key=b"l" * 16)])
     again = Task.objects.create(spider="s", seeds=b"")
     ledger.commit([kept(again, "c", b"new", key=KEY, etag='"2"', signature=b"s" * 16)])
-    found = ledger.kept_pages([KEY, b"l" * 16, b"m" * 16])
+    found = ledger.pages.latest([KEY, b"l" * 16, b"m" * 16])
     assert sorted(found) == [KEY, b"l" * 16]
     page = found[KEY]
     assert (page.rid, page.url, page.status, page.etag) == (
@@ -320,7 +320,7 @@ def test_the_page_that_was_kept_last_is_found(task: Task) -> None:
     )  # fmt: skip
     assert (page.digest, page.signature) == (digest_of(b"new"), b"s" * 16)
     assert 0 <= page.age < 300
-    assert ledger.page_bodies([found[key].body for key in found] + [999]) == {
+    assert ledger.pages.bodies([found[key].body for key in found] + [999]) == {
         page.body: b"new", found[b"l" * 16].body: b"<p>b",
     }  # fmt: skip
     request = Request("http://h/c")
@@ -336,14 +336,14 @@ def test_the_page_that_was_fetched_last_is_found_though_an_older_one_is_stored_l
     ledger = DjangoLedger()
     ledger.commit([kept(task, "a", b"new", key=KEY)])
     ledger.commit([kept(task, "b", b"old", key=KEY, fetched_at=time.time() - 900)])
-    assert ledger.kept_pages([KEY])[KEY].digest == digest_of(b"new")
+    assert ledger.pages.latest([KEY])[KEY].digest == digest_of(b"new")
 
 
 def test_the_age_is_by_the_time_of_the_fetch(task: Task) -> None:
     ledger = DjangoLedger()
     hour_ago = time.time() - 3600
     ledger.commit([kept(task, "a", key=KEY, fetched_at=hour_ago)])
-    page = ledger.kept_pages([KEY])[KEY]
+    page = ledger.pages.latest([KEY])[KEY]
     assert abs(page.age - 3600) < 300
     assert abs(page.fetched_at - hour_ago) < 0.001
 
@@ -352,8 +352,8 @@ def test_a_damaged_body_is_left_out(task: Task) -> None:
     ledger = DjangoLedger()
     ledger.commit([kept(task, "a", b"one", key=KEY), kept(task, "b", b"two", key=b"l" * 16)])
     PageBody.objects.filter(digest=digest_of(b"one")).update(data=b"damaged")
-    found = ledger.kept_pages([KEY, b"l" * 16])
-    assert ledger.page_bodies([page.body for page in found.values()]) == {
+    found = ledger.pages.latest([KEY, b"l" * 16])
+    assert ledger.pages.bodies([page.body for page in found.values()]) == {
         found[b"l" * 16].body: b"two"
     }
 
@@ -362,13 +362,13 @@ def test_results_are_found_as_long_as_all_of_them_are_there(task: Task) -> None:
     ledger = DjangoLedger()
     requests = [Request(f"http://h/{n}").encode() for n in range(3)]
     one = kept(task, "a", key=KEY, signature=b"s" * 16, requests=requests)
-    one.items = [b'{"n": 1}', msgspec.json.encode({"n": [2, "ü"]})]
+    one.results.items = [b'{"n": 1}', msgspec.json.encode({"n": [2, "ü"]})]
     ledger.commit([one, kept(task, "b", key=b"l" * 16)])
-    pages = ledger.kept_pages([KEY, b"l" * 16])
-    results = ledger.results(pages[KEY])
+    pages = ledger.pages.latest([KEY, b"l" * 16])
+    results = ledger.pages.results(pages[KEY])
     assert results is not None
     assert [msgspec.json.decode(item) for item in results.items] == [{"n": 1}, {"n": [2, "ü"]}]
     assert results.requests == requests
-    assert ledger.results(pages[b"l" * 16]) is None
+    assert ledger.pages.results(pages[b"l" * 16]) is None
     Item.objects.filter(ordinal=1).delete()
-    assert ledger.results(pages[KEY]) is None
+    assert ledger.pages.results(pages[KEY]) is None

@@ -47,7 +47,7 @@ def keep(
     headers = {"sent": [["Accept", "*/*"]], "received": [["Content-Type", kind], ["X-A", "<b>"]]}
     page = PageCopy(url, request.host, "GET", status, headers, body, request.encode(), Held())
     page.reason, page.size = reason, len(body)
-    outcome.page = page
+    outcome.results.page = page
     if reason:
         outcome.end(Verdict.ERROR, reason, "KeyError: 'price'")
     DjangoLedger().commit([outcome])

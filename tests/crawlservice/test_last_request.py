@@ -194,7 +194,7 @@ def test_a_cancelled_task_has_it_too(
     (last,) = frontier.claim(1, 1, 9).requests
     assert last.rid == end_rid(task.pk)
     ledger = DjangoLedger()
-    summary = ledger.summary(task.pk, frontier.counts(task.pk) or pytest.fail("it is gone"))
+    summary = ledger.tasks.summary(task.pk, frontier.counts(task.pk) or pytest.fail("it is gone"))
     assert summary is not None
     assert (summary.outcome, summary.cancelled, summary.requests) == ("cancelled", 1, 1)
     outcome = Outcome(last.rid, task.pk, last.host, last.record, 0, 0, url=END_URL)
@@ -233,7 +233,7 @@ def ended(ending: SpiderInfo, add_page: Callable[..., Page]) -> Callable[..., Ta
         ne = bool(start) + bool(last) + sum(bool(reason) for reason, _ in pages)
         na = 2 + len(pages)
         counts = Counts("running", na, na - ne, ne, 0, 0, 0, 0, 0)
-        assert DjangoLedger().finish({task.pk: counts}) == {task.pk}
+        assert DjangoLedger().tasks.finish({task.pk: counts}) == {task.pk}
         task.refresh_from_db()
         return task
 
@@ -293,11 +293,12 @@ def test_a_summary_says_what_the_end_will_say(
     task = submit("shop", ULM)
     add_page(task, b"start", url=ROOT_URL)
     ledger = DjangoLedger()
-    one = Outcome(b"1" * 16, task.pk, "h", b"r", 0, 0, items=[b"{}", b"{}"])
+    one = Outcome(b"1" * 16, task.pk, "h", b"r", 0, 0)
+    one.results.items = [b"{}", b"{}"]
     other = Outcome(b"2" * 16, task.pk, "h", b"r", 0, 0).end(Verdict.ERROR, "timeout")
     ledger.commit([one, other])
     counts = Counts("running", 4, 2, 1, 0, 0, 0, 1, 0, items=2)
-    summary = ledger.summary(task.pk, counts)
+    summary = ledger.tasks.summary(task.pk, counts)
     assert summary is not None
     assert summary._replace(started_at=None, finished_at=None)._asdict() == {  # type: ignore[arg-type]
         "task": task.pk, "spider": "shop", "arguments": {"city": "Ulm"},
@@ -308,5 +309,5 @@ def test_a_summary_says_what_the_end_will_say(
         "stats": {}, "maxima": {},
     }  # fmt: skip
     assert summary.started_at <= summary.finished_at
-    assert ledger.summary(task.pk + 1, counts) is None
+    assert ledger.tasks.summary(task.pk + 1, counts) is None
     assert Item.objects.count() == 2

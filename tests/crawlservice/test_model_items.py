@@ -13,11 +13,12 @@ from django.core.validators import MinValueValidator
 from django.db import connection, models, transaction
 
 from crawlframe import Upsert
-from crawlframe.collector import Collector
 from crawlframe.errors import SpiderError
 from crawlframe.ledger import LedgerRefused, TablesChanged
 from crawlframe.outcome import Outcome
 from crawlframe.pipelines import Pipelines
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import LinkPage
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowChange, Task
 
@@ -104,9 +105,7 @@ def page(task: Task, name: str, *items: Any, pipelines: Pipelines | None = None)
         url=f"http://h/{name}",
         version="v1",
     )
-    collector = Collector(
-        outcome, priority=0, depth=0, depth_limit=0, allowed=None, pipelines=pipelines
-    )
+    collector = Collector(LinkPage(outcome), pipelines=pipelines)
     for item in items:
         collector.take(item)
     return outcome

@@ -80,7 +80,7 @@ def test_a_task_that_is_opened_and_crawled_meanwhile(
             left -= 1
         counts = published.counts(crawl.task.pk)
         assert counts is not None
-        published.close_tasks(DjangoLedger().finish({crawl.task.pk: counts}))
+        published.close_tasks(DjangoLedger().tasks.finish({crawl.task.pk: counts}))
 
     between(steward, monkeypatch, happens)
     assert Era.objects.count() == 1

@@ -15,9 +15,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from crawlframe import Upsert, faults
-from crawlframe.collector import Collector
 from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import LinkPage
 from crawlservice.connections import routing
 from crawlservice.connections.database_url import other_database_config
 from crawlservice.databases import delivery
@@ -104,7 +105,7 @@ def task() -> Task:
 def commit(task: Task, name: str, *items: Any) -> None:
     rid = name.encode().ljust(16, b".")
     page = Outcome(rid, task.pk, "h", b"r", 1, 1, url=f"http://h/{name}", version="v1")
-    collector = Collector(page, priority=0, depth=0, depth_limit=0, allowed=None)
+    collector = Collector(LinkPage(page))
     for item in items:
         collector.take(item)
     DjangoLedger().commit([page])

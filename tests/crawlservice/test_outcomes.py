@@ -55,7 +55,7 @@ def crawl(published: Frontier, add_page: Callable[..., Page]) -> Callable[..., T
         ledger = DjangoLedger()
         excluded = sum(error in EXCLUDED for _, error, _ in pages)
         counts = Counts("running", na, na - ne, ne, 0, limited, 0, 0, 0, excluded=excluded)
-        assert ledger.finish({task.pk: counts}) == {task.pk}
+        assert ledger.tasks.finish({task.pk: counts}) == {task.pk}
         task.refresh_from_db()
         return task
 

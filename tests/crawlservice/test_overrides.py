@@ -67,7 +67,7 @@ def test_a_task_has_them_in_the_frontier_and_in_the_workers(published: Frontier)
     assert limits.concurrency == 3  # that of the spider
     assert task.settings["failed_share"] == 0.25
     assert task.overrides == given
-    spec = DjangoLedger().task(task.pk)
+    spec = DjangoLedger().tasks.spec(task.pk)
     assert spec is not None
     assert spec.settings == given
 

@@ -15,7 +15,8 @@ from django.core.management import call_command
 call_command("makemigrations", "estate", verbosity=0)
 call_command("migrate", verbosity=0)
 from crawlframe import Request, Response
-from crawlframe.collector import Collector
+from crawlframe.run.collector import Collector
+from crawlframe.run.link_filters import Known, LinkPage
 from crawlframe.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, RowChange, Task
@@ -27,7 +28,7 @@ for number, price in enumerate((5, 7)):
     url = "https://example.com/houses"
     box = f"<div class=house><a href=/1></a><p class=agent>Ann</p><p class=price>{price}</p></div>"
     page = Outcome(b"%16d" % number, task.pk, "h", b"r", 1, 1, url=url)
-    collector = Collector(page, priority=0, depth=0, depth_limit=0, allowed=None)
+    collector = Collector(LinkPage(page))
     response = Response(url, 200, {}, box.encode(), request=Request(url))
     for item in Houses().parse(response):
         collector.take(item)

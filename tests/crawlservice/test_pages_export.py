@@ -48,18 +48,18 @@ def task(ledger: DjangoLedger) -> Task:
     ledger.commit([kept(Task.objects.create(spider="other", seeds=b""), "elsewhere")])
     ledger.commit([redirected(task), kept(task, "b", b"<p>same"), kept(task, "c", b"<p>same")])
     dom = kept(task, "dom", b"<p>same")
-    assert dom.page is not None
-    dom.page.headers["rendered"] = True
+    assert dom.results.page is not None
+    dom.results.page.headers["rendered"] = True
     ledger.commit([kept(task, "bad", b"<p>bad", "callback"), dom])
     return task
 
 
 def redirected(task: Task) -> Outcome:
     made = kept(task, "a", b"<p>first")
-    assert made.page is not None
-    made.page.record = write_record("http://h/old", "parse", 0, {})
+    assert made.results.page is not None
+    made.results.page.record = write_record("http://h/old", "parse", 0, {})
     hops = [Hop(301, "http://h/middle"), Hop(302, "http://h/a")]
-    made.page.headers["redirects"] = [[hop.status, hop.url] for hop in hops]
+    made.results.page.headers["redirects"] = [[hop.status, hop.url] for hop in hops]
     return made
 
 

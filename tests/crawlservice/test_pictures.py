@@ -64,7 +64,7 @@ def page(task: Task, name: bytes, *pictures: Picture, failed: bool = False) -> P
     outcome = Outcome(rid, task.pk, "h", b"record", 0, 0, url=URL)
     if failed:
         outcome.end(Verdict.ERROR, "action", "no button")
-    outcome.pictures = [*pictures]
+    outcome.results.pictures = [*pictures]
     DjangoLedger().commit([outcome])
     return Page.objects.get(rid=UUID(bytes=rid))
 
@@ -182,7 +182,7 @@ def test_a_store_that_fails_before_the_commit_costs_pictures_and_no_page(
     assert "2 pictures are not kept: the file store: not mounted" in caplog.text
     both = Outcome(make_rid(task.pk, b"b"), task.pk, "h", b"record", 0, 0, url=URL)
     assert shot.file is not None
-    both.pictures, both.files = [shot, pdf], [shot.file]
+    both.results.pictures, both.results.files = [shot, pdf], [shot.file]
     with pytest.raises(LedgerAway):  # a file that the spider saved is waited for
         DjangoLedger().commit([both])
     monkeypatch.undo()

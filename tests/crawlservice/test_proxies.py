@@ -104,7 +104,7 @@ def test_credentials_are_sealed_and_reach_workers(service: Frontier) -> None:
     (row,) = add(LINE, tags=["eu"], tier=2, country="de")
     shown = repr([*Proxy.objects.values()])
     assert "MARKED" not in shown
-    (found,) = DjangoLedger().proxies()
+    (found,) = DjangoLedger().access.proxies()
     assert (found.tier, found.country, found.tags) == (2, "DE", ("eu",))
     assert found.proxy.url == URL
     assert (found.proxy.username, found.proxy.password) == (USER, Secret(SECRET))
@@ -116,7 +116,10 @@ def test_two_users_of_one_server_are_two_proxies(service: Frontier) -> None:
     add("http://a:1@h.example:1", "http://b:1@h.example:1")
     add("http://a:2@h.example:1")
     assert Proxy.objects.count() == 2
-    assert {one.proxy.password for one in DjangoLedger().proxies()} == {Secret("1"), Secret("2")}
+    assert {one.proxy.password for one in DjangoLedger().access.proxies()} == {
+        Secret("1"),
+        Secret("2"),
+    }
 
 
 def test_one_with_another_password_is_checked_before_it_is_used(service: Frontier) -> None:

@@ -49,7 +49,7 @@ def make_task(**fields: Any) -> Task:
 
 def page(task: Task, name: str, *proxies: str | Item) -> Outcome:
     made = outcome(task, name)
-    made.proxies = [one if isinstance(one, Item) else Item(one) for one in proxies]
+    made.results.proxies = [one if isinstance(one, Item) else Item(one) for one in proxies]
     return made
 
 
@@ -265,7 +265,7 @@ def test_a_private_address_that_a_page_names_is_not_used(source: ProxySource) ->
         assert server.connections == 0
         (allowed,) = check.check_all(open_, [*Proxy.objects.all()]).values()
     assert allowed.problem == ""
-    (stored,) = DjangoLedger().proxies()
+    (stored,) = DjangoLedger().access.proxies()
     assert stored.proxy.of_pool
     assert not stored.proxy.trusted
 

@@ -83,7 +83,7 @@ def end(task: Task) -> Task:
     done, failed = (rows.filter(state=state).count() for state in ("done", "error"))
     stored = Item.objects.filter(task=task).count()
     counts = Counts("running", done + failed, done, failed, 0, 0, 0, 0, 0, items=stored)
-    assert DjangoLedger().finish({task.pk: counts}) == {task.pk}
+    assert DjangoLedger().tasks.finish({task.pk: counts}) == {task.pk}
     return Task.objects.get(pk=task.pk)
 
 

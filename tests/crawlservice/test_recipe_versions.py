@@ -82,11 +82,11 @@ def test_nodes_get_the_current_version(published: Any) -> None:
     recipe = versions.add(contents(), NOBODY)
     task = submit("books", {})
     ledger = DjangoLedger()
-    spec = ledger.task(task.pk)
+    spec = ledger.tasks.spec(task.pk)
     assert spec is not None
     assert spec.recipe == StoredRecipe(1, as_text(contents()))
     versions.change(recipe.pk, contents(description="New."), NOBODY, seen=1)
-    assert ledger.recipe_numbers({"books", "others"}) == {"books": 2}
+    assert ledger.tasks.recipe_numbers({"books", "others"}) == {"books": 2}
 
 
 def test_a_recipe_of_running_tasks_is_not_deleted(published: Any) -> None:

@@ -36,6 +36,7 @@ from crawlservice.steward.steward import Steward
 from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.test_steward import turn_until
 from tests.frontier.snapshot import Snapshot
+from tests.outcomes import set_fields
 
 pytestmark = pytest.mark.usefixtures("service")
 
@@ -408,7 +409,7 @@ def test_a_page_limit_holds_and_no_page_is_fetched_beyond_it(
     assert counts is not None
     assert (counts.na, counts.nr) == (31, 0)
     assert Page.objects.filter(task=crawl.task).count() == 31
-    assert DjangoLedger().finish({crawl.task.pk: counts})
+    assert DjangoLedger().tasks.finish({crawl.task.pk: counts})
 
 
 @pytest.mark.parametrize("limit", ["page_limit", "host_page_limit"])
@@ -532,7 +533,7 @@ def test_a_limit_per_host_holds_in_the_next_era(
     numbers = [int(url[1:]) % 5 for url in Page.objects.values_list("url", flat=True)]
     assert max(map(numbers.count, range(5))) == 6
     assert {*crawl.runs.values()} == {1}
-    assert DjangoLedger().finish({crawl.task.pk: counts})
+    assert DjangoLedger().tasks.finish({crawl.task.pk: counts})
     assert audit(Task.objects.get(pk=crawl.task.pk)) == []
 
 
@@ -726,10 +727,7 @@ def test_targets_of_redirects_are_known_again(
     task = Task.objects.create(pk=1, spider="s", arguments={}, seeds=pack_admissions([first, link]))
 
     def outcome(one: Admission, **fields: Any) -> Outcome:
-        made = Outcome(one.rid, 1, one.host, one.record, 0, 0)
-        for name, value in fields.items():
-            setattr(made, name, value)
-        return made
+        return set_fields(Outcome(one.rid, 1, one.host, one.record, 0, 0), **fields)
 
     outcomes = [outcome(first, landing=(target.rid, urls[2]))]
     if known != "nothing":
@@ -747,7 +745,7 @@ def test_targets_of_redirects_are_known_again(
         assert steward.audit() == []
     counts = steward.counts(1)
     if counts is not None and counts.nr == 0:
-        DjangoLedger().finish({1: counts})
+        DjangoLedger().tasks.finish({1: counts})
         task.refresh_from_db()
         assert (task.state, audit(task)) == ("finished", [])
 
@@ -768,7 +766,7 @@ def test_cookies_and_proxies_of_sessions_are_there_again(
     gone = "a.example|/|gone"
     for value, other in (("early", "1"), ("late", "")):
         entries = {key: cookie(value), gone: other and cookie(other, "gone")}
-        ledger.keep_state({(1, COOKIES): entries, (1, PROXIES): {place: "7"}})
+        ledger.tasks.keep_state({(1, COOKIES): entries, (1, PROXIES): {place: "7"}})
         if value == "early":
             steward.share_cookies(1, entries)
     if loss == "emptied":
@@ -789,7 +787,7 @@ def test_a_task_whose_cookies_cannot_be_read_waits(
 ) -> None:
     other = Task.objects.create(pk=2, spider="s", arguments={}, seeds=pack_admissions([]))
     task = Task.objects.create(pk=1, spider="s", arguments={}, seeds=pack_admissions([]))
-    DjangoLedger().keep_state({(1, COOKIES): {"a|/|k": cookie("1")}})
+    DjangoLedger().tasks.keep_state({(1, COOKIES): {"a|/|k": cookie("1")}})
     redis_client.flushall()
     with override_settings(SECRET_KEY="another"):
         renew(steward)

@@ -38,7 +38,9 @@ HOPS = [Hop(301, "http://b.example/"), Hop(302, "http://c.example/x")]
 def outcome(task: Task, name: str, hops: list[Hop] | None = None) -> Outcome:
     record = with_hops(FIRST.encode(), hops) if hops else FIRST.encode()
     rid = make_rid(task.pk, name.encode())
-    return Outcome(rid, task.pk, "h", record, 0, 0, url=f"http://h/{name}", redirects=hops or [])
+    made = Outcome(rid, task.pk, "h", record, 0, 0, url=f"http://h/{name}")
+    made.fetch.redirects = hops or []
+    return made
 
 
 def page_of(one: Outcome) -> Page:
@@ -53,11 +55,12 @@ def test_rows_have_the_redirects_of_their_pages() -> None:
         outcome(task, "plain"),
         outcome(task, "counted", HOPS[:1]),
     )
-    counted.stats = PageStats({"n": 1}, {})
+    counted.results.stats = PageStats({"n": 1}, {})
     for batch in ([moved, plain], [counted, outcome(task, "both")], [outcome(task, "none")]):
         recorded = DjangoLedger().commit(batch)
-        assert recorded[batch[0].rid] == Recorded(False, [], 0)
-        assert DjangoLedger().commit(batch) == recorded
+        assert recorded[batch[0].rid] == Recorded(False, [], 0, new=True)
+        again = {rid: row._replace(new=False) for rid, row in recorded.items()}
+        assert DjangoLedger().commit(batch) == again
     assert page_of(moved).redirects == [[301, "http://b.example/"], [302, "http://c.example/x"]]
     assert page_of(counted).redirects == [[301, "http://b.example/"]]
     assert page_of(counted).stats == {"counters": {"n": 1}, "maxima": {}}
@@ -138,12 +141,12 @@ class Chain:
     ) -> None:
         rid, task, host, attempts, deliveries, record, *_ = claimed
         one = Outcome(rid, task, host, record, attempts, deliveries, url=record[3:20].hex())
-        one.redirects = hops_of(record)
+        one.fetch.redirects = hops_of(record)
         one.end(verdict, "" if verdict is Verdict.DONE else "http_404")
-        one.follow_ups = links
+        one.results.follow_ups = links
         row = DjangoLedger().commit([one])[rid]
         ended = self.frontier.complete([Completion(rid, task, host, row.failed, row.follow_ups)])
-        DjangoLedger().finish({pk: self.frontier.counts(pk) for pk in ended})  # type: ignore[misc]
+        DjangoLedger().tasks.finish({pk: self.frontier.counts(pk) for pk in ended})  # type: ignore[misc]
 
     def hop(self) -> Claimed:
         """The claim of its redirect's target."""

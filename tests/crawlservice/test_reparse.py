@@ -594,7 +594,7 @@ def test_a_task_that_still_runs_is_counted_at_its_end(crawling: Crawling) -> Non
     mended(crawling)
     crawling.parse(first)
     assert numbers(first) == (0, 0, 0, 0)
-    crawling.ledger.finish({first.pk: Counts("running", 8, 5, 3, 0, 0, 0, 0, 0)})
+    crawling.ledger.tasks.finish({first.pk: Counts("running", 8, 5, 3, 0, 0, 0, 0, 0)})
     assert numbers(first) == (8, 7, 1, 6)
 
 
@@ -608,21 +608,21 @@ def test_a_task_that_only_fetches_is_parsed_while_it_runs(crawling: Crawling) ->
     (root,) = unpack_admissions(first.seeds)
     outcome, (home,) = crawling.take(first, root)
     outcome, houses = crawling.take(first, home)
-    assert (outcome.items, len(houses)) == ([], HOUSES)
+    assert (outcome.results.items, len(houses)) == ([], HOUSES)
     for one in houses[:2]:
         crawling.take(first, one)
     task = crawling.begin(first, wait=True)
-    ledger, reparse = crawling.ledger, crawling.ledger.task(task.pk).reparse  # type: ignore[union-attr]
+    ledger, reparse = crawling.ledger, crawling.ledger.tasks.spec(task.pk).reparse  # type: ignore[union-attr]
     assert reparse is not None
-    found, seen, over = ledger.pages_to_parse(reparse, 0, 10)
+    found, seen, over = ledger.pages.to_parse(reparse, 0, 10)
     assert (len(found), seen, over) == (3, found[-1], False)
-    assert ledger.pages_to_parse(reparse, seen, 10) == ([], seen, False)
+    assert ledger.pages.to_parse(reparse, seen, 10) == ([], seen, False)
     for one in houses[2:]:
         crawling.take(first, one)
-    more, seen, over = ledger.pages_to_parse(reparse, seen, 10)
+    more, seen, over = ledger.pages.to_parse(reparse, seen, 10)
     assert (len(more), over) == (4, False)
     Task.objects.filter(pk=first.pk).update(state="finished")
-    assert ledger.pages_to_parse(reparse, seen, 10) == ([], seen, True)
+    assert ledger.pages.to_parse(reparse, seen, 10) == ([], seen, True)
 
 
 class Fetches(Mended):

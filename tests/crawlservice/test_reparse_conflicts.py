@@ -218,7 +218,7 @@ def test_quality_is_judged_when_all_is_parsed(crawling: Crawling) -> None:
     assert not judging.is_changing(first)
     crawling.commit(first_page)
     assert judging.is_changing(first)
-    crawling.ledger.finish({first.pk: Counts("running", 8, 7, 1, 0, 0, 0, 0, 0)})
+    crawling.ledger.tasks.finish({first.pk: Counts("running", 8, 7, 1, 0, 0, 0, 0, 0)})
     assert [*Profile.objects.values_list("task", "judged", "last_item")] == [(first.pk, False, 0)]
     crawling.run(task)
     assert not judging.is_changing(first)
@@ -318,12 +318,12 @@ def test_pages_of_other_callbacks_are_looked_at_in_parts(crawling: Crawling) -> 
     first = crawling.crawl()
     mended(crawling)
     task = crawling.begin(first, callback="parse")
-    reparse = crawling.ledger.task(task.pk).reparse  # type: ignore[union-attr]
+    reparse = crawling.ledger.tasks.spec(task.pk).reparse  # type: ignore[union-attr]
     assert reparse is not None
     pages = [*KeptPage.objects.order_by("pk").values_list("pk", flat=True)]
     looked, after, over = [], 0, False
     while not over:
-        found, after, over = crawling.ledger.pages_to_parse(reparse, after, 3)
+        found, after, over = crawling.ledger.pages.to_parse(reparse, after, 3)
         looked.append((found, after))
     assert looked == [([pages[0]], pages[2]), ([], pages[5]), ([], pages[6]), ([], pages[6])]
 

@@ -29,7 +29,7 @@ def failed(exchange: dict[str, object] | None) -> Page:
     task = submit("shop", {"city": "Ulm"})
     outcome = Outcome(make_rid(task.pk, b"a"), task.pk, "h", b"record", 0, 0, url=URL)
     outcome.end(Verdict.ERROR, "http_403", "answered 403")
-    outcome.exchange = exchange
+    outcome.fetch.exchange = exchange
     DjangoLedger().commit([outcome])
     Task.objects.filter(pk=task.pk).update(
         state=Task.State.FINISHED,

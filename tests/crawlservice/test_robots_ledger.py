@@ -38,63 +38,63 @@ def later(**seconds: float) -> None:
 
 def test_the_first_one_has_the_turn() -> None:
     ledger = DjangoLedger()
-    first, second = ledger.robots(ORIGIN, LEASE), ledger.robots(ORIGIN, LEASE)
+    first, second = ledger.robots.turn(ORIGIN, LEASE), ledger.robots.turn(ORIGIN, LEASE)
     assert (first.mine, second.mine) == (True, False)
     assert first.state == second.state == RobotsState()
-    assert ledger.robots("https://a.example", LEASE).mine, "another origin"
+    assert ledger.robots.turn("https://a.example", LEASE).mine, "another origin"
     kept = state(first.now, note="n", reason="")
-    ledger.save_robots(ORIGIN, kept)
-    known = ledger.robots(ORIGIN, LEASE)
+    ledger.robots.save(ORIGIN, kept)
+    known = ledger.robots.turn(ORIGIN, LEASE)
     assert (known.mine, known.state) == (False, kept)
     assert known.state.is_known(known.now)
 
 
 def test_a_turn_is_kept() -> None:
     ledger = DjangoLedger()
-    ledger.robots(ORIGIN, LEASE)
-    ledger.keep_robots(ORIGIN, 180)
+    ledger.robots.turn(ORIGIN, LEASE)
+    ledger.robots.keep(ORIGIN, 180)
     later(lease_until=LEASE + 5)
-    assert not ledger.robots(ORIGIN, LEASE).mine
+    assert not ledger.robots.turn(ORIGIN, LEASE).mine
     later(lease_until=180)
-    assert ledger.robots(ORIGIN, LEASE).mine
+    assert ledger.robots.turn(ORIGIN, LEASE).mine
 
 
 def test_the_turn_ends_with_its_lease() -> None:
     ledger = DjangoLedger()
-    ledger.robots(ORIGIN, LEASE)
+    ledger.robots.turn(ORIGIN, LEASE)
     later(lease_until=LEASE - 5)
-    assert not ledger.robots(ORIGIN, LEASE).mine
+    assert not ledger.robots.turn(ORIGIN, LEASE).mine
     later(lease_until=10)
-    assert ledger.robots(ORIGIN, LEASE).mine
-    assert not ledger.robots(ORIGIN, LEASE).mine
+    assert ledger.robots.turn(ORIGIN, LEASE).mine
+    assert not ledger.robots.turn(ORIGIN, LEASE).mine
 
 
 @pytest.mark.parametrize("name", ["known_until", "next_try"])
 def test_it_is_due_when_its_time_has_come(name: str) -> None:
     ledger = DjangoLedger()
-    now = ledger.robots(ORIGIN, LEASE).now
+    now = ledger.robots.turn(ORIGIN, LEASE).now
     changes = {"known_until": 0.0, name: now + 60}
-    ledger.save_robots(ORIGIN, state(now, **changes))
-    assert not ledger.robots(ORIGIN, LEASE).mine
+    ledger.robots.save(ORIGIN, state(now, **changes))
+    assert not ledger.robots.turn(ORIGIN, LEASE).mine
     later(**{name: 61})
-    turn = ledger.robots(ORIGIN, LEASE)
+    turn = ledger.robots.turn(ORIGIN, LEASE)
     assert turn.mine
     assert turn.state.text, "what was read before"
 
 
 def test_a_forgotten_one_is_read_again(service: Frontier) -> None:
     ledger = DjangoLedger()
-    turn = ledger.robots(ORIGIN, LEASE)
-    ledger.save_robots(ORIGIN, state(turn.now))
+    turn = ledger.robots.turn(ORIGIN, LEASE)
+    ledger.robots.save(ORIGIN, state(turn.now))
     before = service.hosts.robots_forgotten()
     service.hosts.robots("a.example", turn.now + 3600, 5.0)
     assert forget([ORIGIN, "https://a.example"]) == 1
     assert service.hosts.robots_forgotten() > before
     gate = service.hosts.states(["a.example"])["a.example"]
     assert (gate.robots_until, gate.robots_delay) == (0, 0)
-    assert ledger.robots(ORIGIN, LEASE).mine
+    assert ledger.robots.turn(ORIGIN, LEASE).mine
     RobotsFile.objects.all().delete()  # while it is read
-    ledger.save_robots(ORIGIN, state(turn.now))
+    ledger.robots.save(ORIGIN, state(turn.now))
     assert RobotsFile.objects.get().status == "rules"
 
 
@@ -109,7 +109,7 @@ def test_of_many_at_once_one_has_the_turn(before: str) -> None:
         ledger = DjangoLedger()
         try:
             start.wait()
-            turns.append(ledger.robots(ORIGIN, LEASE))
+            turns.append(ledger.robots.turn(ORIGIN, LEASE))
         finally:
             ledger.close()
 
@@ -124,8 +124,8 @@ def test_of_many_at_once_one_has_the_turn(before: str) -> None:
 
 def test_a_text_of_any_characters_is_kept() -> None:
     ledger = DjangoLedger()
-    turn = ledger.robots(ORIGIN, LEASE)
+    turn = ledger.robots.turn(ORIGIN, LEASE)
     text = "Disallow: /\u30c4\ufffd\u0001 %s ' \" \\ {}\n"
-    ledger.save_robots(ORIGIN, state(turn.now, text=text, reason="x" * 90, note=text))
-    kept = ledger.robots(ORIGIN, LEASE).state
+    ledger.robots.save(ORIGIN, state(turn.now, text=text, reason="x" * 90, note=text))
+    kept = ledger.robots.turn(ORIGIN, LEASE).state
     assert (kept.text, kept.note, len(kept.reason)) == (text, text, 60)

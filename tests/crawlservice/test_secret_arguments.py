@@ -103,7 +103,7 @@ def test_the_worker_gets_what_was_submitted_and_nothing_else_does(orders: Spider
     assert row.arguments["city"] == "Ulm"
     assert row.arguments["token"].keys() == row.arguments["logins"]["ann"].keys() == {SEALED}
     assert row.shown_arguments == SHOWN
-    spec = DjangoLedger().task(task.pk)
+    spec = DjangoLedger().tasks.spec(task.pk)
     assert spec is not None
     assert_no_trace(repr(row.arguments), repr(spec))
     spider, start = build(Orders, spec.arguments)
@@ -425,7 +425,7 @@ def test_with_another_key_nothing_starts(
     )
     settings_with(SECRET_KEY="b" * 50)
     with pytest.raises(SealError, match="CRAWLFRAME_SECRET_KEY"):
-        DjangoLedger().task(task.pk)
+        DjangoLedger().tasks.spec(task.pk)
     Schedule.objects.update(next_at=timezone.now() - timedelta(seconds=1))
     schedules.start_due()
     assert Run.objects.get().outcome == Run.Outcome.FAILED

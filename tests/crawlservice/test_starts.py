@@ -87,7 +87,7 @@ def part(task: Task, number: int, **changes: Any) -> StartPart:
 def add(task: Task, frontier: Frontier, *numbers: int) -> None:
     for number in numbers:
         one = part(task, number)
-        assert DjangoLedger().add_start_part(one)
+        assert DjangoLedger().starts.add(one)
         assert push(frontier, one)
 
 
@@ -104,14 +104,14 @@ def counts(frontier: Frontier, task: Task) -> Counts:
 
 def test_a_part_is_written_once(task: Task) -> None:
     ledger = DjangoLedger()
-    assert ledger.last_start_part(task.pk) is None
-    assert ledger.add_start_part(part(task, 0))
-    assert ledger.add_start_part(part(task, 0))
-    assert not ledger.add_start_part(part(task, 0, position=7))
-    assert not ledger.add_start_part(part(task, 0, follow_ups=part(task, 1).follow_ups))
-    assert ledger.last_start_part(task.pk) == part(task, 0)
-    assert ledger.add_start_part(part(task, 1))
-    assert ledger.last_start_part(task.pk) == part(task, 1)
+    assert ledger.starts.last(task.pk) is None
+    assert ledger.starts.add(part(task, 0))
+    assert ledger.starts.add(part(task, 0))
+    assert not ledger.starts.add(part(task, 0, position=7))
+    assert not ledger.starts.add(part(task, 0, follow_ups=part(task, 1).follow_ups))
+    assert ledger.starts.last(task.pk) == part(task, 0)
+    assert ledger.starts.add(part(task, 1))
+    assert ledger.starts.last(task.pk) == part(task, 1)
     assert Row.objects.count() == 2
 
 
@@ -119,19 +119,19 @@ def test_none_is_written_when_the_start_has_ended(
     task: Task, add_page: Callable[..., Page]
 ) -> None:
     add_page(task, b"start", url=ROOT_URL)
-    assert not DjangoLedger().add_start_part(part(task, 0))
+    assert not DjangoLedger().starts.add(part(task, 0))
     assert not Row.objects.exists()
 
 
 def test_a_part_that_the_database_refuses(task: Task) -> None:
     with pytest.raises(LedgerRefused):
-        DjangoLedger().add_start_part(part(task, 0, position=2**80))
+        DjangoLedger().starts.add(part(task, 0, position=2**80))
 
 
 def test_parts_are_read_in_order(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts, "PARTS_PER_STEP", 2)
     for number in range(5):
-        DjangoLedger().add_start_part(part(task, number))
+        DjangoLedger().starts.add(part(task, number))
     found = [len(packed) for packed in starts.lists(task.pk)]
     assert len(found) == 5
 
@@ -194,7 +194,7 @@ def test_a_cancelled_task_has_rows_for_all_parts(frontier: Frontier, crawl: Task
     Task.objects.filter(pk=crawl.pk).update(state="cancelling")
     frontier.cancel(crawl.pk)
     assert counts(frontier, crawl).nr == 0
-    DjangoLedger().finish({crawl.pk: counts(frontier, crawl)})
+    DjangoLedger().tasks.finish({crawl.pk: counts(frontier, crawl)})
     crawl.refresh_from_db()
     for _ in settle(crawl):
         pass
@@ -208,7 +208,7 @@ def test_audit_misses_requests_of_parts(
     task: Task, published: Frontier, add_page: Callable[..., Page]
 ) -> None:
     other = submit("shop", {"city": "Bonn"})
-    DjangoLedger().add_start_part(part(task, 0))
+    DjangoLedger().starts.add(part(task, 0))
     for one in (task, other):
         add_page(one, b"start", url=ROOT_URL)
         Task.objects.filter(pk=one.pk).update(state="finished", na=1, nf=1)
@@ -221,7 +221,7 @@ def test_audit_misses_requests_of_parts(
 def test_parts_are_removed_with_their_task(
     task: Task, published: Frontier, add_page: Callable[..., Page]
 ) -> None:
-    DjangoLedger().add_start_part(part(task, 0))
+    DjangoLedger().starts.add(part(task, 0))
     Task.objects.filter(pk=task.pk).update(state="finished")
     published.cancel(task.pk)
     published.close_tasks([task.pk])
@@ -236,7 +236,7 @@ def test_how_far_a_start_is(task: Task, add_page: Callable[..., Page]) -> None:
     page = f"/admin/crawlservice/task/{task.pk}/change/"
     assert api.get(f"tasks/{task.pk}").json()["starting"] is None
     for number in (0, 1):
-        DjangoLedger().add_start_part(part(task, number))
+        DjangoLedger().starts.add(part(task, number))
     assert yielded([task.pk]) == {task.pk: 2 * SIZE}
     assert api.get(f"tasks/{task.pk}").json()["starting"] == 2 * SIZE
     assert sentence in admin.get(page).content.decode()

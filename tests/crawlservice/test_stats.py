@@ -37,7 +37,7 @@ def task(orm: str) -> Task:
 
 def counted(task: Task, name: str, counters: Any = (), maxima: Any = (), items: int = 1) -> Outcome:
     made = outcome(task, name, items)
-    made.stats = PageStats(dict(counters), dict(maxima))
+    made.results.stats = PageStats(dict(counters), dict(maxima))
     return made
 
 
@@ -68,10 +68,10 @@ def test_a_page_counts_once_however_often_it_is_run(task: Task) -> None:
 def test_rows_and_numbers_are_of_one_transaction(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(outcomes: object) -> None:
+    def fail(self: object, outcomes: object) -> None:
         raise OperationalError("gone")
 
-    monkeypatch.setattr("crawlservice.tasks.stats.add", fail)
+    monkeypatch.setattr("crawlservice.tasks.stats.StatsOfPages.write", fail)
     with pytest.raises(LedgerAway, match="gone"):
         DjangoLedger().commit([counted(task, "a", {"books": 2})])
     assert (Page.objects.count(), Stat.objects.count()) == (0, 0)
@@ -164,11 +164,11 @@ def test_they_go_with_their_task(task: Task) -> None:
 def test_a_page_closes_its_task_with_its_row(task: Task) -> None:
     ledger = DjangoLedger()
     first, late = outcome(task, "a"), outcome(task, "a")
-    first.closing, late.closing = "enough", "later"
-    assert ledger.commit([first])[first.rid].closes
-    assert not ledger.commit([late])[first.rid].closes
+    first.results.closing, late.results.closing = "enough", "later"
+    assert ledger.commit([first])[first.rid].new
+    assert not ledger.commit([late])[first.rid].new
     other = outcome(task, "b")
-    other.closing = "also enough"
+    other.results.closing = "also enough"
     ledger.commit([other])
     task.refresh_from_db()
     assert (task.state, task.closing) == ("cancelling", "enough")
@@ -190,17 +190,17 @@ def test_a_task_that_its_spider_closed_has_finished(
     batch = [outcome(task, f"d{n}", 0) for n in range(done)]
     batch += [outcome(task, f"e{n}", 0).end(Verdict.ERROR, "timeout") for n in range(errors)]
     if batch:
-        batch[0].closing = "enough"
+        batch[0].results.closing = "enough"
         ledger.commit(batch)
     else:
         Task.objects.filter(pk=task.pk).update(state="cancelling", closing="enough")
     na, ne = done + errors + cancelled, errors + cancelled
     counts = Counts("cancelling", na, done, ne, 0, 0, 0, 0, 0, cancelled=cancelled)
-    assert ledger.finish({task.pk: counts}) == {task.pk}
+    assert ledger.tasks.finish({task.pk: counts}) == {task.pk}
     task.refresh_from_db()
     assert (task.state, task.outcome, task.reason) == ("finished", outcome_, reason)
     assert task.unwritten == (cancelled or None)
-    assert ledger.finish({task.pk: counts}) == {task.pk}
+    assert ledger.tasks.finish({task.pk: counts}) == {task.pk}
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@ completely."""
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from uuid import UUID
 
@@ -13,13 +15,16 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from crawlframe.commit.participant import Participant, Participants
 from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Admission, root_admission, unpack_admissions
+from crawlframe.stats import PageStats
 from crawlservice.ledger import rows
+from crawlservice.ledger.participants import participants
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Event, Item, Page, Task
+from crawlservice.models import Event, Item, Page, Stat, Task
 
 pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
@@ -33,8 +38,8 @@ def outcome(task: Task, name: str, items: int = 1, follow_ups: int = 0) -> Outco
     made = Outcome(
         name.encode().ljust(16, b"."), task.pk, "h", b"record", 1, 2, url=f"http://h/{name}"
     )
-    made.items = [b'{"n":%d}' % n for n in range(items)]
-    made.follow_ups = [
+    made.results.items = [b'{"n":%d}' % n for n in range(items)]
+    made.results.follow_ups = [
         Admission(f"{name}{n}".encode().ljust(16, b"."), n, "h", 0, b"r") for n in range(follow_ups)
     ]
     return made
@@ -69,9 +74,11 @@ def test_the_first_run_wins_and_gives_its_follow_ups(task: Task) -> None:
     ledger = DjangoLedger()
     first, second = outcome(task, "a", 2, 3), outcome(task, "a", 5, 1)
     second.end(Verdict.ERROR, "callback")
-    assert ledger.commit([first])[first.rid] == Recorded(False, first.follow_ups, 2)
+    assert ledger.commit([first])[first.rid] == Recorded(
+        False, first.results.follow_ups, 2, new=True
+    )
     late = ledger.commit([second, outcome(task, "b")])[second.rid]
-    assert late == Recorded(False, first.follow_ups, 2)
+    assert late == Recorded(False, first.results.follow_ups, 2)
     assert Item.objects.filter(rid=UUID(bytes=first.rid)).count() == 2
     assert Page.objects.count() == 2
 
@@ -109,7 +116,8 @@ def test_a_batch_costs_the_same_statements_however_many_versions(task: Task) -> 
 def test_committing_again_changes_nothing(task: Task) -> None:
     ledger = DjangoLedger()
     batch = [outcome(task, name, 2, 2) for name in "abc"]
-    assert ledger.commit(batch) == ledger.commit(batch)
+    first, again = ledger.commit(batch), ledger.commit(batch)
+    assert again == {rid: row._replace(new=False) for rid, row in first.items()}
     assert (Page.objects.count(), Item.objects.count()) == (3, 6)
 
 
@@ -160,7 +168,7 @@ def test_what_passes_is_not_refused(
             cursor.execute(f"SET {setting}")
         with pytest.raises(LedgerAway, match=reason):
             ledger.commit([one])
-    assert ledger.commit([one])[one.rid] == Recorded(False, one.follow_ups, 2)
+    assert ledger.commit([one])[one.rid] == Recorded(False, one.results.follow_ups, 2, new=True)
     assert (Page.objects.count(), Item.objects.count()) == (1, 2)
 
 
@@ -192,17 +200,17 @@ def test_what_cannot_be_serialized_is_tried_again_and_then_read(task: Task, orm:
     with pytest.raises(LedgerAway, match="could not serialize access"):
         ledger.commit([second])
     thread.join()
-    assert ledger.commit([second])[second.rid] == Recorded(False, first.follow_ups, 2)
+    assert ledger.commit([second])[second.rid] == Recorded(False, first.results.follow_ups, 2)
     assert (Page.objects.count(), Item.objects.count()) == (1, 2)
 
 
 def test_what_the_database_refuses_is_refused_whole(task: Task) -> None:
     if connection.vendor == "sqlite":
         bad = outcome(task, "bad")
-        bad.items = [b"not json"]
+        bad.results.items = [b"not json"]
     else:
         bad = outcome(task, "bad")
-        bad.items = [b'"\\u0000"']
+        bad.results.items = [b'"\\u0000"']
     with pytest.raises(LedgerRefused):
         DjangoLedger().commit([outcome(task, "good"), bad])
     assert Page.objects.count() == 0
@@ -213,7 +221,7 @@ def test_a_batch_of_several_statements_is_one_transaction(
 ) -> None:
     monkeypatch.setattr(rows, "MAX_ARRAY", 1)
     bad = outcome(task, "z")
-    bad.items = [b'"\\u0000"', b"not json"]
+    bad.results.items = [b'"\\u0000"', b"not json"]
     with pytest.raises(LedgerRefused):
         DjangoLedger().commit([outcome(task, "a"), bad])
     assert Page.objects.count() == 0
@@ -236,19 +244,19 @@ def test_follow_ups_that_go_apart_are_of_the_same_transaction(
     monkeypatch.undo()
     monkeypatch.setattr(rows, "MAX_PACKED", 1)
     DjangoLedger().commit([one])
-    assert unpack_admissions(Page.objects.get().follow_ups or b"") == one.follow_ups
+    assert unpack_admissions(Page.objects.get().follow_ups or b"") == one.results.follow_ups
 
 
 def test_a_task_ends_once_and_not_early(task: Task) -> None:
     ledger = DjangoLedger()
     ledger.commit([outcome(task, "a", 2), outcome(task, "b", 1)])
-    assert not ledger.finish({task.pk: counts(3, 2)})  # one is left
-    assert not ledger.finish({task.pk: counts(3, 3)})  # the ledger lacks a row
-    assert not ledger.finish({task.pk: counts(2, 1)})  # Redis does not know of one
-    assert not ledger.finish({task.pk: counts(1, 1)})  # the ledger knows more than Redis
+    assert not ledger.tasks.finish({task.pk: counts(3, 2)})  # one is left
+    assert not ledger.tasks.finish({task.pk: counts(3, 3)})  # the ledger lacks a row
+    assert not ledger.tasks.finish({task.pk: counts(2, 1)})  # Redis does not know of one
+    assert not ledger.tasks.finish({task.pk: counts(1, 1)})  # the ledger knows more than Redis
     assert Event.objects.count() == 0
-    assert ledger.finish({task.pk: counts(2, 2)})
-    assert ledger.finish({task.pk: counts(2, 2)})
+    assert ledger.tasks.finish({task.pk: counts(2, 2)})
+    assert ledger.tasks.finish({task.pk: counts(2, 2)})
     task.refresh_from_db()
     assert (task.state, task.na, task.nf, task.ne, task.items) == ("finished", 2, 2, 0, 3)
     assert task.finished_at is not None
@@ -263,7 +271,7 @@ def test_tasks_end_together_and_none_for_another(task: Task) -> None:
     ledger.commit([outcome(task, "a", 2), outcome(whole, "b", 1), outcome(short, "c", 1)])
     ready = {one.pk: counts(1, 1) for one in (task, whole)}
     ready |= {short.pk: counts(2, 2), cancelled.pk: counts(0, 0)}
-    assert ledger.finish(ready) == {task.pk, whole.pk, cancelled.pk}
+    assert ledger.tasks.finish(ready) == {task.pk, whole.pk, cancelled.pk}
     rows = Task.objects.order_by("pk").values_list("state", "nf", "items")
     assert [*rows] == [
         ("finished", 1, 2),
@@ -293,8 +301,8 @@ def test_only_rows_of_cancelled_requests_may_be_missing(
     ledger = DjangoLedger()
     ledger.commit([outcome(task, f"{n}") for n in range(rows)])
     known = counts(5, 2)._replace(ne=3, cancelled=3)
-    assert ledger.finish({task.pk: known}) == ({task.pk} if ended else set())
-    assert ledger.finish({task.pk: known}) == ({task.pk} if ended else set())
+    assert ledger.tasks.finish({task.pk: known}) == ({task.pk} if ended else set())
+    assert ledger.tasks.finish({task.pk: known}) == ({task.pk} if ended else set())
     task.refresh_from_db()
     assert (task.state not in Task.ACTIVE) == ended
     # That of a cancelled task is written with the last of the missing rows.
@@ -306,13 +314,82 @@ def test_only_rows_of_cancelled_requests_may_be_missing(
 
 def test_a_cancelled_task_ends_as_cancelled(task: Task) -> None:
     Task.objects.update(state="cancelling")
-    assert DjangoLedger().finish({task.pk: counts(0, 0)})
+    assert DjangoLedger().tasks.finish({task.pk: counts(0, 0)})
     task.refresh_from_db()
     assert task.state == "cancelled"
 
 
 def test_tasks_are_read(task: Task) -> None:
-    spec = DjangoLedger().task(task.pk)
+    spec = DjangoLedger().tasks.spec(task.pk)
     assert spec == TaskSpec(task.pk, "s", {"a": 1}, 3)
-    assert DjangoLedger().task(task.pk + 1) is None
+    assert DjangoLedger().tasks.spec(task.pk + 1) is None
     assert root_admission(task.pk).rid != root_admission(task.pk + 1).rid
+
+
+# -- participants ---------------------------------------------------------------------------------
+
+
+class Failing(Participant):
+    """Writes a row, and has a defect in one of its calls. ``bad``: names it takes."""
+
+    def __init__(self, call: str, bad: str) -> None:
+        self.call, self.bad = call, bad
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.url.endswith(self.bad)]
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        self._fail("prepare")
+
+    def write(self, outcomes: list[Outcome]) -> None:
+        Event.objects.create(task_id=outcomes[0].task, kind=Event.Kind.FINISHED)
+        self._fail("write")
+
+    def after(
+        self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]
+    ) -> Collection[Outcome]:
+        self._fail("after")
+        return ()
+
+    def _fail(self, call: str) -> None:
+        if call == self.call:
+            raise KeyError("defect")
+
+
+def ledger_with(*more: Participant) -> DjangoLedger:
+    ledger = DjangoLedger()
+    ledger._participants = Participants([*ledger._participants._all, *more])
+    return ledger
+
+
+@pytest.mark.parametrize("call", ["prepare", "write"])
+def test_a_participant_with_a_defect_takes_everything_back(task: Task, call: str) -> None:
+    first, second = outcome(task, "a"), outcome(task, "b")
+    first.results.stats = PageStats()
+    first.results.stats.inc("seen", 1)
+    with pytest.raises(LedgerRefused, match=rf"Failing.{call}: KeyError: 'defect'"):
+        ledger_with(Failing(call, "b")).commit([first, second])
+    found = Page.objects.count(), Item.objects.count(), Event.objects.count(), Stat.objects.count()
+    assert found == (0, 0, 0, 0)
+
+
+def test_a_defect_after_the_commit_takes_nothing_back(task: Task) -> None:
+    one = outcome(task, "a")
+    assert ledger_with(Failing("after", "a")).commit([one])[one.rid].new
+    assert (Page.objects.count(), Item.objects.count(), Event.objects.count()) == (1, 1, 1)
+
+
+def test_a_plain_page_costs_one_statement_and_no_transaction(task: Task) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        DjangoLedger().commit([outcome(task, "a"), outcome(task, "b")])
+    own = [one["sql"] for one in queries if "crawlservice_" in one["sql"]]
+    tables = {table for sql in own for table in re.findall(r"crawlservice_\w+", sql)}
+    assert tables == {"crawlservice_page", "crawlservice_item"}
+    if connection.vendor == "postgresql":
+        assert len(queries) == 1
+
+
+def test_all_processes_have_one_order_of_participants() -> None:
+    orders = [[type(one).__name__ for one in participants()._all] for _ in range(2)]
+    assert orders[0] == orders[1]
+    assert orders[0][-2:] == ["Budgets", "TaskClosing"]  # which closes what budgets end

@@ -33,7 +33,7 @@ ITEMS: list[dict[str, Any]] = [
 def task() -> Task:
     task = Task.objects.create(spider="s", seeds=b"")
     page = Outcome(b"p" * 16, task.pk, "h", b"record", 1, 2, url="http://h/p")
-    page.items = [encode_item(item) for item in ITEMS]
+    page.results.items = [encode_item(item) for item in ITEMS]
     DjangoLedger().commit([page])
     return task
 

@@ -35,7 +35,7 @@ def line(
 
 def add(task: Task, *texts: str, lost: int = 0, level: int = logging.INFO) -> None:
     lines = [line(task.pk, text, level) for text in texts]
-    DjangoLedger().add_log(lines, {task.pk: lost} if lost else {})
+    DjangoLedger().activity.add_log(lines, {task.pk: lost} if lost else {})
 
 
 def stored(task: Task) -> list[str]:
@@ -76,7 +76,7 @@ def test_the_oldest_lines_are_dropped_and_counted(ended_task: Task) -> None:
 
 def test_lines_of_deleted_tasks_are_left_out(ended_task: Task) -> None:
     other = ended_task.pk + 1
-    DjangoLedger().add_log([line(other, "gone"), line(ended_task.pk, "here")], {other: 3})
+    DjangoLedger().activity.add_log([line(other, "gone"), line(ended_task.pk, "here")], {other: 3})
     assert stored(ended_task) == ["here"]
     assert not LogLine.objects.filter(task=other).exists()
     assert TaskLog.objects.count() == 1
@@ -167,7 +167,9 @@ def test_the_command_prints_it(ended_task: Task) -> None:
         "2026-01-31 12:00:00.250 ERROR   bad  [http://shop.example/1]",
     ]
     assert len(shown(ended_task, "--log", "--level", "error")) == 2
-    DjangoLedger().add_log([line(ended_task.pk, "last")._replace(worker="crawl-2/4711")], {})
+    DjangoLedger().activity.add_log(
+        [line(ended_task.pk, "last")._replace(worker="crawl-2/4711")], {}
+    )
     assert shown(ended_task, "--log")[-1].endswith("last  [http://shop.example/1]  [crawl-2/4711]")
     with pytest.raises(CommandError, match="--level is about the log; add --log"):
         shown(ended_task, "--level", "error")

@@ -27,7 +27,9 @@ DENIED: dict[str, Any] = {"ai-train": "no", "index": "no", "said": [["X-Robots-T
 def outcome(task: Task, name: str, usage: dict[str, Any] | None = None) -> Outcome:
     rid = make_rid(task.pk, name.encode())
     record = Request("http://h/").encode()
-    return Outcome(rid, task.pk, "h", record, 0, 0, url=f"http://h/{name}", usage=usage)
+    made = Outcome(rid, task.pk, "h", record, 0, 0, url=f"http://h/{name}")
+    made.fetch.usage = usage
+    return made
 
 
 @pytest.mark.usefixtures("orm")
@@ -39,7 +41,7 @@ def test_rows_have_the_usage_of_their_pages() -> None:
     rows = {UUID(bytes=one.rid): one for one in (denied, plain)}
     assert {
         row.rid: row.usage for row in Page.objects.filter(rid__in=rows)
-    } == {rid: one.usage for rid, one in rows.items()}  # fmt: skip
+    } == {rid: one.fetch.usage for rid, one in rows.items()}  # fmt: skip
     assert Page.objects.filter(usage__isnull=True).count() == 2
 
 

@@ -198,7 +198,7 @@ def test_what_kind_of_end_it_was(
         add_page(task, b"ok%d" % n, items=[{}] * items if n == 0 else [])
     for n in range(ne):
         add_page(task, b"bad%d" % n, state=Page.State.ERROR)
-    assert DjangoLedger().finish({task.pk: Counts("running", nf + ne, nf, ne, 0, 0, 0, 0, 0)})
+    assert DjangoLedger().tasks.finish({task.pk: Counts("running", nf + ne, nf, ne, 0, 0, 0, 0, 0)})
     assert Event.objects.get().kind == kind
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.redirects import Journey
@@ -38,7 +39,7 @@ class RequestsDownloader(Bare):
         allowed: Any = None,
         session_factory: Any = None,
     ) -> Response:
-        journey = Journey(request, limits, headers, jar, allowed)
+        journey = Journey(request, limits, headers, jar, FetchContext(allowed=allowed))
         return await journey.run(self.by(session_factory))
 
 

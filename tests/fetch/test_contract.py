@@ -34,6 +34,7 @@ from crawlframe.errors import (
     TlsError,
     TooManyRedirects,
 )
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.limits import FetchLimits
@@ -234,8 +235,8 @@ def test_what_is_sent_is_reported(client: Client, site: Site) -> None:
                 Request(f"{site.url}/"),
                 FetchLimits(),
                 {},
-                send_time=SendTime(
-                    sent=lambda: sent.append(asyncio.get_running_loop() is loop),
+                context=FetchContext(
+                    send_time=SendTime(sent=lambda: sent.append(asyncio.get_running_loop() is loop))
                 ),
             )
             await journey.run(downloader.transfer)
@@ -253,7 +254,10 @@ def test_nothing_is_sent_before_its_time(client: Client, site: Site) -> None:
         due = time.monotonic() + 1.2
         send_time = SendTime(due, lambda: times.append(time.monotonic() - due))
         journey = Journey(
-            Request(f"{site.url}/"), FetchLimits(timeout=1.0), {}, send_time=send_time
+            Request(f"{site.url}/"),
+            FetchLimits(timeout=1.0),
+            {},
+            context=FetchContext(send_time=send_time),
         )
         response = await journey.run(downloader.transfer)
         assert (

@@ -17,6 +17,7 @@ from multidict import CIMultiDict
 
 from crawlframe.errors import BadEncoding, BodyTooLarge
 from crawlframe.fetch import decoding as decoding_module
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.decoding import MAX_STREAMS, OUTPUT, Decoding, decode
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, TransferMemory
@@ -131,7 +132,12 @@ def test_a_body_that_grows_is_decoded_once_and_counts_what_it_is(
 
     async def page() -> float:
         with memory.account() as account:
-            journey = Journey(Request(URL), FetchLimits(max_body=32 << 20), {}, account=account)
+            journey = Journey(
+                Request(URL),
+                FetchLimits(max_body=32 << 20),
+                {},
+                context=FetchContext(account=account),
+            )
             response = await journey.run(transfer)
             assert response.body == bytes(size)
             assert account.held == size
@@ -155,7 +161,9 @@ def test_bodies_that_grow_wait_for_each_other() -> None:
 
     async def page() -> int:
         with memory.account() as account:
-            journey = Journey(Request(URL), FetchLimits(max_body=size), {}, account=account)
+            journey = Journey(
+                Request(URL), FetchLimits(max_body=size), {}, context=FetchContext(account=account)
+            )
             response = await journey.run(transfer)
             await asyncio.sleep(0.01)
             return len(response.body)

@@ -21,6 +21,7 @@ from crawlframe.errors import (
     FetchTimeout,
     TooManyRedirects,
 )
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.downloader import Downloader
@@ -35,13 +36,15 @@ MEGABYTE = 1 << 20
 SETTINGS = Settings(allow_private=LOOPBACK, user_agent="Node/1")
 
 
-def fetch(request: Request | str, settings: SpiderSettings | None = None, *rest: Any) -> Response:
+def fetch(
+    request: Request | str, settings: SpiderSettings | None = None, *context: Any
+) -> Response:
     asked = Request(request) if isinstance(request, str) else request
 
     async def main() -> Response:
         downloader = Downloader(SETTINGS)
         try:
-            return await downloader.fetch(asked, settings or SpiderSettings(), *rest)
+            return await downloader.fetch(asked, settings or SpiderSettings(), *context)
         finally:
             await downloader.close()
 
@@ -123,7 +126,7 @@ class Login(Spider):
 def test_which_downloader(site: Site, of_request: Any, of_spider: str, used: str) -> None:
     site.answer("/", b"here")
     request = Request(f"{site.url}/", downloader=of_request)
-    response = fetch(request, SpiderSettings(downloader=of_spider), Login())
+    response = fetch(request, SpiderSettings(downloader=of_spider), FetchContext(spider=Login()))
     assert response.body == b"here"
     assert response.request is request
     assert site.seen[0].header("X-Session") == ("author" if used == "requests" else None)
@@ -161,8 +164,9 @@ def test_jar_and_hosts_are_passed_on(site: Site, downloader: str) -> None:
     site.answer("/", status=302, headers={"Location": "http://localhost/", "Set-Cookie": "a=1"})
     jar = TaskCookies()
     settings = SpiderSettings(downloader=downloader)
+    allowed = FetchContext(jar=jar, allowed=lambda hostname: hostname != "localhost")
     with pytest.raises(BadRedirect):
-        fetch(f"{site.url}/", settings, None, jar, lambda hostname: hostname != "localhost")
+        fetch(f"{site.url}/", settings, allowed)
     assert jar.header_for(f"{site.url}/") == "a=1"
 
 
@@ -188,7 +192,7 @@ def test_a_redirect_that_is_not_followed_is_the_response(site: Site, downloader:
     site.answer("/", b"moved", status=302, headers=headers)
     jar = TaskCookies()
     request = Request(f"{site.url}/", redirects=0)
-    response = fetch(request, SpiderSettings(downloader=downloader), None, jar)
+    response = fetch(request, SpiderSettings(downloader=downloader), FetchContext(jar=jar))
     assert (response.status, response.body, response.redirects) == (302, b"moved", ())
     assert response.headers["Location"] == "/next"
     assert jar.header_for(f"{site.url}/") == "a=1"
@@ -217,7 +221,7 @@ def test_sessions_are_kept_apart(site: Site, downloader: str, cookies: bool) -> 
         try:
             for session in ("left", "right", None, "left", "right", None):
                 request = Request(f"{site.url}/?{session}", session=session)
-                await client.fetch(request, settings, own, jar)
+                await client.fetch(request, settings, FetchContext(spider=own, jar=jar))
         finally:
             await client.close()
 
@@ -271,7 +275,9 @@ def test_redirect_with_such_a_header(site: Site) -> None:
     """Only the transfer that needs it is repeated."""
     site.answer("/form", status=303, headers={"Location": "/", "Set-Cookie": "a=1"})
     site.raw("/", ODD_HEAD + b"page", keep=True)
-    response = fetch(Request(f"{site.url}/form", method="POST"), None, None, TaskCookies())
+    response = fetch(
+        Request(f"{site.url}/form", method="POST"), None, FetchContext(jar=TaskCookies())
+    )
     assert response.body == b"page"
     assert response.redirects == (f"{site.url}/form",)
     assert [got.method for got in site.seen] == ["POST", "GET", "GET"]
@@ -297,7 +303,7 @@ def test_bodies_together_stay_within_the_limit(site: Site, kind: str, coding: st
         async def page(number: int) -> int:
             with downloader.memory.account() as account:
                 request = Request(f"{site.url}/?{number}")
-                response = await downloader.fetch(request, settings, None, None, None, account)
+                response = await downloader.fetch(request, settings, FetchContext(account=account))
                 assert account.held == size
                 await asyncio.sleep(0.3)  # as a callback
                 return len(response.body)
@@ -326,7 +332,7 @@ def test_cancelled_while_it_waits_for_memory(site: Site, kind: str) -> None:
     async def main() -> None:
         downloader = Downloader(Settings(allow_private=LOOPBACK, transfer_memory=3))
         with downloader.memory.account() as holder:
-            await downloader.fetch(Request(f"{site.url}/"), settings, account=holder)
+            await downloader.fetch(Request(f"{site.url}/"), settings, FetchContext(account=holder))
             waiting = [
                 asyncio.ensure_future(downloader.fetch(Request(f"{site.url}/?{i}"), settings))
                 for i in range(4)
@@ -357,7 +363,7 @@ def test_connection_lost_after_it_had_to_wait_for_memory(site: Site, kind: str) 
         with downloader.memory.account() as holder, downloader.memory.account() as account:
             await holder.reserve(3 * MEGABYTE)
             url = f"{site.url}/"
-            fetch = downloader.fetch(Request(url), settings, None, None, None, account)
+            fetch = downloader.fetch(Request(url), settings, FetchContext(account=account))
             waiting = asyncio.ensure_future(fetch)
             while not downloader.memory.waiting:
                 await asyncio.sleep(0.01)
@@ -384,7 +390,7 @@ def test_memory_in_advance(site: Site, kind: str) -> None:
             await holder.reserve(2 * MEGABYTE)
             account.in_advance = True
             url = f"{site.url}/"
-            fetch = downloader.fetch(Request(url), settings, None, None, None, account)
+            fetch = downloader.fetch(Request(url), settings, FetchContext(account=account))
             waiting = asyncio.ensure_future(fetch)
             while not (memory.waiting or site.seen):
                 await asyncio.sleep(0.01)

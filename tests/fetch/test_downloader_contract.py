@@ -29,6 +29,7 @@ from crawlframe.errors import (
     SpiderError,
     TlsError,
 )
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.names import Names
@@ -279,7 +280,7 @@ def test_the_delay_counts_from_what_a_plug_in_says_or_else_from_the_response(
         time = SendTime(sent=lambda: seen.append(len(site.seen)))
         try:
             asked = Request(f"{site.url}/", downloader="simple")
-            await downloader.fetch(asked, SpiderSettings(), send_time=time)
+            await downloader.fetch(asked, SpiderSettings(), FetchContext(send_time=time))
         finally:
             await downloader.close()
 

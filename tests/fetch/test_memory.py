@@ -184,6 +184,7 @@ def test_everybody_ends_and_the_bound_holds(seed: int) -> None:
 CHILD = """
 import asyncio, re, sys
 from crawlframe.conf import Settings
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import return_large_blocks
 from crawlframe.request import Request
@@ -201,7 +202,7 @@ async def main(url, kind):
         with downloader.memory.account() as account:
             wanted = SpiderSettings(downloader=kind)
             response = await downloader.fetch(
-                Request(f"{url}?{number}"), wanted, account=account)
+                Request(f"{url}?{number}"), wanted, FetchContext(account=account))
             await asyncio.sleep(0.05)  # its callback
             return len(response.body)
     await page(0)

@@ -21,7 +21,8 @@ URL = "https://shop.example/"
 
 
 def outcome(verdict: Verdict, *given: Picture) -> Outcome:
-    made = Outcome(b"r" * 16, 1, "h", b"record", 0, 0, url=URL, pictures=[*given])
+    made = Outcome(b"r" * 16, 1, "h", b"record", 0, 0, url=URL)
+    made.results.pictures = [*given]
     made.verdict = verdict
     return made
 
@@ -38,7 +39,7 @@ def outcome(verdict: Verdict, *given: Picture) -> Outcome:
 def test_those_of_its_verdict_are_kept(tmp_path: Path, verdict: Verdict, kinds: list[str]) -> None:
     store = PictureStore(Settings(files=str(tmp_path)))
     given = [Picture(kind, kind.encode()) for kind in ("screenshot", "pdf", "failure")]
-    kept = asyncio.run(store.keep(outcome(verdict, *given))).pictures
+    kept = asyncio.run(store.keep(outcome(verdict, *given))).results.pictures
     assert [one.kind for one in kept] == kinds
     for one in kept:
         assert one.file is not None
@@ -50,7 +51,7 @@ def test_a_large_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(pictures, "MAX_SIZE", 10)
     store = PictureStore(Settings(files=str(tmp_path)))
     given = outcome(Verdict.DONE, Picture("pdf", b"x" * 11), Picture("screenshot", b"x" * 10))
-    assert [one.kind for one in asyncio.run(store.keep(given)).pictures] == ["screenshot"]
+    assert [one.kind for one in asyncio.run(store.keep(given)).results.pictures] == ["screenshot"]
 
 
 def test_a_store_that_fails_costs_the_picture_and_not_the_page(
@@ -63,7 +64,7 @@ def test_a_store_that_fails_costs_the_picture_and_not_the_page(
 
     monkeypatch.setattr(store._room, "keep", full)
     done = asyncio.run(store.keep(outcome(Verdict.DONE, Picture("screenshot", b"x"))))
-    assert (done.verdict, done.pictures) == (Verdict.DONE, [])
+    assert (done.verdict, done.results.pictures) == (Verdict.DONE, [])
     assert "the screenshot of https://shop.example/ is not kept: no space left" in caplog.text
 
 

@@ -23,6 +23,7 @@ from crawlframe.errors import (
     ProxyUnfit,
     ProxyUnreaching,
 )
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.send_time import SendTime
 from crawlframe.proxies.choice import check_address
@@ -75,7 +76,7 @@ def fetch(
         own = SpiderSettings(downloader=kind, timeout=5, **settings)
         try:
             for _ in range(times):
-                response = await downloader.fetch(asked, own, proxy=via)
+                response = await downloader.fetch(asked, own, FetchContext(proxy=via))
             return response
         finally:
             await downloader.close()
@@ -332,7 +333,9 @@ def test_a_request_counts_as_sent_when_its_way_is_ready(
         url = f"{site.tls_url if tls else site.url}/a"
         try:
             time = SendTime(sent=sent)
-            await downloader.fetch(Request(url), own, proxy=of_pool(proxy), send_time=time)
+            await downloader.fetch(
+                Request(url), own, FetchContext(proxy=of_pool(proxy), send_time=time)
+            )
         finally:
             await downloader.close()
 

@@ -25,6 +25,7 @@ from crawlframe.errors import (
     FileNotStored,
     FileRefused,
 )
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.items import encode_item
 from crawlframe.request import Request
@@ -60,7 +61,7 @@ class Files:
         async def main() -> Response:
             downloader = Downloader(self.settings)
             try:
-                return await downloader.fetch(request, settings, rid=rid)
+                return await downloader.fetch(request, settings, FetchContext(rid=rid))
             finally:
                 await downloader.close()
 
@@ -446,7 +447,7 @@ def test_a_cancelled_fetch_leaves_nothing_open(files: Files, site: Site) -> None
         downloader = Downloader(files.settings)
         settings = SpiderSettings(downloader=files.kind)
         fetch = asyncio.ensure_future(
-            downloader.fetch(Request(f"{site.url}/", save=True), settings, rid=RID)
+            downloader.fetch(Request(f"{site.url}/", save=True), settings, FetchContext(rid=RID))
         )
         while not [*files.folder.glob("spool/*/*.part")]:
             await asyncio.sleep(0.01)

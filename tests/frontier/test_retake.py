@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from crawlframe.commit.participant import Participants
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
@@ -364,7 +365,9 @@ def test_the_commit_thread_says_which_code_could_not_run_it(
         raise AssertionError("fenced")
 
     ledger: Any = DjangoLedger()
-    committer = Committer(Settings(), 1, bench.frontier, ledger, Sieve(), settled.extend, never)
+    committer = Committer(
+        *(Settings(), 1, bench.frontier, ledger, Sieve(), Participants(()), settled.extend, never)
+    )
     held = bench.claim()
     for request, version in zip(held, ("a", "b", "a", ""), strict=True):
         outcome = Outcome(request.rid, 1, request.host, b"", 0, 0, version=version)

@@ -257,41 +257,31 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("always",), "claim takes away again what is empty; it saves that")
         ],
     },
-    "commit.py": {
+    "committer.py": {
         "if isinstance(entry, Outcome):": [(("always", "never"), FEWER)],
         "self._gather()": [(("removed",), FEWER)],
         "if batch:": [(("always",), NOTHING)],
         "if some:": [(("always",), NOTHING)],
-        "parked = [o for o in batch if o.verdict is Verdict.PARK]": [
+        "parked = [o for o in held if o.verdict is Verdict.PARK]": [
             (
                 ("also without `o.verdict is Verdict.PARK`",),
                 "what is settled is not held any more, and `park` leaves it alone",
             )
         ],
-        "if not asking:": [(("never",), NOTHING)],
-        "return": [(("removed",), NOTHING)],
+        "if moves:": [(("always",), NOTHING)],
+        "if parked:": [(("always",), NOTHING)],
+    },
+    "known_links.py": {
         "if not any(known):": [(("never",), "what follows does nothing then")],
         "continue": [(("removed",), "what follows does nothing then")],
-        "for outcome, known in zip(asking, answers, strict=True):": [
+        "for outcome, known in zip(outcomes, answers, strict=True):": [
             (("True becomes False",), "second line: there is an answer for each")
         ],
-        "links = list(zip(outcome.follow_ups, outcome.fingerprints, known, strict=True))": [
+        "links = list(zip(results.follow_ups, results.fingerprints, known, strict=True))": [
             (("True becomes False",), "second line: there is an answer for each")
         ],
-        "asking = [outcome for outcome in outcomes if outcome.follow_ups]": [
-            (("also without `outcome.follow_ups`",), NOTHING)
-        ],
-        "if outcome.budget and outcome.rid in recorded and recorded[outcome.rid].spent:": [
-            (("without `recorded[outcome.rid].spent`",), "0 is what an unknown host has spent")
-        ],
-        "redirected = [o for o in batch if o.verdict is Verdict.REDIRECT]": [
-            (
-                ("also without `o.verdict is Verdict.REDIRECT`",),
-                "what is settled is not held any more, and `redirect` leaves it alone",
-            )
-        ],
-        "if redirected:": [(("always",), NOTHING)],
-        "if parked:": [(("always",), NOTHING)],
+    },
+    "page_notices.py": {
         "if (counts := self._frontier.counts(task)) and counts.nr:": [
             (("always", "without `counts.nr`"), "nothing is left to cancel; it saves a call")
         ],
@@ -313,9 +303,9 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
     },
     "store.py": {
-        "recorded = read([outcome.rid for outcome in ordered if outcome.rid not in won])": [
+        "rows = read([outcome.rid for outcome in batch if outcome.rid not in new])": [
             (
-                ("also without `outcome.rid not in won`",),
+                ("also without `outcome.rid not in new`",),
                 "what won is read too, and its own put in its place",
             )
         ],

@@ -13,21 +13,22 @@ from tests.mutants.mutant import Change, Mutant, mutants
 
 # File -> the functions that are part of the protocol (a class stands for all its own).
 PROTOCOL = {
-    "crawlframe/node/worker/commit.py": (
+    "crawlframe/node/worker/commit/committer.py": (
         *("Committer._work", "Committer._confirm", "Committer._write", "Committer._settle"),
-        *("Committer._drop_known", "Committer._commit", "Committer._complete"),
-        *("Committer._close", "Committer._end_tasks", "_value"),
+        *("Committer._prepare", "Committer._commit", "Committer._complete"),
+        *("Committer._give_back", "Committer._end_tasks", "_value"),
+    ),
+    "crawlframe/node/worker/commit/known_links.py": ("KnownLinks.prepare",),
+    "crawlframe/node/worker/commit/page_notices.py": ("ClosedTasks.after", "_is_new"),
+    "crawlframe/commit/participant.py": (
+        *("Participants.prepare", "Participants.writing", "Participants.write"),
+        *("Participants.after", "Participants._named", "_concerned"),
     ),
     "crawlframe/node/task_finisher.py": ("end_tasks", "TaskFinisher"),
-    "crawlservice/ledger/store.py": (
-        *(
-            "DjangoLedger.commit",
-            "DjangoLedger.finish",
-            "DjangoLedger._write",
-            "_close",
-            "_named_errors",
-        ),
-    ),
+    "crawlservice/ledger/store.py": ("DjangoLedger.commit", "DjangoLedger._write"),
+    "crawlservice/ledger/named_errors.py": ("named_errors",),
+    "crawlservice/ledger/tasks.py": ("TaskRows.finish",),
+    "crawlservice/tasks/budgets.py": ("TaskClosing.write",),
     "crawlservice/ledger/rows.py": (
         *("insert", "_insert_postgres", "_insert_sqlite", "read", "POSTGRES"),
     ),

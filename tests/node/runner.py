@@ -4,6 +4,7 @@ already."""
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.running_marks import STEPS
+from crawlframe.node.worker.fetch.stages import FetchSources
+from crawlframe.node.worker.fetch_reports import FetchReports
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.records import Records
 from crawlframe.outcome import Outcome
 from crawlframe.testing.one_task import OneTask
 
@@ -57,7 +61,8 @@ class Ready(Downloader):
 
 
 class Tasks(OneTask):
-    """``marks`` has (slot, rid) in order; ``others`` are spiders in the same registry."""
+    """``marks`` has (slot, rid) in order; ``others`` are spiders in the same registry;
+    ``more`` may have fields of what a RequestRunner gets."""
 
     def __init__(
         self,
@@ -71,6 +76,14 @@ class Tasks(OneTask):
         **more: Any,
     ) -> None:
         self.marks: list[tuple[int, bytes]] = []
+        for name, kind in (
+            ("reports", FetchReports),
+            ("sources", FetchSources),
+            ("records", Records),
+        ):
+            given = {one.name: more.pop(one.name, None) for one in fields(kind)}
+            if found := {key: value for key, value in given.items() if value is not None}:
+                more[name] = kind(**found)
         super().__init__(
             TaskSpec(task, spider.name, arguments or {}, priority),
             CrawlMaker(Spiders(spider, *others), settings.deadline).make,
@@ -109,4 +122,4 @@ def registry_of(folder: Path, source: str) -> Registry:
 
 
 def items(outcome: Outcome) -> list[Any]:
-    return [orjson.loads(item) for item in outcome.items]
+    return [orjson.loads(item) for item in outcome.results.items]

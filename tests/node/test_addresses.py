@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from crawlframe import Request, Response, Spider
 from crawlframe.frontier.records import ANSWERED, NOTHING, Claimed, Signal
-from crawlframe.node.worker.address_reports import UNRESOLVED
+from crawlframe.node.worker.fetch.addresses import UNRESOLVED
 from crawlframe.outcome import Outcome, Verdict
 from tests.node.runner import URL, Ready, Tasks
 
@@ -105,7 +105,7 @@ def test_a_request_of_a_host_without_address_only_finds_it_out() -> None:
     worker = Worker(Limited, At())
     (outcome,) = worker.run(Request(URL), homeless=True)
     assert outcome.verdict is Verdict.RELEASE
-    assert outcome.signal == Signal(NOTHING, 0, "192.0.2.7")
+    assert outcome.fetch.signal == Signal(NOTHING, 0, "192.0.2.7")
     assert worker.downloader.asked == []
     assert worker.signals == []  # the slot is freed by the release
 
@@ -115,5 +115,5 @@ def test_names_that_do_not_resolve_share_the_limits_of_one_address() -> None:
     worker = Worker(Limited, At("", resolved=""))
     (outcome,) = worker.run(Request(URL), homeless=True)
     assert outcome.verdict is Verdict.RELEASE
-    assert outcome.signal == Signal(NOTHING, 0, UNRESOLVED)
+    assert outcome.fetch.signal == Signal(NOTHING, 0, UNRESOLVED)
     assert worker.downloader.asked == []

@@ -15,7 +15,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
-from crawlframe.node.worker.fetching import MAX_CHALLENGES
+from crawlframe.node.worker.fetch.fetching import MAX_CHALLENGES
 from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 from crawlframe.secret import Secret
 from tests.node.runner import HERE, Tasks
@@ -79,20 +79,20 @@ def run(web: Protected, *refusals: int, due: float | None, spider: type[Spider])
 def test_the_answer_waits_for_the_delay_of_its_host(spider: type[Spider]) -> None:
     web = Protected()
     first, second = run(web, 0, 1, due=0.0, spider=spider)
-    assert (first.verdict, first.reason, first.items) == (Verdict.RELEASE, CHALLENGED, [])
-    assert (second.verdict, second.items) == (Verdict.DONE, [b'{"status":200}'])
+    assert (first.verdict, first.reason, first.results.items) == (Verdict.RELEASE, CHALLENGED, [])
+    assert (second.verdict, second.results.items) == (Verdict.DONE, [b'{"status":200}'])
     assert web.sent == [False, True]
 
 
 def test_it_is_sent_at_once_to_a_host_without_a_delay() -> None:
     web = Protected()
     (outcome,) = run(web, 0, due=None, spider=Member)
-    assert outcome.items == [b'{"status":200}']
+    assert outcome.results.items == [b'{"status":200}']
     assert web.sent == [False, True]
 
 
 def test_a_request_that_many_workers_were_challenged_for_is_answered_at_once() -> None:
     web = Protected()
     (outcome,) = run(web, MAX_CHALLENGES, due=0.0, spider=Member)
-    assert outcome.items == [b'{"status":200}']
+    assert outcome.results.items == [b'{"status":200}']
     assert web.sent == [False, True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from redis import RedisError
 
 from crawlframe import faults
 from crawlframe.budgets import ByteBudget
+from crawlframe.commit.participant import Participant, Participants
 from crawlframe.conf import Settings
 from crawlframe.errors import Fenced
 from crawlframe.faults import Faults
@@ -28,8 +29,8 @@ from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.records import NOTHING, REFUSED
 from crawlframe.frontier.reservations import Target
 from crawlframe.ledger import FilesGone, LedgerRefused, Recorded
-from crawlframe.node.worker import commit
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
@@ -43,6 +44,7 @@ from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task, TaskState
 from crawlservice.security.sealing import unseal
 from tests.frontier.bench import Bench
+from tests.outcomes import set_fields
 
 pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 PAGES = ["/a", "/b", "/c"]
@@ -76,6 +78,7 @@ class Desk:
     generation: int = 1
     settled: list[bytes] = field(default_factory=list)
     fenced: int = 0
+    more: list[Participant] = field(default_factory=list)  # behind the worker's own
 
     def __post_init__(self) -> None:
         self.sieve = Sieve()
@@ -91,11 +94,10 @@ class Desk:
     def outcome(self, name: str, *links: str, items: int = 0, **fields: Any) -> Outcome:
         one = self.held[name]
         made = Outcome(one.rid, 1, one.host, one.record, one.attempts, one.deliveries, url=name)
-        made.follow_ups = [self.bench.request(link, "b.example") for link in links]
-        made.fingerprints = [link.encode() for link in links]
-        made.items = [b'{"n":%d}' % n for n in range(items)]
-        for field_, value in fields.items():
-            setattr(made, field_, value)
+        made.results.follow_ups = [self.bench.request(link, "b.example") for link in links]
+        made.results.fingerprints = [link.encode() for link in links]
+        made.results.items = [b'{"n":%d}' % n for n in range(items)]
+        set_fields(made, **fields)
         return made
 
     def write(self, *outcomes: Outcome) -> Committer:
@@ -115,10 +117,12 @@ class Desk:
         def on_fenced() -> None:
             self.fenced += 1
 
+        own = participants(self.bench.frontier, self.ledger, self.sieve)
         return Committer(
             *(self.settings, self.generation, self.bench.frontier, self.ledger, self.sieve),
+            Participants([*own._all, *self.more], documented=(RedisError,)),
             *(self.settled.extend, on_fenced),
-            replay=replay,
+            place=replay.place if replay else None,
         )
 
     def rows(self) -> dict[str, str]:
@@ -137,7 +141,7 @@ def attempt(lesson: Lesson | None) -> Attempt:
 
 @pytest.fixture
 def desk(make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(commit, "RETRY_PAUSES", (0.01,))
+    monkeypatch.setattr("crawlframe.node.worker.commit.committer.RETRY_PAUSES", (0.01,))
     monkeypatch.setattr("os._exit", _fail)
     desk = Desk(make_bench(store=PartitionedStore))
     yield desk
@@ -387,7 +391,7 @@ def test_a_page_that_must_be_rendered_goes_back_once_before_the_others(
 
 def test_only_pages_that_are_done_teach(desk: Desk) -> None:
     bad = desk.outcome("/b", items=1, attempt=attempt(Lesson.NEEDED))
-    bad.items = [b"not json"]
+    bad.results.items = [b"not json"]
     good = desk.outcome("/a", items=1, attempt=attempt(Lesson.STATIC))
     desk.write(good, bad, desk.outcome("/c", attempt=attempt(None)))
     ((template, known),) = desk.bench.frontier.renders.of("s").items()
@@ -416,7 +420,7 @@ def test_results_wait_while_one_is_away(
 def test_it_tells_for_what_results_wait(
     desk: Desk, break_at: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit, "RETRY_PAUSES", (0.1,))
+    monkeypatch.setattr("crawlframe.node.worker.commit.committer.RETRY_PAUSES", (0.1,))
     break_at(",".join(f"known.before:{n}:error" for n in range(1, 20)))
     committer = desk.committer()
     assert committer.waits == ""
@@ -475,7 +479,7 @@ def test_what_the_database_refuses_ends_in_error_and_keeps_nobody_back(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = desk.outcome("/b", "/d", items=1)
-    bad.items = [b'"\\u0000"', b"not json"]
+    bad.results.items = [b'"\\u0000"', b"not json"]
     desk.write(desk.outcome("/a", items=1), bad, desk.outcome("/c"))
     assert desk.rows() == {"/a": "done", "/b": "error", "/c": "done"}
     assert Page.objects.get(url="/b").reason == "refused"
@@ -659,7 +663,7 @@ def test_statistics_that_cannot_be_written_hold_up_nothing(
     def away(hosts: Any) -> None:
         raise LedgerAway("the table is locked")
 
-    monkeypatch.setattr(desk.ledger, "add_host_stats", away)
+    monkeypatch.setattr(desk.ledger.activity, "add_host_stats", away)
     desk.write(desk.outcome("/a", status=200))
     assert desk.rows() == {"/a": "done"}
     assert not Host.objects.exists()
@@ -672,7 +676,7 @@ def test_statistics_are_written_while_nothing_arrives(
 
     monkeypatch.setattr(host_counters, "EVERY", 0.01)
     added = threading.Event()
-    monkeypatch.setattr(desk.ledger, "add_host_stats", lambda hosts: added.set())
+    monkeypatch.setattr(desk.ledger.activity, "add_host_stats", lambda hosts: added.set())
     monkeypatch.setattr(desk.ledger, "commit", lambda outcomes: {})
     committer = desk.committer()
     committer.start()
@@ -745,7 +749,7 @@ def test_a_page_whose_file_was_pruned_is_fetched_again(
     real = desk.ledger.commit
 
     def commit(outcomes: list[Outcome]) -> dict[bytes, Recorded]:
-        if any(outcome.files for outcome in outcomes):
+        if any(outcome.results.files for outcome in outcomes):
             raise FilesGone("its file was pruned")
         return real(outcomes)
 
@@ -818,3 +822,53 @@ def test_the_run_that_loses_marks_what_the_winner_has(desk: Desk) -> None:
     desk.ledger.commit([landed(desk, "/a", "/t")])
     desk.write(desk.outcome("/a"))
     assert follow(desk, "/b", "/t") == -1
+
+
+# -- participants ---------------------------------------------------------------------------------
+
+
+class Defective(Participant):
+    """Raises in one of its calls for results of one page."""
+
+    def __init__(self, call: str, error: Exception, times: int) -> None:
+        self.call, self.error, self.times = call, error, times
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.url == "/b"]
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        self._fail("prepare")
+
+    def after(
+        self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]
+    ) -> Collection[Outcome]:
+        self._fail("after")
+        return ()
+
+    def _fail(self, call: str) -> None:
+        if call == self.call and self.times > 0:
+            self.times -= 1
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "state"),
+    [
+        ("prepare", RedisError("away"), "done"),
+        ("prepare", KeyError("defect"), "error"),
+        ("after", RedisError("away"), "done"),
+        ("after", KeyError("defect"), "done"),
+    ],
+)
+def test_a_participant_that_raises_keeps_no_other_result_back(
+    desk: Desk, call: str, error: Exception, state: str
+) -> None:
+    times = 2 if isinstance(error, RedisError) else 99
+    desk.more = [Defective(call, error, times)]
+    desk.write(*(desk.outcome(page, items=1) for page in PAGES))
+    assert desk.rows() == {"/a": "done", "/b": state, "/c": "done"}
+    assert Item.objects.count() == (2 if state == "error" else 3)
+    task = Task.objects.get()
+    assert (task.state, task.na, task.ne) == ("finished", 3, int(state == "error"))
+    if state == "error":
+        assert Page.objects.get(url="/b").detail == "Defective.prepare: KeyError: 'defect'"

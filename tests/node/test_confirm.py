@@ -7,9 +7,10 @@ from typing import Any
 
 from redis import Redis
 
+from crawlframe.commit.participant import Participants
 from crawlframe.conf import Settings
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.sieve import Sieve
 from crawlservice.ledger.store import DjangoLedger
 from tests.frontier.bench import Bench
@@ -28,7 +29,7 @@ def test_it_does_not_pile_up(redis_client: Redis) -> None:
     """Otherwise results would wait for all the checks from the time when Redis was unreachable."""
     frontier, ledger = Bench(redis_client, store=PartitionedStore).frontier, DjangoLedger()
     frontier.eras.confirm()  # the script is known from here on
-    committer = Committer(Settings(), 1, frontier, ledger, Sieve(), fail, fail)
+    committer = Committer(Settings(), 1, frontier, ledger, Sieve(), Participants(()), fail, fail)
     before = scripts_run(redis_client)
     for _ in range(100):
         committer.confirm()

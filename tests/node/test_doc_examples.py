@@ -37,8 +37,8 @@ def test_pipelines(tmp_path: Path) -> None:
         {"title": "Emma", "price": 10.0, "euros": 10.5},
         {"title": "Ada", "price": 20.0, "euros": 21.0},
     ]
-    assert outcome.stats is not None
-    assert outcome.stats.counters == {"dropped/no price": 1}
+    assert outcome.results.stats is not None
+    assert outcome.results.stats.counters == {"dropped/no price": 1}
 
 
 def test_logs_and_stats(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -47,8 +47,8 @@ def test_logs_and_stats(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level(logging.INFO, "spider.prices"):
         outcome = page(Runs(registry, "prices", body))
     assert items(outcome) == [{"row": "1"}, {"row": "2"}]
-    assert outcome.stats is not None
-    assert (outcome.stats.counters, outcome.stats.maxima) == (
+    assert outcome.results.stats is not None
+    assert (outcome.results.stats.counters, outcome.results.stats.maxima) == (
         {"rows": 2}, {"longest page": len(body)},
     )  # fmt: skip
     assert caplog.messages == ["task 7 http://shop.example/a: 2 rows"]
@@ -59,9 +59,9 @@ def test_the_begin_and_the_end_of_a_task(tmp_path: Path) -> None:
     worker = Runs(registry, "catalogue", BOOKS)
     outcome = page(worker)
     assert [item["session"] for item in items(outcome)] == ["crawl-7"] * 2
-    assert outcome.closing == "enough books on one page"
+    assert outcome.results.closing == "enough books on one page"
     day = datetime(2026, 1, 1, tzinfo=UTC)
-    reason = outcome.closing
+    reason = outcome.results.closing
     worker.summary = Summary(
         7, "catalogue", {}, "finished", reason, day, day, 2, 2, 0, 0, 2, {"books": 2}, {}
     )

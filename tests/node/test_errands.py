@@ -20,7 +20,8 @@ from crawlframe.frontier.records import (
     Signal,
     TaskView,
 )
-from crawlframe.node.worker.site_files import ERRAND, LEASE, Wait
+from crawlframe.node.worker.robots.guard import RobotsCheck
+from crawlframe.node.worker.robots.site_files import ERRAND, LEASE, Wait
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.record import errand_of
 from crawlframe.request import Request, make_rid
@@ -94,7 +95,7 @@ def test_each_redirect_is_a_claim_of_the_host_it_leads_to() -> None:
         )
         assert worker.web.urls == [ROBOTS, ELSEWHERE]
         assert worker.freed == [trip.rid], "the slot of the other host"
-        assert (there.status, there.signal[0]) == (200, ANSWERED)
+        assert (there.fetch.status, there.fetch.signal[0]) == (200, ANSWERED)
         assert (trip.host, trip.record) == (trip.home, trip.first)
         assert cluster.states[ORIGIN].text == RULES.strip()
         assert cluster.held[-1] == ("a.example", 0), "they wait no longer"
@@ -151,7 +152,7 @@ def test_what_the_other_host_answers_counts_for_it(page: Any, signal: Signal, st
     async def job(worker: Worker, trip: Trip) -> None:
         cluster: Any = worker.guard.store
         await trip.step()
-        assert (await trip.step()).signal == signal
+        assert (await trip.step()).fetch.signal == signal
         assert trip.record == trip.first
         assert cluster.states[ORIGIN].status == status
         expected = {
@@ -177,7 +178,11 @@ def test_an_errand_that_another_request_has_done_goes_home() -> None:
         assert (late.verdict, late.target, late.record) == (
             *(Verdict.REDIRECT, "a.example", trip.first),
         )
-        assert (late.signal, late.fetch_ms, len(worker.web.urls)) == (NO_SIGNAL, 0, asked)
+        assert (late.fetch.signal, late.fetch.fetch_ms, len(worker.web.urls)) == (
+            NO_SIGNAL,
+            0,
+            asked,
+        )
 
     run(job, **{ROBOTS: to(ELSEWHERE), ELSEWHERE: RULES})
 
@@ -241,7 +246,7 @@ def test_its_address_is_asked_for_where_it_is() -> None:
         worker.web.address_of = address_of  # type: ignore[method-assign]
         await trip.step()
         told = await trip.step(homeless=True)
-        assert (told.verdict, told.signal) == (Verdict.RELEASE, Signal(address="192.0.2.7"))
+        assert (told.verdict, told.fetch.signal) == (Verdict.RELEASE, Signal(address="192.0.2.7"))
         assert worker.web.urls == [ROBOTS]
 
     run(job, **{ROBOTS: to(ELSEWHERE), ELSEWHERE: RULES})
@@ -252,7 +257,8 @@ def test_a_fetch_inside_of_a_callback_follows_at_once() -> None:
 
     async def job(worker: Worker, trip: Trip) -> None:
         cluster: Any = worker.guard.store
-        check = worker.guard.check_for(Request(URL), SpiderSettings(), in_place=True)
+        reader = worker.guard.reader_of(Request(URL), SpiderSettings())
+        check = RobotsCheck(worker.guard, reader._replace(in_place=True))
         with pytest.raises(Wait):
             await check(URL)
         assert worker.web.urls == [ROBOTS, ELSEWHERE]

@@ -78,8 +78,8 @@ def test_a_file_is_an_item_of_its_page(site: Site, tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, Request(f"{site.url}/a.png", save=True))
     (item,) = items(outcome)
     assert (item["size"], item["file"]["media_type"]) == (len(PNG), "image/png")
-    assert outcome.size == len(PNG)
-    assert [file.sha256 for file in outcome.files] == [item["file"]["sha256"]]
+    assert outcome.fetch.size == len(PNG)
+    assert [file.sha256 for file in outcome.results.files] == [item["file"]["sha256"]]
     assert stored(tmp_path) == [PNG]
 
 
@@ -90,7 +90,7 @@ def test_a_thumbnail_belongs_to_the_page(site: Site, tmp_path: Path) -> None:
     site.answer("/a.png", out.getvalue(), headers={"Content-Type": "image/png"})
     outcome = outcome_of(tmp_path, Request(f"{site.url}/a.png", "small", save=True))
     (item,) = items(outcome)
-    assert [file.sha256 for file in outcome.files] == [
+    assert [file.sha256 for file in outcome.results.files] == [
         item["file"]["sha256"],
         item["small"]["sha256"],
     ]
@@ -112,7 +112,7 @@ def test_errors_name_no_file(
     site.answer("/a.png", PNG, headers={"Content-Type": "image/png"})
     request = Request(f"{site.url}{path}", **{"save": True, **options})
     outcome = outcome_of(tmp_path, request)
-    assert (outcome.reason, outcome.files, outcome.items) == (reason, [], [])
+    assert (outcome.reason, outcome.results.files, outcome.results.items) == (reason, [], [])
 
 
 def test_a_page_whose_file_was_pruned_is_fetched_again(site: Site, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_files_of_inline_fetches_belong_to_the_page(site: Site, tmp_path: Path) 
     site.answer("/", b"page")
     site.answer("/inline", PNG)
     outcome = outcome_of(tmp_path, Request(f"{site.url}/", "more"))
-    assert [file.url for file in outcome.files] == [f"{site.url}/inline"]
+    assert [file.url for file in outcome.results.files] == [f"{site.url}/inline"]
     assert items(outcome)[0]["file"]["size"] == len(PNG)
 
 
@@ -142,7 +142,7 @@ def test_the_development_cache_leaves_files_alone(site: Site, tmp_path: Path) ->
     site.answer("/", PNG)
     for _ in range(2):
         outcome = outcome_of(tmp_path, Request(f"{site.url}/", save=True), cached=True)
-        assert outcome.files
+        assert outcome.results.files
     assert len(site.seen) == 2
 
 

@@ -10,13 +10,15 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadEncoding, ConnectionLost, FetchError, FetchTimeout
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.memory import Account, TransferMemory
-from crawlframe.node.worker import memory_waits
+from crawlframe.fetch.memory import TransferMemory
+from crawlframe.node.worker.fetch import memory_waits
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 from tests.node.runner import Tasks
 
 SIZE = 5 << 20
@@ -48,8 +50,11 @@ class Holding(Spider):
 class Ready(Downloader):
     """A downloader that has every body at once."""
 
-    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-        account: Account = others[-1]
+    async def fetch(
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
+    ) -> Response:
+        account = context.account
+        assert account is not None
         await account.reserve(SIZE)
         if "lost" in request.url:
             account.settle(0)
@@ -99,8 +104,11 @@ class Full(Downloader):
 
     error: FetchError = ConnectionLost("closed by the server")
 
-    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-        account: Account = others[-1]
+    async def fetch(
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
+    ) -> Response:
+        account = context.account
+        assert account is not None
         self.in_advance = account.in_advance
         with self.memory.account() as holder:
             await holder.reserve(int(self.memory.limit))
@@ -175,4 +183,4 @@ def test_as_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     excused = memory_waits.MemoryWaits()
     for rid in (b"a", b"b", b"c"):
         assert excused.excuses(rid, ConnectionLost(), account)
-    assert [rid in excused for rid in (b"a", b"b", b"c")] == [False, True, True]
+    assert [rid in excused.rids for rid in (b"a", b"b", b"c")] == [False, True, True]

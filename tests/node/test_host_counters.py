@@ -10,13 +10,12 @@ from crawlframe.node.worker import host_counters
 from crawlframe.node.worker.host_counters import EVERY, HostCounters
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import END_URL, ROOT_URL
+from tests.outcomes import set_fields
 
 
 def outcome(host: str = "a.example", **fields: Any) -> Outcome:
     made = Outcome(b"", 1, host, b"", 0, 0, url=f"http://{host}/")
-    for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+    return set_fields(made, **fields)
 
 
 def test_pages_answers_and_problems_are_counted() -> None:

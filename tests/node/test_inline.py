@@ -16,7 +16,7 @@ from crawlframe.middleware import CallNext
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.permits import Held, HostPermits
 from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import RobotsGuard
+from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -144,6 +144,42 @@ def test_a_middleware_may_fetch_from_the_host_of_its_request() -> None:
     asyncio.run(run())
 
 
+def test_cookies_of_a_fetch_in_a_middleware_are_shared() -> None:
+    """Those of the page, if it sets some, do not take their place."""
+
+    async def run(*setting: str) -> Outcome:
+        worker = Worker(LoggedIn)
+        worker.web.cookies = {url: f"n{number}=1" for number, url in enumerate(setting)}
+        return await worker.run()
+
+    for setting in ([f"{A}/token0"], [f"{A}/token0", PAGE]):
+        outcome = asyncio.run(run(*setting))
+        assert outcome.fetch.cookies is not None
+        names = {name.rpartition(" ")[2] for name in outcome.fetch.cookies}
+        assert len(outcome.fetch.cookies) == len(setting), names
+
+
+def test_a_middleware_that_repeats_an_inline_fetch_begins_where_it_did() -> None:
+    class Twice:
+        async def fetch(self, request: Request, call_next: CallNext) -> Response:
+            if request.url != PAGE:
+                with contextlib.suppress(FetchError):
+                    await call_next(request)
+            return await call_next(request)
+
+    class Repeated(Fetches):
+        inside = (f"{A}/old",)
+        middlewares = (Twice,)
+
+    async def run() -> None:
+        worker = Worker(Repeated, {f"{A}/old": (301, f"{A}/new"), f"{A}/new": (200, "")})
+        outcome = await worker.run()
+        assert items(outcome) == [{"status": 200, "url": f"{A}/new"}]
+        assert worker.web.urls == [PAGE, f"{A}/old", f"{A}/new", f"{A}/new"]
+
+    asyncio.run(run())
+
+
 def test_without_a_frontier_nothing_waits_for_ever() -> None:
     class Hasty(LoggedIn):
         settings: ClassVar[dict[str, Any]] = {"delay": 0}
@@ -227,9 +263,9 @@ def test_bytes_are_counted_and_none_are_fetched_beyond_the_limit() -> None:
     async def run() -> None:
         worker = Worker(Bounded)
         outcome = await worker.run()
-        assert outcome.beside == {"b.example": 8}, "two bodies of four bytes"
+        assert outcome.fetch.inline_bytes == {"b.example": 8}, "two bodies of four bytes"
         assert items(outcome)[2] == {"reason": "host_byte_limit"}
-        assert outcome.budget is not None
+        assert outcome.fetch.budget is not None
 
     asyncio.run(run())
 

@@ -73,7 +73,7 @@ def outcome(
 
 
 def page(*given: Any, **more: Any) -> PageCopy | None:
-    return outcome(*given, **more).page
+    return outcome(*given, **more).results.page
 
 
 def test_a_good_page_is_kept_if_all_are() -> None:
@@ -108,7 +108,7 @@ def test_pages_that_failed_are_kept(keep: str | None, given: dict[str, Any], rea
 
 def test_a_page_that_is_tried_again_is_not_kept_yet() -> None:
     again = outcome(status=503, keep="all", attempts=0)
-    assert (again.verdict, again.page) == (Verdict.RELEASE, None)
+    assert (again.verdict, again.results.page) == (Verdict.RELEASE, None)
 
 
 def test_of_a_storm_of_errors_the_first_and_then_some_are_kept(
@@ -136,10 +136,10 @@ def test_too_many_bodies_wait_until_some_are_stored(monkeypatch: pytest.MonkeyPa
         second = asyncio.create_task(tasks.run(Request(f"{URL}/2")))
         await asyncio.sleep(3 * keeping.POLL)
         waits = not second.done()
-        assert first.page is not None
-        first.page.give()
-        first.page.give()  # once is enough
-        assert (await second).page is not None
-        return [waits, first.page.held.size]
+        assert first.results.page is not None
+        first.results.page.give()
+        first.results.page.give()  # once is enough
+        assert (await second).results.page is not None
+        return [waits, first.results.page.held.size]
 
     assert asyncio.run(run()) == [True, 8]

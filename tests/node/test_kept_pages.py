@@ -27,7 +27,7 @@ class Store:
     def call(self, job: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(job)
 
-    def source_pages(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
+    def sources(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
         if self.broken:
             raise ValueError("no")
         if self.away:

@@ -128,9 +128,9 @@ def page(spider: type[Spider], body: bytes = b"x" * 600, depth: int = 0) -> Outc
 
 def test_links_below_the_depth_limit_are_counted() -> None:
     outcome = page(Shop, depth=1)
-    assert outcome.follow_ups == []
-    assert outcome.stats is not None
-    assert outcome.stats.counters == {"pages": 1, f"{UNFOLLOWED}depth_limit": 2}
+    assert outcome.results.follow_ups == []
+    assert outcome.results.stats is not None
+    assert outcome.results.stats.counters == {"pages": 1, f"{UNFOLLOWED}depth_limit": 2}
 
 
 def test_a_request_to_a_host_without_bytes_left_ends_unfetched() -> None:
@@ -144,17 +144,17 @@ def test_a_request_to_a_host_without_bytes_left_ends_unfetched() -> None:
         outcomes = []
         for n in range(3):
             outcome = await tasks.run(Request(f"{SITE}/{n}", "deep"))
-            if outcome.budget:
-                outcome.budget.spent[outcome.host] = 600 * (n + 1)  # as the committer does
+            if outcome.fetch.budget:
+                outcome.fetch.budget.spent[outcome.host] = 600 * (n + 1)  # as the committer does
             outcomes.append(outcome)
         return outcomes
 
     first, second, third = asyncio.run(crawl())
-    assert len(first.follow_ups) == len(second.follow_ups) == 2
+    assert len(first.results.follow_ups) == len(second.results.follow_ups) == 2
     assert (third.verdict, third.reason) == (Verdict.ERROR, "cancelled")
     assert third.detail == "host_byte_limit of shop.example"
-    assert third.stats is not None
-    assert third.stats.counters == {f"{UNFOLLOWED}host_byte_limit": 1}
+    assert third.results.stats is not None
+    assert third.results.stats.counters == {f"{UNFOLLOWED}host_byte_limit": 1}
     assert len(downloader.asked) == 2
 
 

@@ -10,11 +10,13 @@ import pytest
 
 from crawlframe.actions import KeepPage
 from crawlframe.errors import BrowserLost, FetchError, UsageDenied
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.rendered import RenderedResponse
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 from tests.node.runner import Ready, Tasks, items
 
 URL = "http://shop.example/"
@@ -43,11 +45,13 @@ class Rendering(Ready):
         self.held = Held()
         self._after = after
 
-    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+    async def fetch(
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
+    ) -> Response:
         response = RenderedResponse(request.url, self._status, {}, b"<p>", request)
         response.held = Shop.page = self.held
-        account = more.get("account") or others[4]
-        account.hold(self.held.release)
+        assert context.account is not None
+        context.account.hold(self.held.release)
         if self._after is not None:
             raise self._after
         return response
@@ -105,7 +109,7 @@ def run(
 def test_the_end_of_its_browser_is_that_of_a_fetch() -> None:
     outcome, held = run()
     assert (outcome.verdict, outcome.reason) == (Verdict.RETRY, "browser_lost")
-    assert (outcome.items, outcome.follow_ups) == ([], [])
+    assert (outcome.results.items, outcome.results.follow_ups) == ([], [])
     assert held.closed
 
 
@@ -149,7 +153,7 @@ def test_a_page_that_is_kept_keeps_the_slot_of_its_host(held: bool, reported: in
     actions = [KeepPage()] if held else None
     outcome = asyncio.run(tasks.run(Request(URL, "bears", actions=actions)))
     assert len(ended) == reported
-    assert outcome.slot is held
+    assert outcome.fetch.slot is held
 
 
 def test_one_that_cannot_await_waits_for_code_that_can() -> None:

@@ -56,8 +56,8 @@ class Stamp:
 def test_a_middleware_answers_without_fetching() -> None:
     downloader = Ready()
     outcome = run(with_middlewares(Stamp), downloader)
-    assert outcome.items == [b'{"status":203,"body":"made here"}']
-    assert (outcome.status, outcome.size, downloader.asked) == (203, 9, [])
+    assert outcome.results.items == [b'{"status":203,"body":"made here"}']
+    assert (outcome.fetch.status, outcome.fetch.size, downloader.asked) == (203, 9, [])
 
 
 def test_what_a_base_class_declares_is_inherited() -> None:
@@ -71,8 +71,8 @@ def test_what_a_base_class_declares_is_inherited() -> None:
         name = "alone"
         middlewares: ClassVar[Any] = []
 
-    assert run(Site, Ready()).status == 203
-    assert run(Alone, Ready()).status == 200
+    assert run(Site, Ready()).fetch.status == 203
+    assert run(Alone, Ready()).fetch.status == 200
 
 
 def test_a_class_is_made_once_for_all_tasks_of_a_spider() -> None:
@@ -116,7 +116,7 @@ def test_a_retry_counts_as_a_try() -> None:
     request = Request(URL, errback="failed")
     outcome = run(with_middlewares(Blocked), Ready(), request, attempts=2)
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "blocked")
-    assert outcome.items == [b'{"reason":"blocked"}']
+    assert outcome.results.items == [b'{"reason":"blocked"}']
     assert run(with_middlewares(Blocked), Ready(), request.replace(retries=3), 2).verdict == "retry"
 
 
@@ -157,7 +157,11 @@ class BrokenInThread:
 def test_an_error_is_reported_as_that_of_a_callback(kind: type) -> None:
     request = Request(URL, errback="failed")
     outcome = run(with_middlewares(kind, Passing), Ready(), request)
-    assert (outcome.verdict, outcome.reason, outcome.items) == (Verdict.ERROR, "middleware", [])
+    assert (outcome.verdict, outcome.reason, outcome.results.items) == (
+        Verdict.ERROR,
+        "middleware",
+        [],
+    )
     first, frame, *others = outcome.detail.splitlines()
     assert first == f"middleware {kind.__qualname__}:"
     assert "test_middlewares.py" in frame
@@ -240,7 +244,7 @@ def test_start_goes_through_no_middleware() -> None:
             yield Request(URL)
 
     outcome = asyncio.run(Tasks(Starting, Ready()).start())
-    assert (outcome.verdict, len(outcome.follow_ups)) == (Verdict.DONE, 1)
+    assert (outcome.verdict, len(outcome.results.follow_ups)) == (Verdict.DONE, 1)
 
 
 # -- follow ---------------------------------------------------------------------------------------
@@ -279,7 +283,7 @@ class Following(Plain):
 
 
 def followed(outcome: Outcome) -> list[tuple[str, Any, int]]:
-    requests = [Request.decode(admission.record) for admission in outcome.follow_ups]
+    requests = [Request.decode(admission.record) for admission in outcome.results.follow_ups]
     return [(request.url, request.meta.get("from", "-"), request.depth) for request in requests]
 
 
@@ -291,8 +295,8 @@ def test_follow_sees_what_start_yields() -> None:
 def test_follow_changes_drops_and_replaces_what_a_callback_yields() -> None:
     outcome = run(Following, Ready())
     assert followed(outcome) == [(f"{URL}next", URL, 1), (f"{URL}new", "-", 1)]
-    assert outcome.duplicates == 1  # new, a second time: by its fingerprint after follow
-    record = Request.decode(outcome.follow_ups[0].record)
+    assert outcome.results.duplicates == 1  # new, a second time: by its fingerprint after follow
+    record = Request.decode(outcome.results.follow_ups[0].record)
     assert record.meta["depth"] == 1
 
 
@@ -399,7 +403,7 @@ def test_a_middleware_signs_in_again(site: Site, kind: type[Signing], downloader
             await client.close()
 
     outcomes = uvloop.run(main())
-    assert [outcome.items for outcome in outcomes] == [[b'{"status":200,"body":"hi"}']] * 2
+    assert [outcome.results.items for outcome in outcomes] == [[b'{"status":200,"body":"hi"}']] * 2
     assert [exchange.header("Token") for exchange in site.seen] == ["old", "new", "new"]
 
 
@@ -413,8 +417,8 @@ def test_a_session_is_shared_with_other_workers(site: Site) -> None:
                        for settings in ({}, {"cookies": False}))  # fmt: skip
         try:
             login = await here.run(Request(f"{site.url}/login", session="left"))
-            assert login.cookies
-            there.cookies, newer = login.cookies, TaskView("running", 1)
+            assert login.fetch.cookies
+            there.cookies, newer = login.fetch.cookies, TaskView("running", 1)
             for session in ("left", "right", None):
                 await there.run(Request(f"{site.url}/page?{session}", session=session), newer)
             return login
@@ -438,4 +442,4 @@ def test_cookies_of_a_fetch_that_failed_are_shared_too(site: Site) -> None:
 
     outcome = uvloop.run(main())
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "too_many_redirects")
-    assert outcome.cookies
+    assert outcome.fetch.cookies

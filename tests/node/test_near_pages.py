@@ -12,8 +12,9 @@ from crawlframe import Request, Response, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.near import Like, NearPage
+from crawlframe.ledger import Recorded
 from crawlframe.near.page import NearStore
-from crawlframe.node.worker import near_rows
+from crawlframe.node.worker.commit.page_notices import NearPageEnds
 from crawlframe.node.worker.near_pages import NearQuestion, NearSource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.overrides import overridden
@@ -67,7 +68,7 @@ def run(spider: type[Spider], store: Store, *urls: str, body: bytes = WORDS) -> 
 
 
 def counts(outcome: Outcome) -> dict[str, int]:
-    return outcome.stats.counters if outcome.stats else {}
+    return outcome.results.stats.counters if outcome.results.stats else {}
 
 
 def test_a_duplicate_is_marked(store: Store) -> None:
@@ -77,15 +78,15 @@ def test_a_duplicate_is_marked(store: Store) -> None:
     assert counts(first) == {"near/compared": 1}
     words = "nearly the same text as http://shop.example/a (100% in common)"
     assert items(second)[0]["like"] == second.detail == words
-    assert len(second.follow_ups) == 1
+    assert len(second.results.follow_ups) == 1
     assert counts(second) == {"near/compared": 1, "near/marked": 1}
     assert second.verdict is Verdict.DONE
 
 
 def test_a_duplicate_is_not_parsed(store: Store) -> None:
     first, second = run(Dropping, store, "/a", "/b")
-    assert len(first.items) == len(first.follow_ups) == 1
-    assert (second.items, second.follow_ups) == ([], [])
+    assert len(first.results.items) == len(first.results.follow_ups) == 1
+    assert (second.results.items, second.results.follow_ups) == ([], [])
     assert second.detail.startswith("nearly the same text as http://shop.example/a")
     assert counts(second) == {"near/compared": 1, "near/dropped": 1}
 
@@ -93,10 +94,10 @@ def test_a_duplicate_is_not_parsed(store: Store) -> None:
 def test_a_page_that_is_fetched_again_is_the_first_one_still(store: Store) -> None:
     """After a kill, and (settled) after its row was written."""
     one, again = run(Dropping, store, "/a", "/a")
-    assert len(again.items) == 1
-    near_rows.settle(store._frontier, [one])
-    assert len(run(Dropping, store, "/a")[0].items) == 1
-    assert run(Dropping, store, "/b")[0].items == []
+    assert len(again.results.items) == 1
+    NearPageEnds(store._frontier).after([one], {one.rid: Recorded(False, [], 0)})
+    assert len(run(Dropping, store, "/a")[0].results.items) == 1
+    assert run(Dropping, store, "/b")[0].results.items == []
 
 
 def test_a_page_whose_callback_failed_is_not_remembered(store: Store) -> None:
@@ -106,8 +107,8 @@ def test_a_page_whose_callback_failed_is_not_remembered(store: Store) -> None:
 
     (failed,) = run(Failing, store, "/a")
     assert failed.verdict is Verdict.ERROR
-    near_rows.settle(store._frontier, [failed])
-    assert len(run(Dropping, store, "/b")[0].items) == 1
+    NearPageEnds(store._frontier).after([failed], {failed.rid: Recorded(False, [], 0)})
+    assert len(run(Dropping, store, "/b")[0].results.items) == 1
 
 
 def test_the_text_can_be_another_one(store: Store) -> None:
@@ -116,7 +117,7 @@ def test_the_text_can_be_another_one(store: Store) -> None:
             return " ".join(f"{response.url[-1]}{n}" for n in range(100))
 
     outcomes = run(Own, store, "/a", "/b", "/other/a", body=b"short")
-    assert [len(outcome.items) for outcome in outcomes] == [1, 1, 0]
+    assert [len(outcome.results.items) for outcome in outcomes] == [1, 1, 0]
 
 
 def test_a_text_that_cannot_be_had_is_an_error(store: Store) -> None:
@@ -132,7 +133,7 @@ def test_a_text_that_cannot_be_had_is_an_error(store: Store) -> None:
 
 def test_short_pages_and_other_kinds_are_not_compared(store: Store) -> None:
     first, second = run(Dropping, store, "/a", "/b", body=b"short")
-    assert len(second.items) == 1
+    assert len(second.results.items) == 1
     assert counts(first) == counts(second) == {"near/too_short": 1}
     assert store.asked == []
 
@@ -168,12 +169,12 @@ def test_within_what_pages_are_compared(
         return await Tasks(Other, site, near=store, task=2).run(Request(url))
 
     outcome = asyncio.run(in_task_2("http://shop.example/b"))
-    assert (outcome.items == []) is found
+    assert (outcome.results.items == []) is found
     if found:  # that page again is no duplicate, whatever its task
-        assert len(asyncio.run(in_task_2("http://shop.example/a")).items) == 1
-    assert outcome.near is not None
+        assert len(asyncio.run(in_task_2("http://shop.example/a")).results.items) == 1
+    assert outcome.fetch.near is not None
     name = {"task": NearStore(2).key, "spider": f"nspider:{other}"}.get(within, "nname:x")
-    assert outcome.near.store.key == name
+    assert outcome.fetch.near.store.key == name
 
 
 @pytest.mark.parametrize(

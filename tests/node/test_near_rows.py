@@ -29,10 +29,10 @@ def desk(make_bench: Callable[..., Bench]) -> Desk:
 def compared(desk: Desk, name: str, seed: int = 1) -> Outcome:
     """A page whose text is that of the others with this seed, nearly."""
     outcome = desk.outcome(name, items=1)
-    outcome.near = ComparedPage(STORE, head_of(outcome.rid, name.encode()))
+    outcome.fetch.near = ComparedPage(STORE, head_of(outcome.rid, name.encode()))
     found = fingerprint_of(changed(text(seed, 300), 0.03, Random(name)))
     assert found is not None
-    like = desk.bench.frontier.near.ask(STORE, [NearPage(outcome.near.head, found, name)])[0]
+    like = desk.bench.frontier.near.ask(STORE, [NearPage(outcome.fetch.near.head, found, name)])[0]
     outcome.detail = "" if like is None else like.url or like.head.hex()
     return outcome
 
@@ -41,8 +41,8 @@ def test_a_page_with_a_row_is_found_in_the_ledger(desk: Desk) -> None:
     first = compared(desk, "/a")
     assert compared(desk, "/b").detail == "/a"
     desk.write(first)
-    assert first.near is not None
-    assert compared(desk, "/c").detail == first.near.head.hex()
+    assert first.fetch.near is not None
+    assert compared(desk, "/c").detail == first.fetch.near.head.hex()
     ledger, beginning = DjangoLedger(), first.rid[:PREFIX]
     assert ledger.urls_of({beginning, b"none"}, 1) == {beginning: "/a"}
     assert ledger.urls_of({beginning}, 0) == {beginning: "/a"}

@@ -27,7 +27,7 @@ def run(status: int, **settings: Any) -> Outcome:
 
 def test_the_worker_goes_by_those_of_the_task() -> None:
     assert run(404).reason == "http_404"
-    assert run(404, handle_statuses=[404]).items == [b'{"status":404}']
+    assert run(404, handle_statuses=[404]).results.items == [b'{"status":404}']
     assert run(500).verdict == "retry"
     assert run(500, retries=0).verdict == "error"
 

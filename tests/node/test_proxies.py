@@ -10,16 +10,18 @@ import pytest
 
 from crawlframe import FetchError, Request, Response, Spider
 from crawlframe.errors import ConfigError, ConnectError, ProxyAuth, ProxyFailed, ProxyUnreaching
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.records import BLOCKED, LOGIN, PROXY_FAILED, SURE, UNREACHABLE, Claimed
-from crawlframe.node.worker.commit import _value
-from crawlframe.node.worker.proxy_source import ProxySource
+from crawlframe.node.worker.commit.committer import _value
+from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.proxies.place import place_of
 from crawlframe.proxies.proxy import Proxy
 from crawlframe.record import Hop
 from crawlframe.request import make_rid
+from crawlframe.spider_settings import SpiderSettings
 from tests.node.runner import Ready, Tasks
 
 URL = "http://h.example/"
@@ -61,9 +63,11 @@ class Noting(Ready):
         super().__init__(*given, **more)
         self.via: list[Proxy | None] = []
 
-    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-        self.via.append(more["proxy"])
-        return await super().fetch(request, *others, **more)
+    async def fetch(
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
+    ) -> Response:
+        self.via.append(context.proxy)
+        return await super().fetch(request, settings, context)
 
 
 def run(
@@ -98,7 +102,7 @@ def test_it_goes_through_the_proxy_that_the_claim_gave() -> None:
 
 def test_follow_ups_wait_at_their_places() -> None:
     outcome = run(Noting())
-    assert [admission.host for admission in outcome.follow_ups] == [
+    assert [admission.host for admission in outcome.results.follow_ups] == [
         "h.example|pool:eu",
         "other.example",
         "other.example|socks5://p.example:1080",
@@ -109,7 +113,7 @@ def test_follow_ups_wait_at_their_places() -> None:
 def test_limits_may_hold_over_all_proxies() -> None:
     shared = type("Shared", (Through,), {"name": "s", "settings": {"proxy_limits": "all"}})
     outcome = run(Noting(), spider=shared, route="all;pool:eu")
-    assert outcome.follow_ups[0].host == "h.example|all;pool:eu"
+    assert outcome.results.follow_ups[0].host == "h.example|all;pool:eu"
 
 
 @pytest.mark.parametrize("route", ["", "pool:us", "http://p.example:1"])
@@ -118,7 +122,7 @@ def test_a_request_whose_spider_has_changed_its_choice_moves(route: str) -> None
     outcome = run(downloader, route=route, proxy=7 if route == "pool:us" else 0)
     assert outcome.verdict is Verdict.REDIRECT
     assert outcome.target == "h.example|pool:eu"
-    assert outcome.left == outcome.record
+    assert outcome.previous_record == outcome.record
     assert downloader.asked == []
 
 
@@ -129,7 +133,7 @@ def test_a_request_may_have_its_own_choice() -> None:
     assert outcome.verdict is Verdict.DONE
     assert [str(via) for via in downloader.via] == ["Proxy(0, 'http://p.example:1')"]
     direct = Noting()
-    assert run(direct, request=Request(URL, proxy=None), route="", proxy=0).status == 200
+    assert run(direct, request=Request(URL, proxy=None), route="", proxy=0).fetch.status == 200
     assert direct.via == [None]
 
 
@@ -145,14 +149,14 @@ def test_a_request_may_have_its_own_choice() -> None:
 def test_a_bad_proxy_costs_no_try(error: FetchError, signal: tuple[int, int]) -> None:
     outcome = run(Noting(error=error), attempts=2)
     assert (outcome.verdict, outcome.reason) == (Verdict.RELEASE, error.reason)
-    assert outcome.signal[:2] == signal
+    assert outcome.fetch.signal[:2] == signal
     assert _value(outcome) == REFUSAL  # counted, so that it ends some time
 
 
 def test_a_block_goes_through_another_proxy() -> None:
     outcome = run(Noting(403), attempts=2)
     assert (outcome.verdict, outcome.reason) == (Verdict.RELEASE, "http_403")
-    assert outcome.signal[0] == BLOCKED
+    assert outcome.fetch.signal[0] == BLOCKED
     assert _value(outcome) == REFUSAL
 
 
@@ -202,11 +206,11 @@ def test_limits_of_addresses_are_refused_with_a_proxy_of_the_request() -> None:
 
 def test_the_target_of_a_redirect_has_the_same_route() -> None:
     outcome = Outcome(b"", 1, "h.example", b"", 0, 0, route="pool:eu")
-    outcome.redirects = [Hop(302, "http://other.example/")]
+    outcome.fetch.redirects = [Hop(302, "http://other.example/")]
     assert outcome.place_of("other.example") == "other.example|pool:eu"
     assert not outcome.lends("h.example")
     assert outcome.lends("h.example", "pool:eu")
-    outcome.via = ONE
+    outcome.fetch.via = ONE
     assert outcome.limited_at == "h.example|7"
 
 
@@ -227,8 +231,8 @@ def test_a_blocked_session_loses_its_cookies() -> None:
         return outcome
 
     outcome = asyncio.run(main())
-    assert outcome.cookies is not None
-    assert outcome.cookies["a/h.example|/|a"] == ""
+    assert outcome.fetch.cookies is not None
+    assert outcome.fetch.cookies["a/h.example|/|a"] == ""
 
 
 def test_a_middleware_does_not_choose_the_proxy() -> None:

@@ -129,7 +129,7 @@ def test_each_hop_is_a_claim() -> None:
     assert way.web.urls == [f"{A}/1", f"{A}/2", f"{B}/3"]
     assert way.over == ["a.example", "a.example", "b.example"]
     assert last.url == f"{A}/1"
-    assert last.redirects == [Hop(301, f"{A}/2"), Hop(302, f"{B}/3")]
+    assert last.fetch.redirects == [Hop(301, f"{A}/2"), Hop(302, f"{B}/3")]
     assert items(last) == [
         {
             "url": f"{B}/3",
@@ -176,7 +176,7 @@ def test_the_same_is_sent_as_in_one_fetch(
     assert len(apart.outcomes) == 3
     assert len(at_once.outcomes) == 1
     assert apart.web.sent == at_once.web.sent
-    assert apart.outcomes[-1].redirects == at_once.outcomes[-1].redirects
+    assert apart.outcomes[-1].fetch.redirects == at_once.outcomes[-1].fetch.redirects
     assert items(apart.outcomes[-1]) == items(at_once.outcomes[-1])
 
 
@@ -198,7 +198,7 @@ def test_some_hops_in_the_same_claim() -> None:
     way = Way(pages, moves=lambda host, target: target != "b.example")
     last = way.run(Request(f"{A}/1"))
     assert [outcome.host for outcome in way.outcomes] == ["a.example", "c.example"]
-    assert last.redirects == [Hop(301, f"{B}/2"), Hop(302, f"{B}/3"), Hop(303, f"{C}/4")]
+    assert last.fetch.redirects == [Hop(301, f"{B}/2"), Hop(302, f"{B}/3"), Hop(303, f"{C}/4")]
     assert items(last)[0]["passed"] == [f"{A}/1", f"{B}/2", f"{B}/3"]
 
 
@@ -206,7 +206,7 @@ def test_by_itself_a_runner_follows_them() -> None:
     """As for parse and crawlframe.testing."""
     web = Web({f"{A}/1": (301, f"{B}/2")})
     outcome = asyncio.run(Tasks(Hopper, web).run(Request(f"{A}/1")))
-    assert (outcome.verdict, outcome.redirects) == (Verdict.DONE, [Hop(301, f"{B}/2")])
+    assert (outcome.verdict, outcome.fetch.redirects) == (Verdict.DONE, [Hop(301, f"{B}/2")])
 
 
 # -- ends ------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_a_loop_ends(settings: dict[str, Any], options: dict[str, Any], fetches:
     assert (last.verdict, last.reason) == (Verdict.ERROR, "too_many_redirects")
     assert f"redirected from {A}/" in last.detail
     assert len(way.web.sent) == fetches
-    assert len(last.redirects) == fetches - 1
+    assert len(last.fetch.redirects) == fetches - 1
 
 
 def test_a_redirect_that_is_not_followed_is_the_response() -> None:
@@ -237,7 +237,7 @@ def test_a_target_that_may_not_be_fetched(target: str) -> None:
     way = Way({f"{A}/1": (302, "/2"), f"{A}/2": (302, target)}, spider)
     last = way.run(Request(f"{A}/1"))
     assert (last.verdict, last.reason) == (Verdict.ERROR, "bad_redirect")
-    assert (len(way.outcomes), last.redirects) == (2, [Hop(302, f"{A}/2")])
+    assert (len(way.outcomes), last.fetch.redirects) == (2, [Hop(302, f"{A}/2")])
 
 
 def test_urls_of_any_length_do_not_fill_the_record() -> None:
@@ -251,8 +251,8 @@ def test_urls_of_any_length_do_not_fill_the_record() -> None:
 def test_a_status_at_the_end_of_a_chain() -> None:
     way = Way({f"{A}/": (302, f"{B}/"), f"{B}/": 404})
     last = way.run(Request(f"{A}/", errback="sorry"))
-    assert (last.reason, last.status) == ("http_404", 404)
-    assert last.redirects == [Hop(302, f"{B}/")]
+    assert (last.reason, last.fetch.status) == ("http_404", 404)
+    assert last.fetch.redirects == [Hop(302, f"{B}/")]
     assert items(last) == [{"url": f"{A}/", "of": f"{A}/"}]
 
 
@@ -269,7 +269,7 @@ def test_a_hop_that_does_not_run_has_its_redirects(state: str, deliveries: int) 
     claimed = Claimed(b"r" * 16, 1, "b.example", 0, deliveries, record)
     outcome = asyncio.run(Way({}).tasks.take(claimed, TaskView(state, 0)))
     assert outcome.verdict is Verdict.ERROR
-    assert (outcome.url, outcome.redirects) == (f"{A}/", [Hop(302, f"{B}/")])
+    assert (outcome.url, outcome.fetch.redirects) == (f"{A}/", [Hop(302, f"{B}/")])
 
 
 @pytest.mark.parametrize("hops", [None, 5, [[301]], [["301", "http://a"]], [[301, 302]], {}])
@@ -285,7 +285,7 @@ def test_redirects_that_cannot_be_read(hops: Any) -> None:
 def test_the_request_yielded_again_starts_over() -> None:
     way = Way({f"{A}/": (302, f"{B}/")})
     last = way.run(Request(f"{A}/", meta={"again": True}))
-    [again] = last.follow_ups
+    [again] = last.results.follow_ups
     assert again.host == "a.example"
     assert hops_of(again.record) == []
     assert Request.decode(again.record).url == f"{A}/"
@@ -299,11 +299,11 @@ def test_cookies_of_a_hop_are_shared_before_the_next(session: str | None) -> Non
     way = Way({f"{A}/login": (303, "/home")})
     way.web.cookies[f"{A}/login"] = "sid=7"
     way.run(Request(f"{A}/login", session=session))
-    assert way.outcomes[0].cookies
-    key, entry = next(iter(way.outcomes[0].cookies.items()))
+    assert way.outcomes[0].fetch.cookies
+    key, entry = next(iter(way.outcomes[0].fetch.cookies.items()))
     assert key == f"{'ben/' if session else ''}a.example|/|sid"
     assert "7" in entry
-    assert not way.outcomes[1].cookies
+    assert not way.outcomes[1].fetch.cookies
     assert [headers.get("Cookie") for *_, headers in way.web.sent] == [None, "sid=7"]
 
 
@@ -383,7 +383,7 @@ def test_a_middleware_may_not_leave_the_host_of_the_hop() -> None:
     last = Way({f"{A}/x": (303, f"{B}/2")}, spider_with(Back)).run(Request(f"{A}/1"))
     assert (last.verdict, last.reason) == (Verdict.ERROR, "middleware")
     assert "from b.example to a.example" in last.detail
-    assert last.redirects == [Hop(303, f"{B}/2")]
+    assert last.fetch.redirects == [Hop(303, f"{B}/2")]
 
 
 def test_a_middleware_may_stop_at_a_hop() -> None:
@@ -434,7 +434,7 @@ def test_a_middleware_that_fetches_twice() -> None:
     )
     last = way.run(Request(f"{A}/1"))
     assert way.web.urls == [f"{A}/1", f"{B}/2", f"{B}/3", f"{B}/3"]
-    assert last.redirects == [Hop(303, f"{B}/2"), Hop(302, f"{B}/3")]
+    assert last.fetch.redirects == [Hop(303, f"{B}/2"), Hop(302, f"{B}/3")]
 
 
 class Frontier(LocalPermits):
@@ -462,8 +462,8 @@ def test_a_page_that_the_task_has_is_not_fetched_again(moves: bool) -> None:
     frontier = Frontier(f"{B}/3")
     way = Way(MOVED, moves=lambda host, target: moves, permits=frontier)
     last = way.run(Request(f"{A}/1"))
-    assert (last.verdict, last.reason, last.duplicates) == ("done", DUPLICATE, 1)
-    assert (last.items, last.landing, last.status) == ([], None, 308)
+    assert (last.verdict, last.reason, last.results.duplicates) == ("done", DUPLICATE, 1)
+    assert (last.results.items, last.fetch.landing, last.fetch.status) == ([], None, 308)
     assert way.web.urls == [f"{A}/1", f"{A}/2"]
     assert frontier.asked == [f"{A}/2", f"{B}/3"]
 
@@ -471,13 +471,13 @@ def test_a_page_that_the_task_has_is_not_fetched_again(moves: bool) -> None:
 def test_one_that_another_request_fetches_is_waited_for() -> None:
     way = Way(MOVED, permits=Frontier(busy=f"{B}/3"))
     last = way.run(Request(f"{A}/1"))
-    assert (last.verdict, last.delay, last.landing) == ("defer", 700, None)
+    assert (last.verdict, last.delay, last.fetch.landing) == ("defer", 700, None)
     assert hops_of(last.record) == [Hop(301, f"{A}/2"), Hop(308, f"{B}/3")]  # it goes on from there
 
 
 def test_the_last_target_counts_as_admitted() -> None:
     last = Way(MOVED, permits=Frontier()).run(Request(f"{A}/1"))
-    assert last.landing == (rid_of(f"{B}/3"), f"{B}/3")
+    assert last.fetch.landing == (rid_of(f"{B}/3"), f"{B}/3")
     failed = Way({**MOVED, f"{B}/3": 404}, permits=Frontier()).run(Request(f"{A}/1"))
     assert failed.verdict == "error"
 
@@ -486,7 +486,7 @@ def test_the_last_target_counts_as_admitted() -> None:
 def test_one_that_is_not_filtered_goes_anywhere(request_: Request) -> None:
     frontier = Frontier(f"{A}/2", f"{B}/3")
     last = Way(MOVED, permits=frontier).run(request_)
-    assert (last.verdict, last.reason, last.landing, frontier.asked) == ("done", "", None, [])
+    assert (last.verdict, last.reason, last.fetch.landing, frontier.asked) == ("done", "", None, [])
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -500,7 +500,7 @@ def test_the_target_is_what_is_sent(method: str, status: int) -> None:
     assert last.reason == ("" if kept else DUPLICATE)
     if kept:
         again = Request(f"{A}/2", method="POST", body=b"x")
-        assert last.landing == (make_rid(1, again.fingerprint()), f"{A}/2")
+        assert last.fetch.landing == (make_rid(1, again.fingerprint()), f"{A}/2")
 
 
 @pytest.mark.parametrize("wall", [f"{A}/1", f"{A}/wall", f"{B}/wall"])
@@ -516,6 +516,6 @@ def test_a_page_behind_a_cookie_comes_through(wall: str) -> None:
     way.web.__class__ = Wall
     way.web.cookies = {f"{A}/1": "seen=1"}
     last = way.run(Request(f"{A}/1"))
-    assert (last.verdict, last.reason, last.landing) == ("done", "", None)
+    assert (last.verdict, last.reason, last.fetch.landing) == ("done", "", None)
     assert [item["url"] for item in items(last)] == [f"{A}/1"]
     assert frontier.asked == ([] if wall == f"{A}/1" else [wall])

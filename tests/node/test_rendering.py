@@ -107,8 +107,8 @@ def reason_of(outcome: Outcome) -> str:
 
 
 def lesson(outcome: Outcome) -> Lesson | None:
-    assert outcome.attempt is not None
-    return outcome.attempt.lesson
+    assert outcome.fetch.attempt is not None
+    return outcome.fetch.attempt.lesson
 
 
 @in_loop
@@ -130,15 +130,15 @@ async def test_an_incomplete_page_goes_back_for_the_browser(plain, reason):
     pages = Pages(plain)
     first = await pages.run(Request(URL))
     assert (first.verdict, first.target) == (Verdict.REDIRECT, "shop.example")
-    assert (first.items, first.follow_ups, first.stats) == ([], [], None)
+    assert (first.results.items, first.results.follow_ups, first.results.stats) == ([], [], None)
     assert (first.reason, lesson(first)) == ("", None)
     assert reason_of(first) == reason
     second = await pages.again(first)
     assert second.verdict is Verdict.DONE
     assert items(second) == [{"name": "Shoe", "price": "7"}]
-    assert len(second.follow_ups) == 1
-    assert second.stats is not None
-    assert second.stats.counters == {"parsed": 1}
+    assert len(second.results.follow_ups) == 1
+    assert second.results.stats is not None
+    assert second.results.stats.counters == {"parsed": 1}
     assert pages.fetched == [None, "browser"]
     assert lesson(second) is Lesson.NEEDED
 
@@ -161,11 +161,11 @@ async def test_redirects_of_the_plain_page_stay():
     rid = make_rid(1, b"x")
     first = await pages.take(Claimed(rid, 1, "other.example", 0, 0, record))
     assert (first.verdict, first.target) == (Verdict.REDIRECT, "other.example")
-    assert first.redirects == [Hop(302, "http://other.example/x")]
+    assert first.fetch.redirects == [Hop(302, "http://other.example/x")]
     second = await pages.again(first)
-    assert second.redirects == first.redirects
-    assert second.attempt is not None
-    assert second.attempt.template.form == "shop.example/*"
+    assert second.fetch.redirects == first.fetch.redirects
+    assert second.fetch.attempt is not None
+    assert second.fetch.attempt.template.form == "shop.example/*"
 
 
 @in_loop
@@ -204,7 +204,7 @@ async def test_a_page_without_items_is_accepted_where_rendering_was_in_vain():
     pages = Pages(b"<a href=/b>more</a>", known=Knowledge(bare=PROBES))
     outcome = await pages.run(Request(URL))
     assert outcome.verdict is Verdict.DONE
-    assert len(outcome.follow_ups) == 1
+    assert len(outcome.results.follow_ups) == 1
     assert lesson(outcome) is Lesson.BARE
 
 
@@ -216,7 +216,7 @@ async def test_an_exception_of_the_callback_on_a_plain_page_teaches_nothing():
 
     pages = Pages(SHELL, spider=Strict)
     first = await pages.run(Request(URL))
-    assert (first.verdict, first.exchange) == (Verdict.REDIRECT, None)
+    assert (first.verdict, first.fetch.exchange) == (Verdict.REDIRECT, None)
     second = await pages.again(first)
     assert items(second) == [{"name": "Shoe", "price": 1}]
     assert lesson(second) is None
@@ -228,7 +228,7 @@ async def test_a_failed_fetch_teaches_nothing_and_is_not_rendered(status):
     pages = Pages(SHELL, status=status)
     outcome = await pages.run(Request(URL, retries=0))
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, f"http_{status}")
-    assert outcome.attempt is None
+    assert outcome.fetch.attempt is None
     assert pages.fetched == [None]
 
 
@@ -240,7 +240,7 @@ async def test_a_rendered_page_that_fails_is_tried_again_in_the_browser():
     second = await pages.again(first)
     assert second.verdict is Verdict.RELEASE
     assert render_of(second.record) is not None
-    assert second.attempt is None
+    assert second.fetch.attempt is None
 
 
 @in_loop
@@ -261,7 +261,7 @@ async def test_a_task_is_not_closed_by_a_plain_page():
 
     pages = Pages(SHELL, spider=Closing)
     first = await pages.run(Request(URL))
-    assert (first.verdict, first.closing) == (Verdict.REDIRECT, "")
+    assert (first.verdict, first.results.closing) == (Verdict.REDIRECT, "")
     assert lesson(await pages.again(first)) is Lesson.NEEDED
 
 
@@ -335,7 +335,7 @@ async def test_an_item_that_does_not_fit_its_class_is_incomplete():
 async def test_a_request_that_cannot_be_sent_twice_or_names_a_downloader_has_no_choice(request_):
     outcome = await Pages(SHELL).run(request_)
     assert outcome.verdict is Verdict.DONE
-    assert outcome.attempt is None
+    assert outcome.fetch.attempt is None
 
 
 @in_loop
@@ -359,7 +359,7 @@ async def test_other_spiders_pay_nothing():
     pages = Pages(SHELL, spider=Plain)
     outcome = await pages.run(Request(URL))
     assert outcome.verdict is Verdict.DONE
-    assert (outcome.attempt, pages.source.asked) == (None, [])
+    assert (outcome.fetch.attempt, pages.source.asked) == (None, [])
 
 
 @in_loop
@@ -370,7 +370,7 @@ async def test_a_request_with_a_mark_is_rendered_after_the_code_has_changed():
     first = await Pages(HALF).run(Request(URL))
     pages = Pages(HALF, spider=Later)
     second = await pages.again(first)
-    assert (second.verdict, second.attempt) == (Verdict.DONE, None)
+    assert (second.verdict, second.fetch.attempt) == (Verdict.DONE, None)
     assert pages.fetched == ["browser"]
 
 
@@ -388,7 +388,7 @@ async def test_shells_are_no_trap():
     pages = Pages(SHELL)
     for n in range(900):
         outcome = await pages.run(Request(f"http://shop.example/p/{n}"))
-        assert outcome.trap is None
+        assert outcome.results.trap is None
 
 
 @in_loop
@@ -401,4 +401,4 @@ async def test_an_item_that_a_recipe_leaves_out_is_incomplete():
     first = await pages.run(Request(URL))
     assert reason_of(first) == "missing"
     second = await pages.again(first)
-    assert (len(second.items), lesson(second)) == (2, Lesson.NEEDED)
+    assert (len(second.results.items), lesson(second)) == (2, Lesson.NEEDED)

@@ -51,9 +51,9 @@ def test_a_page_is_fetched_once(cache: PageCache) -> None:
     again = tasks(cache, second)
     outcome = run(again, Request(URL))
     assert items_of(outcome)[0]["body"] == "one"
-    assert (outcome.status, outcome.size, second.asked) == (200, 3, [])
-    assert outcome.cookies  # as set by the page
-    assert outcome.signal == (0, 0, "")  # it says nothing about the host
+    assert (outcome.fetch.status, outcome.fetch.size, second.asked) == (200, 3, [])
+    assert outcome.fetch.cookies  # as set by the page
+    assert outcome.fetch.signal == (0, 0, "")  # it says nothing about the host
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_did_not_wait_goes_to_its_host_if_its_page_is_gone(
     made = tasks(cache, nothing) if used else Tasks(Shop, nothing)
     outcome = run(made, Request(URL), f"{KEPT_HOST}00")
     assert (outcome.verdict, outcome.target) == ("redirect", "shop.example")
-    assert outcome.record == outcome.left == Request(URL).encode()
+    assert outcome.record == outcome.previous_record == Request(URL).encode()
     assert nothing.asked == []
 
 
@@ -119,7 +119,7 @@ def test_a_replayed_page_costs_no_bytes(cache: PageCache, kept: bool) -> None:
         cache.keep(Request(URL), Response(URL, 200, {}, b"x" * 99, Request(URL)))
     replay = Replay(lambda: cache, places=True)
     outcome = run(Tasks(Bounded, Ready(body=b"y" * 99), replay=replay), Request(URL))
-    assert (outcome.size, outcome.budget is None) == (99, kept)
+    assert (outcome.fetch.size, outcome.fetch.budget is None) == (99, kept)
 
 
 class Broken(PageCache):

@@ -11,17 +11,19 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConnectError, FetchError, PrivateAddress, TlsError
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.ledger import RobotsTurn
 from crawlframe.middleware import CallNext, Middleware
-from crawlframe.node.worker.robots import RobotsGuard
-from crawlframe.node.worker.robots_store import RobotsStore
-from crawlframe.node.worker.site_files import MAX_CACHED, RECHECK
+from crawlframe.node.worker.robots.guard import RobotsGuard
+from crawlframe.node.worker.robots.site_rules import MAX_CACHED, RECHECK
+from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.state import RobotsState, Status
 from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 from crawlframe.testing.hostile_server import HostileServer
 from tests.node.runner import HERE, Tasks, items
 
@@ -64,9 +66,11 @@ class Web(Downloader):
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def fetch(self, request: Request, *others: Any, check: Any = None, **_: Any) -> Response:
-        if check is not None:
-            await check(request.url)
+    async def fetch(
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
+    ) -> Response:
+        if context.check is not None:
+            await context.check(request.url)
         self.asked.append(request)
         await self.gate.wait()
         page = self.pages.get(request.url, "")
@@ -445,18 +449,20 @@ def test_the_hop_of_a_redirect_is_checked(cluster: Cluster) -> None:
     """Each URL that is sent is; a hop in the same claim that must wait puts the request off."""
 
     class Hops(Web):
-        async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-            response = await super().fetch(request, *others, **more)
+        async def fetch(
+            self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
+        ) -> Response:
+            response = await super().fetch(request, settings, context)
             target = response.headers.get("Location")
-            if target is None or more.get("check") is None:
+            if target is None or context.check is None:
                 return response
-            return await self.fetch(Request(target), *others, **more)
+            return await self.fetch(Request(target), settings, context)
 
     async def job() -> None:
         worker = Worker(cluster)
         hops = Hops()
         worker.guard.files._downloader = hops
-        worker.task.runner._fetching._downloader = hops
+        worker.task.runner._fetching._stages._downloader = hops
         hops.pages[URL] = (302, {"Location": "http://b.example/x"})
         hops.pages["http://b.example/robots.txt"] = "User-agent: *\nDisallow: /\n"
         await worker.run()
@@ -469,7 +475,7 @@ def test_the_hop_of_a_redirect_is_checked(cluster: Cluster) -> None:
 
 
 def test_the_cache_is_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlframe.node.worker.robots.MAX_CACHED", 3)
+    monkeypatch.setattr("crawlframe.node.worker.robots.site_rules.MAX_CACHED", 3)
     assert MAX_CACHED > 3
 
     async def job() -> None:
@@ -513,8 +519,8 @@ def test_a_spider_with_a_purpose_asks_for_reservations(cluster: Cluster) -> None
             assert worker.web.urls == asked
         denied = await worker.run()
         assert (denied.reason, denied.excluded) == ("usage", True)
-        assert denied.usage is not None
-        assert denied.usage["said"] == [["tdmrep.json", "1"]]
+        assert denied.fetch.usage is not None
+        assert denied.fetch.usage["said"] == [["tdmrep.json", "1"]]
         assert (await worker.run(f"{ORIGIN}/free")).verdict is Verdict.DONE
         other = Worker(cluster, Trainer)
         assert (await other.run()).reason == "usage"

@@ -19,8 +19,8 @@ from crawlframe.errors import (
     FetchTimeout,
     TooManyRedirects,
 )
+from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.memory import Account
 from crawlframe.frontier.records import TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.running_marks import LOOP
@@ -30,6 +30,7 @@ from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
 from tests.node.runner import Tasks
 
 URL = "http://a.example/"
@@ -89,8 +90,11 @@ class Fetched(Downloader):
         self._pass_by = pass_by
         self.fetched: list[str] = []
 
-    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-        account: Account = others[-1]
+    async def fetch(
+        self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
+    ) -> Response:
+        account = context.account
+        assert account is not None
         self.fetched.append(request.url)
         self._pass_by(TOOK)
         await asyncio.sleep(0)
@@ -150,16 +154,16 @@ def run(
 def test_a_page_ends_with_what_its_callback_yields() -> None:
     outcome = run(request=Request(URL, cb_kwargs={"extra": 1}, depth=3))
     assert (outcome.verdict, outcome.reason, outcome.detail) == (Verdict.DONE, "", "")
-    assert outcome.items == [b'{"status":200,"extra":1}']
-    assert len(outcome.follow_ups) == 1  # the other one leads elsewhere
+    assert outcome.results.items == [b'{"status":200,"extra":1}']
+    assert len(outcome.results.follow_ups) == 1  # the other one leads elsewhere
     assert (outcome.url, outcome.depth, outcome.callback) == (URL, 3, "parse")
-    assert (outcome.status, outcome.size, outcome.version) == (200, 3, "v1")
-    assert outcome.fetch_ms == round(1000 * TOOK)
+    assert (outcome.fetch.status, outcome.fetch.size, outcome.version) == (200, 3, "v1")
+    assert outcome.fetch.fetch_ms == round(1000 * TOOK)
 
 
 def test_asynchronous_callbacks() -> None:
     outcome = run(request=Request(URL, "later"))
-    assert (outcome.verdict, outcome.items) == (Verdict.DONE, [b'{"size":3}'])
+    assert (outcome.verdict, outcome.results.items) == (Verdict.DONE, [b'{"size":3}'])
 
 
 def test_the_root_request_runs_start_and_fetches_nothing() -> None:
@@ -167,7 +171,7 @@ def test_the_root_request_runs_start_and_fetches_nothing() -> None:
         worker = Worker()
         worker.spec = TaskSpec(1, "shop", {"first": "http://a.example/first"}, 0)
         outcome = await worker.start()
-        assert (outcome.verdict, len(outcome.follow_ups)) == (Verdict.DONE, 1)
+        assert (outcome.verdict, len(outcome.results.follow_ups)) == (Verdict.DONE, 1)
         assert (worker.downloader.fetched, worker.over) == ([], [])
 
     asyncio.run(one())
@@ -175,8 +179,8 @@ def test_the_root_request_runs_start_and_fetches_nothing() -> None:
 
 def test_statuses_that_the_spider_handles_come_to_the_callback() -> None:
     outcome = run(404)
-    assert (outcome.verdict, outcome.status) == (Verdict.DONE, 404)
-    assert outcome.items == [b'{"status":404,"extra":0}']
+    assert (outcome.verdict, outcome.fetch.status) == (Verdict.DONE, 404)
+    assert outcome.results.items == [b'{"status":404,"extra":0}']
 
 
 def test_a_task_is_loaded_once_and_its_cookies_when_there_are_newer_ones() -> None:
@@ -204,16 +208,16 @@ def test_who_is_running_is_marked() -> None:
 
 def test_an_error_has_its_headers_and_a_good_page_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Fetched, "headers", {"Server": "nginx"})
-    assert run().exchange is None
-    assert run(500).exchange is None  # it is tried again
-    assert run(403).exchange == {"status": 403, "received": [["Server", "nginx"]]}
-    failed = run(request=Request(URL, "fails")).exchange
+    assert run().fetch.exchange is None
+    assert run(500).fetch.exchange is None  # it is tried again
+    assert run(403).fetch.exchange == {"status": 403, "received": [["Server", "nginx"]]}
+    failed = run(request=Request(URL, "fails")).fetch.exchange
     assert failed == {"status": 200, "received": [["Server", "nginx"]]}
     lost = TooManyRedirects("11")
     lost.sent = ("GET", URL, [("Accept", "*/*")])
     sorry = run(lost, Request(URL, errback="sorry"))
     assert sorry.verdict is Verdict.ERROR
-    assert sorry.exchange == {"method": "GET", "url": URL, "sent": [["Accept", "*/*"]]}
+    assert sorry.fetch.exchange == {"method": "GET", "url": URL, "sent": [["Accept", "*/*"]]}
 
 
 # -- another try ----------------------------------------------------------------------------------
@@ -226,12 +230,16 @@ def test_what_may_pass_is_tried_again(answer: int | FetchError, attempts: int) -
     assert outcome.verdict is Verdict.RETRY
     assert outcome.reason == (answer.reason if isinstance(answer, FetchError) else "http_500")
     assert 500 * 2**attempts <= outcome.delay <= 1500 * 2**attempts
-    assert outcome.fetch_ms == round(1000 * TOOK)
+    assert outcome.fetch.fetch_ms == round(1000 * TOOK)
 
 
 def test_the_last_try_ends_as_an_error() -> None:
     outcome = run(500, attempts=2)
-    assert (outcome.verdict, outcome.reason, outcome.status) == (Verdict.ERROR, "http_500", 500)
+    assert (outcome.verdict, outcome.reason, outcome.fetch.status) == (
+        Verdict.ERROR,
+        "http_500",
+        500,
+    )
     assert outcome.detail == f"{URL} answered 500"
 
 
@@ -252,7 +260,7 @@ def test_a_server_may_ask_for_patience(monkeypatch: pytest.MonkeyPatch, asked: i
 def test_what_will_not_pass_is_an_error_at_once(answer: int | FetchError, reason: str) -> None:
     outcome = run(answer)
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, reason)
-    assert (outcome.items, outcome.follow_ups) == ([], [])
+    assert (outcome.results.items, outcome.results.follow_ups) == ([], [])
 
 
 def test_the_end_of_each_fetch_is_reported() -> None:
@@ -282,7 +290,7 @@ def test_a_request_with_a_slow_callback_keeps_the_slot_of_its_host() -> None:
 def test_an_errback_may_yield_and_it_is_an_error_all_the_same() -> None:
     outcome = run(403, Request(URL, errback="sorry"))
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "http_403")
-    assert outcome.items == [b'{"reason":"http_403","url":"http://a.example/"}']
+    assert outcome.results.items == [b'{"reason":"http_403","url":"http://a.example/"}']
 
 
 @pytest.mark.parametrize(
@@ -299,7 +307,7 @@ def test_what_a_fetch_should_not_raise_is_for_the_errback_too(
 ) -> None:
     outcome = run(raised, Request(URL, errback="sorry"))
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, reason)
-    assert outcome.items == [b'{"reason":"%s","url":"http://a.example/"}' % reason.encode()]
+    assert outcome.results.items == [b'{"reason":"%s","url":"http://a.example/"}' % reason.encode()]
     assert detail in outcome.detail
 
 
@@ -313,7 +321,7 @@ def test_an_errback_that_fails() -> None:
 def test_a_callback_that_fails_leaves_nothing(callback: str, named: str) -> None:
     outcome = run(request=Request(URL, callback))
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
-    assert (outcome.items, outcome.follow_ups) == ([], [])
+    assert (outcome.results.items, outcome.results.follow_ups) == ([], [])
     assert named in outcome.detail
     assert "worker/run_request.py" not in outcome.detail
     assert len(outcome.detail) <= MAX_DETAIL + 10

@@ -59,9 +59,9 @@ def parse(self, response):
     )
     outcome = asyncio.run(worker.page())
     assert [item["n"] for item in items(outcome)] == [0, 4, 8, 12, 16, 20]
-    assert len(outcome.follow_ups) == 1
-    assert outcome.stats is not None
-    assert outcome.stats.counters == {"dropped/too old": 2}
+    assert len(outcome.results.follow_ups) == 1
+    assert outcome.results.stats is not None
+    assert outcome.results.stats.counters == {"dropped/too old": 2}
     assert items(asyncio.run(worker.start())) == [{"n": 4}]
 
 
@@ -81,8 +81,8 @@ pipelines = [doubled, later, NotOld]
     outcome = asyncio.run(worker.page())
     expected = [{"n": 2 * n, "later": URL} for n in range(6)]
     assert items(outcome) == expected
-    assert outcome.stats is not None
-    assert outcome.stats.counters == {"dropped/too old": 1}
+    assert outcome.results.stats is not None
+    assert outcome.results.stats.counters == {"dropped/too old": 1}
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def parse(self, response):
     outcome = asyncio.run(worker.page())
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "pipeline")
     assert words in outcome.detail
-    assert ([item["n"] for item in items(outcome)], len(outcome.follow_ups)) == ([2, 6], 1)
-    assert outcome.stats is not None
+    assert ([item["n"] for item in items(outcome)], len(outcome.results.follow_ups)) == ([2, 6], 1)
+    assert outcome.results.stats is not None
     error = "ZeroDivisionError" if "Zero" in words else "SpiderError"
     dropped = f"dropped/Shop.<lambda> raised {error}"
-    assert outcome.stats.counters == {"seen": 1, dropped: 1}
+    assert outcome.results.stats.counters == {"seen": 1, dropped: 1}
     assert "callbacks.py" not in outcome.detail
 
 
@@ -154,8 +154,8 @@ def test_what_is_yielded_before_an_error_is_kept_if_asked_for(
         whole = kept or "object" in bad
         rest = [] if bad == "1 / 0" else [4]
         assert [item["n"] for item in items(outcome)] == ([2, *rest] if whole else [])
-        assert len(outcome.follow_ups) == whole
-        assert (outcome.stats is not None) == whole
+        assert len(outcome.results.follow_ups) == whole
+        assert (outcome.results.stats is not None) == whole
 
 
 @pytest.mark.parametrize("value", ["[{'n': 2}]", "{'n': 2}", "0", "None"])
@@ -308,8 +308,8 @@ def count(self, response):
     with caplog.at_level(logging.INFO, "spider.shop"):
         outcomes = asyncio.run(all_())
     for n, outcome in enumerate(outcomes):
-        assert outcome.stats.counters == {"pages": 1, "bytes": 8}
-        assert outcome.stats.maxima == {"length": 20 + n}
+        assert outcome.results.stats.counters == {"pages": 1, "bytes": 8}
+        assert outcome.results.stats.maxima == {"length": 20 + n}
         record = next(one for one in caplog.records if vars(one).get("rid") == outcome.rid.hex())
         assert record.getMessage() == f"task 7 {outcome.url}: 100% of it"
         assert (record.name, record.funcName) == ("spider.shop", "count")
@@ -328,8 +328,8 @@ def parse(self, response):
 """,
     )
     outcome = asyncio.run(worker.page())
-    assert outcome.stats is not None
-    assert outcome.stats.counters == {"pages": 1}
+    assert outcome.results.stats is not None
+    assert outcome.results.stats.counters == {"pages": 1}
 
 
 def test_nothing_is_counted_while_the_spider_is_made(tmp_path: Path) -> None:
@@ -387,10 +387,10 @@ def parse(self, response):
 """,
     )
     outcome = asyncio.run(worker.page())
-    assert (outcome.verdict, outcome.closing) == (Verdict.DONE, "enough now")
+    assert (outcome.verdict, outcome.results.closing) == (Verdict.DONE, "enough now")
     assert [item["n"] for item in items(outcome)] == [2]
-    assert outcome.stats is not None
-    assert outcome.stats.counters == {"pages": 1}
+    assert outcome.results.stats is not None
+    assert outcome.results.stats.counters == {"pages": 1}
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -409,7 +409,7 @@ def parse(self, response):
 """,
     )
     outcome = asyncio.run(worker.page())
-    assert (outcome.verdict, outcome.closing) == (Verdict.DONE, "x" * 200)
+    assert (outcome.verdict, outcome.results.closing) == (Verdict.DONE, "x" * 200)
     assert [item["n"] for item in items(outcome)] == [0, 1, 2]
 
 
@@ -417,7 +417,7 @@ def test_opened_closes_the_task(tmp_path: Path) -> None:
     worker = runs(tmp_path, "def opened(self, task):\n    raise CloseTask('no key')")
     outcome = asyncio.run(worker.page())
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "cancelled")
-    assert outcome.closing == "no key"
+    assert outcome.results.closing == "no key"
 
 
 SUMMARY = Summary(
@@ -441,8 +441,8 @@ def test_closed_has_the_last_word(tmp_path: Path, state: str) -> None:
     outcome = asyncio.run(worker.end(TaskView(state, 0)))
     assert (outcome.verdict, outcome.url, outcome.callback) == (Verdict.DONE, "end:", "closed")
     assert items(outcome) == [{"outcome": "finished", "books": 2, "took": 1, "response": None}]
-    assert outcome.stats is not None
-    assert outcome.stats.counters == {"closed": 1}
+    assert outcome.results.stats is not None
+    assert outcome.results.stats.counters == {"closed": 1}
 
 
 def test_closed_waits_when_something_else_is_left(tmp_path: Path) -> None:
@@ -478,7 +478,11 @@ def test_what_closed_cannot_do_is_an_error(tmp_path: Path, line: str, words: str
     outcome = asyncio.run(worker.end())
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
     assert words in outcome.detail
-    assert (outcome.items, outcome.follow_ups, outcome.closing) == ([], [], "")
+    assert (outcome.results.items, outcome.results.follow_ups, outcome.results.closing) == (
+        [],
+        [],
+        "",
+    )
 
 
 def test_nothing_else_runs_in_a_task_that_is_cancelled(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from crawlframe import Request, Secret, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.frontier.records import Claimed
-from crawlframe.node.worker.fetching import NEVER
+from crawlframe.node.worker.fetch_reports import NEVER
 from crawlframe.node.worker.page_source import Asked, Found, PageSource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.packing import digest_of
@@ -117,7 +117,7 @@ def run(
 
 
 def counted(outcome: Outcome) -> list[str]:
-    return sorted(outcome.stats.counters) if outcome.stats else []
+    return sorted(outcome.results.stats.counters) if outcome.results.stats else []
 
 
 # -- pages that any task has fetched --------------------------------------------------------------
@@ -128,22 +128,22 @@ def test_a_fresh_page_is_not_fetched() -> None:
     outcome = run(Shop, store, site)
     assert not site.asked
     assert items(outcome) == [{"url": URL, "stored": True}]
-    assert (outcome.verdict, outcome.status, counted(outcome)) == (
+    assert (outcome.verdict, outcome.fetch.status, counted(outcome)) == (
         Verdict.DONE, 200, ["store/stored"],
     )  # fmt: skip
-    assert outcome.page is not None
-    assert outcome.page.fetched_at == 1e9  # it becomes no younger by that
-    assert outcome.page.key == store.asked[0].key
-    assert not outcome.reserved
+    assert outcome.results.page is not None
+    assert outcome.results.page.fetched_at == 1e9  # it becomes no younger by that
+    assert outcome.results.page.key == store.asked[0].key
+    assert not outcome.fetch.reserved
 
 
 def test_a_page_that_is_too_old_is_fetched_and_reserved() -> None:
     site = Site()
     outcome = run(Shop, Store(kept(age=61)), site)
     assert len(site.asked) == 1
-    assert (items(outcome), outcome.reserved) == ([{"url": URL, "stored": False}], True)
-    assert outcome.page is not None
-    assert outcome.page.fetched_at is None
+    assert (items(outcome), outcome.fetch.reserved) == ([{"url": URL, "stored": False}], True)
+    assert outcome.results.page is not None
+    assert outcome.results.page.fetched_at is None
 
 
 def test_a_page_that_another_request_fetches_is_waited_for() -> None:
@@ -251,8 +251,8 @@ def key_and_own(
     """The key of what is kept, and what was asked."""
     store = Store()
     outcome = run(spider, store, Answering(received or {}, sent or {}), request)
-    assert outcome.page is not None
-    return outcome.page.key, store.asked[0] if store.asked else None
+    assert outcome.results.page is not None
+    return outcome.results.page.key, store.asked[0] if store.asked else None
 
 
 class Doubting(Shop):
@@ -332,7 +332,7 @@ def test_middlewares_do_not_fit() -> None:
 
 def test_what_is_kept_is_what_was_received() -> None:
     layered = type("Layered", (Plain,), {"middlewares": (Layer,)})
-    page = run(layered, Store()).page
+    page = run(layered, Store()).results.page
     assert page is not None
     assert page.body == BODY
 
@@ -350,10 +350,10 @@ def test_what_is_kept_is_what_was_received() -> None:
 def test_a_304_brings_the_page_of_the_store(tag: str, has: str, modified: str) -> None:
     site = Site(tag, b"other", modified)
     outcome = run(Asking, Store(kept(etag=has, modified=modified)), site)
-    assert (outcome.verdict, outcome.status, outcome.size) == (Verdict.DONE, 304, 0)
+    assert (outcome.verdict, outcome.fetch.status, outcome.fetch.size) == (Verdict.DONE, 304, 0)
     assert items(outcome) == [{"url": URL, "stored": False}]
     assert counted(outcome) == ["store/not_modified"]
-    page = outcome.page
+    page = outcome.results.page
     assert page is not None
     assert (page.status, page.body, page.etag, page.fetched_at) == (200, BODY, tag, None)
     received = page.headers["received"]
@@ -363,12 +363,12 @@ def test_a_304_brings_the_page_of_the_store(tag: str, has: str, modified: str) -
 
 def test_a_page_that_has_changed_is_new() -> None:
     outcome = run(Asking, Store(kept(etag='"0"')), Site(body=b"new"))
-    assert (outcome.status, outcome.size, counted(outcome)) == (200, 3, [])
+    assert (outcome.fetch.status, outcome.fetch.size, counted(outcome)) == (200, 3, [])
 
 
 def test_a_server_that_always_says_200_with_the_same_bytes() -> None:
     outcome = run(Asking, Store(kept(etag='"0"')), Site())
-    assert (outcome.status, counted(outcome)) == (200, ["store/same_bytes"])
+    assert (outcome.fetch.status, counted(outcome)) == (200, ["store/same_bytes"])
 
 
 def test_a_page_that_was_reached_by_a_redirect_is_asked_for_as_a_whole() -> None:
@@ -396,7 +396,7 @@ def test_tags_of_servers_that_compress() -> None:
 
 
 def test_results_of_an_unchanged_page_are_taken_over() -> None:
-    first = run(Skipping, Store()).page
+    first = run(Skipping, Store()).results.page
     assert first is not None
     assert first.signature
     assert [Request.decode(one).url for one in first.requests or ()] == ["http://shop.example/b"]
@@ -404,17 +404,20 @@ def test_results_of_an_unchanged_page_are_taken_over() -> None:
     store.earlier = Results([b'{"old":1}'], first.requests or [])
     outcome = run(Skipping, store)
     assert items(outcome) == [{"old": 1}]  # through no pipeline again
-    assert [Request.decode(one.record).url for one in outcome.follow_ups] == [
+    assert [Request.decode(one.record).url for one in outcome.results.follow_ups] == [
         "http://shop.example/b"
     ]
     assert counted(outcome) == ["store/not_modified", "store/taken_over"]
-    assert outcome.page is not None
-    assert (outcome.page.signature, outcome.page.requests) == (first.signature, first.requests)
+    assert outcome.results.page is not None
+    assert (outcome.results.page.signature, outcome.results.page.requests) == (
+        first.signature,
+        first.requests,
+    )
 
 
 @pytest.mark.parametrize("case", ["other code", "changed", "gone"])
 def test_callbacks_run_where_it_may_matter(case: str) -> None:
-    first = run(Skipping, Store()).page
+    first = run(Skipping, Store()).results.page
     assert first is not None
     signature = b"x" * 16 if case == "other code" else first.signature
     store = Store(kept(etag='"1"', signature=signature))
@@ -427,7 +430,7 @@ def test_callbacks_run_where_it_may_matter(case: str) -> None:
 
 def test_the_signature_depends_on_the_data_of_the_request() -> None:
     def signature(request: Request) -> bytes:
-        page = run(Skipping, Store(), request=request).page
+        page = run(Skipping, Store(), request=request).results.page
         assert page is not None
         return page.signature
 
@@ -437,7 +440,7 @@ def test_the_signature_depends_on_the_data_of_the_request() -> None:
 
 def test_links_beyond_the_depth_limit_are_remembered() -> None:
     shallow = type("Shallow", (Skipping,), {"settings": {"depth_limit": 1}})
-    page = run(shallow, Store(), request=Request(URL, depth=1)).page
+    page = run(shallow, Store(), request=Request(URL, depth=1)).results.page
     assert page is not None
     assert len(page.requests or ()) == 1
 
@@ -455,7 +458,7 @@ class Late(Skipping):
 
 @pytest.mark.parametrize("spider", [Busy, Late])
 def test_what_cannot_be_repeated_is_not_taken_over(spider: type[Spider]) -> None:
-    page = run(spider, Store()).page
+    page = run(spider, Store()).results.page
     assert page is not None
     assert page.signature == b""
 
@@ -464,5 +467,5 @@ def test_without_such_settings_the_store_is_not_asked() -> None:
     store = Store(kept())
     outcome = run(Plain, store)
     assert not store.asked
-    assert outcome.page is not None
-    assert (outcome.page.signature, outcome.page.requests) == (b"", None)
+    assert outcome.results.page is not None
+    assert (outcome.results.page.signature, outcome.results.page.requests) == (b"", None)

@@ -118,7 +118,7 @@ def run(
 def test_what_a_fetch_says(downloader: Ready, signal: Signal) -> None:
     outcome, said = run(downloader)
     assert said == [signal]
-    assert outcome.signal == signal
+    assert outcome.fetch.signal == signal
 
 
 @pytest.mark.parametrize("ms", [-1000, 0, 3, 7.7, 12.4])
@@ -127,7 +127,7 @@ def test_a_request_that_was_claimed_ahead_is_not_sent_before_its_time(ms: float)
 
     class Timed(Ready):
         async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-            await more["send_time"].wait()
+            await others[1].send_time.wait()
             times.append(time.monotonic())
             return await super().fetch(request, *others, **more)
 
@@ -141,7 +141,7 @@ def test_a_request_that_was_claimed_ahead_is_not_sent_before_its_time(ms: float)
     )
     outcome = asyncio.run(tasks.run(Request(URL), due=due))
     assert times[0] >= due
-    assert said[0].ms == outcome.fetch_ms == 0  # the host took no time to answer
+    assert said[0].ms == outcome.fetch.fetch_ms == 0  # the host took no time to answer
 
 
 def test_what_a_middleware_answers_says_nothing() -> None:
@@ -166,12 +166,12 @@ def test_a_request_that_is_always_refused_ends() -> None:
     assert run(Ready(429), request=request, refusals=REFUSALS - 2)[0].verdict is Verdict.RELEASE
     outcome, _ = run(Ready(429), request=request, refusals=REFUSALS - 1)
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "http_429")
-    assert outcome.items == [b'{"reason":"http_429"}']
+    assert outcome.results.items == [b'{"reason":"http_429"}']
 
 
 def test_a_spider_that_handles_the_status_gets_the_response() -> None:
     outcome, said = run(Ready(429), request=Request(URL, handle=[429]))
-    assert (outcome.verdict, outcome.items) == (Verdict.DONE, [b'{"status":429}'])
+    assert (outcome.verdict, outcome.results.items) == (Verdict.DONE, [b'{"status":429}'])
     assert said == [Signal(REFUSED, -1)]
 
 
@@ -184,9 +184,9 @@ def test_a_page_that_the_spider_calls_a_block_is_tried_again() -> None:
     downloader = Ready(200, body=b"are you a robot?")
     outcome, said = run(downloader, Careful)
     assert (outcome.verdict, outcome.reason) == (Verdict.RETRY, "blocked")
-    assert (outcome.status, said) == (200, [Signal(BLOCKED)])
+    assert (outcome.fetch.status, said) == (200, [Signal(BLOCKED)])
     outcome, _ = run(downloader, Careful, Request(URL, retries=0, errback="failed"))
-    assert (outcome.verdict, outcome.items) == (Verdict.ERROR, [b'{"reason":"blocked"}'])
+    assert (outcome.verdict, outcome.results.items) == (Verdict.ERROR, [b'{"reason":"blocked"}'])
     assert run(Ready(403), Careful)[1] == [Signal(ANSWERED, 1000)]  # it decides alone
 
 

@@ -103,7 +103,7 @@ def run(things: Callable[[], Any], parts: Kept) -> Outcome:
 
 
 def urls(outcome: Outcome) -> list[str]:
-    return [Request.decode(one.record).url for one in outcome.follow_ups]
+    return [Request.decode(one.record).url for one in outcome.results.follow_ups]
 
 
 def all_urls(n: int = MANY) -> list[str]:
@@ -131,7 +131,7 @@ def test_many_requests_are_recorded_in_parts(things: Callable[[], Any]) -> None:
     parts = Kept()
     outcome = run(things, parts)
     assert outcome.verdict is Verdict.DONE, outcome.detail
-    assert not outcome.follow_ups
+    assert not outcome.results.follow_ups
     assert parts.urls == all_urls()
     assert [part.position for part in parts.parts] == [PART, 2 * PART, MANY]
 
@@ -162,7 +162,7 @@ def test_a_run_killed_after_its_last_part_records_nothing_twice() -> None:
         run(requests, parts)
     parts.dies_at = -1
     outcome = run(requests, parts)
-    assert not outcome.follow_ups
+    assert not outcome.results.follow_ups
     assert parts.urls == all_urls()
 
 
@@ -179,7 +179,7 @@ def test_items_and_stats_are_those_of_one_run() -> None:
         run(mixed, parts)
     parts.dies_at = -1
     outcome = run(mixed, parts)
-    assert len(outcome.items) == MANY // 100
+    assert len(outcome.results.items) == MANY // 100
     assert parts.urls == all_urls()
 
 
@@ -226,7 +226,7 @@ def test_duplicates_are_counted_once() -> None:
     parts.dies_at = -1
     outcome = run(twice, parts)
     assert parts.urls == all_urls()
-    assert outcome.duplicates == MANY
+    assert outcome.results.duplicates == MANY
 
 
 def test_an_error_keeps_what_was_recorded() -> None:
@@ -250,7 +250,7 @@ def test_a_start_that_closes_its_task_ends() -> None:
 
     parts = Kept()
     outcome = run(closing, parts)
-    assert outcome.closing == "enough"
+    assert outcome.results.closing == "enough"
     assert parts.urls == all_urls(PART + 10)
 
 
@@ -263,7 +263,7 @@ def test_another_run_that_went_on_ends_this_one() -> None:
 
     outcome = run(requests, Overtaken())
     assert outcome.verdict is Verdict.RELEASE
-    assert not outcome.follow_ups
+    assert not outcome.results.follow_ups
 
 
 def test_a_start_waits_while_enough_of_its_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +356,7 @@ def test_what_was_dropped_is_forgotten() -> None:
     parts = Kept()
     parts.known = set()
     outcome = run(lambda: (Request(url(n % 10)) for n in range(45 * PART)), parts)
-    assert outcome.duplicates == 45 * PART - 10
+    assert outcome.results.duplicates == 45 * PART - 10
     assert parts.urls == all_urls(10)
 
 
@@ -379,8 +379,8 @@ def watched(things: Callable[[], Any], parts: Kept) -> Outcome:
 
 
 def found(outcome: Outcome) -> list[str]:
-    assert outcome.visit is not None
-    return [page.url for page in outcome.visit.found]
+    assert outcome.results.visit is not None
+    return [page.url for page in outcome.results.visit.found]
 
 
 def test_pages_that_are_found_are_recorded_as_it_goes() -> None:

@@ -44,7 +44,7 @@ def test_the_reason_is_named(tmp_path: Path, body: bytes, callback: str, reason:
     task = Runs(registry_of(tmp_path, SPIDERS), "parsing", body)
     outcome = asyncio.run(task.run(Request(URL, callback)))
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, reason)
-    assert outcome.items == []
+    assert outcome.results.items == []
     assert 'shop.py", line' in outcome.detail
     if reason != "callback":
         assert URL in outcome.detail

@@ -59,19 +59,19 @@ def page(
 
 def test_what_a_page_says_is_recorded() -> None:
     outcome = page(b"<meta name=robots content=noai>")
-    assert outcome.usage == {"ai-train": "no", "said": [["meta robots", "noai"]]}
+    assert outcome.fetch.usage == {"ai-train": "no", "said": [["meta robots", "noai"]]}
     assert items(outcome) == [{"denied": True}]
 
 
 def test_a_page_that_says_nothing_has_no_record() -> None:
     outcome = page()
-    assert outcome.usage is None
+    assert outcome.fetch.usage is None
     assert items(outcome) == [{"denied": None}]
 
 
 def test_the_signals_of_robots_txt_are_those_of_its_pages() -> None:
     outcome = page(robots="User-agent: *\nContent-Signal: ai-train=no\nAllow: /\n")
-    assert outcome.usage == {"ai-train": "no", "said": [["robots.txt", "ai-train=no"]]}
+    assert outcome.fetch.usage == {"ai-train": "no", "said": [["robots.txt", "ai-train=no"]]}
 
 
 def test_the_name_is_that_of_the_request_as_it_was_sent() -> None:
@@ -88,17 +88,17 @@ def test_the_name_is_that_of_the_request_as_it_was_sent() -> None:
         name = "in_headers"
         settings: ClassVar[dict[str, Any]] = {"headers": {"user-agent": "Other/1"}}
 
-    assert page(fields=tags).usage == {"index": "no", "said": [["X-Robots-Tag", "noindex"]]}
-    assert (page(fields=tags, spider=Named).usage or {})["follow"] == "no"
-    assert (page(fields=tags, spider=InHeaders).usage or {})["index"] == "no"
+    assert page(fields=tags).fetch.usage == {"index": "no", "said": [["X-Robots-Tag", "noindex"]]}
+    assert (page(fields=tags, spider=Named).fetch.usage or {})["follow"] == "no"
+    assert (page(fields=tags, spider=InHeaders).fetch.usage or {})["index"] == "no"
     mine = page(fields=tags, spider=Named, headers={"User-Agent": "mine"})
-    assert mine.usage == {"ai-train": "no", "said": [["X-Robots-Tag", "noai"]]}
+    assert mine.fetch.usage == {"ai-train": "no", "said": [["X-Robots-Tag", "noai"]]}
 
 
 def test_a_page_that_no_callback_gets_has_no_record() -> None:
     outcome = page(fields={"X-Robots-Tag": "noindex"}, status=404)
     assert outcome.verdict is Verdict.ERROR
-    assert outcome.usage is None
+    assert outcome.fetch.usage is None
 
 
 # -- purpose ---------------------------------------------------------------------------------------
@@ -125,11 +125,11 @@ def test_a_page_that_denies_the_purpose_ends_before_the_callback(
     fields: dict[str, str], robots: str
 ) -> None:
     outcome = page(fields=fields, spider=Trainer, robots=robots)
-    assert (outcome.verdict, outcome.reason, outcome.items) == (Verdict.ERROR, "usage", [])
+    assert (outcome.verdict, outcome.reason, outcome.results.items) == (Verdict.ERROR, "usage", [])
     assert outcome.excluded
-    assert outcome.usage is not None
+    assert outcome.fetch.usage is not None
     assert "denies ai-train (" in outcome.detail
-    assert (outcome.status, outcome.attempts) == (200, 0)
+    assert (outcome.fetch.status, outcome.attempts) == (200, 0)
 
 
 def test_its_errback_is_called() -> None:
@@ -198,12 +198,12 @@ class Obedient(Follower):
 
 
 def paths(outcome: Outcome) -> list[str]:
-    urls = [Request.decode(admission.record).url for admission in outcome.follow_ups]
+    urls = [Request.decode(admission.record).url for admission in outcome.results.follow_ups]
     return sorted(url.removeprefix("http://shop.example") for url in urls)
 
 
 def counters(outcome: Outcome) -> dict[str, int]:
-    return outcome.stats.counters if outcome.stats else {}
+    return outcome.results.stats.counters if outcome.results.stats else {}
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_links_with_rel_nofollow_are_not_followed(
 def test_they_are_followed_unless_the_spider_obeys(callback: str) -> None:
     outcome = page(LINKS, spider=Follower, callback=callback)
     assert paths(outcome) == ALL
-    assert outcome.stats is None
+    assert outcome.results.stats is None
 
 
 def test_a_link_counts_once() -> None:
@@ -277,15 +277,15 @@ def test_of_a_page_that_says_noindex_no_item_is_stored(pipelines: list[Any]) -> 
     spider = type("Own", (Forgetful,), {"pipelines": pipelines})
     passed.clear()
     outcome = page(body, spider=spider)
-    assert (outcome.verdict, outcome.items) == (Verdict.DONE, [])
+    assert (outcome.verdict, outcome.results.items) == (Verdict.DONE, [])
     assert paths(outcome) == ["/1"], "its links are followed"
     assert counters(outcome) == {"dropped/noindex": 2}
     assert passed == []
     assert page(body, spider=spider, callback="wrong").reason == "callback"
-    assert len(page(spider=spider).items) == 2
-    assert len(page(body, spider=Keeper).items) == 2
+    assert len(page(spider=spider).results.items) == 2
+    assert len(page(body, spider=Keeper).results.items) == 2
 
 
 def test_a_page_that_has_become_unavailable_is_not_stored() -> None:
     fields = HTML | {"X-Robots-Tag": "unavailable_after: 2020-01-01"}
-    assert page(fields=fields, spider=Forgetful).items == []
+    assert page(fields=fields, spider=Forgetful).results.items == []

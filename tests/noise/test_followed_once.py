@@ -105,14 +105,16 @@ def test_a_task_follows_a_template_once_and_counts_the_rest() -> None:
 
     outcomes = asyncio.run(job())
     counted = [
-        0 if one.stats is None else int(one.stats.counters.get(UNFOLLOWED + TEMPLATE, 0))
+        0
+        if one.results.stats is None
+        else int(one.results.stats.counters.get(UNFOLLOWED + TEMPLATE, 0))
         for one in outcomes
     ]
     followed = [
-        any(Request.decode(admission.record).url == HOME for admission in one.follow_ups)
+        any(Request.decode(admission.record).url == HOME for admission in one.results.follow_ups)
         for one in outcomes
     ]
     assert counted == [*[0] * PAGES, 1, 1, 1, 0, 1, 1]  # a page that failed counts nothing
     assert followed == [True] * PAGES + [False] * 6
     assert outcomes[13].verdict is Verdict.ERROR
-    assert all(len(one.follow_ups) >= 1 for one in outcomes if one.verdict is Verdict.DONE)
+    assert all(len(one.results.follow_ups) >= 1 for one in outcomes if one.verdict is Verdict.DONE)

@@ -87,12 +87,12 @@ def keep(
     headers = {"received": [["Content-Type", "text/html"]]}
     body = b"<h1>Hello</h1>"
     copy = PageCopy(request.url, "h", "GET", status, headers, body, request.encode(), Held())
-    outcome.page, copy.size = copy, len(body)
+    outcome.results.page, copy.size = copy, len(body)
     if items is None:
         outcome.end(Verdict.ERROR, "callback", "KeyError")
         copy.reason = "callback"
     else:
-        outcome.items = items
+        outcome.results.items = items
     DjangoLedger().commit([outcome])
     return KeptPage.objects.order_by("-pk")[0]
 

@@ -166,8 +166,8 @@ class Real:
         page = node.told.page
         request = self.requests[page]
         outcome = Outcome(request.rid, self.task.pk, request.host, request.record, 0, 0, url=page)
-        outcome.items = [b"{}"]
-        outcome.follow_ups = [self.requests[link] for link in node.told.follow_ups]
+        outcome.results.items = [b"{}"]
+        outcome.results.follow_ups = [self.requests[link] for link in node.told.follow_ups]
         for text in (broken_off, ""):
             with suppress(LedgerAway), fault(text):
                 recorded = DjangoLedger().commit([outcome])
@@ -199,7 +199,7 @@ class Real:
         assert counts is not None
         for text in (broken_off, ""):
             with suppress(LedgerAway), fault(text):
-                DjangoLedger().finish({self.task.pk: counts})
+                DjangoLedger().tasks.finish({self.task.pk: counts})
                 break
 
     def _cancel(self, before: model.State, after: model.State, broken_off: str) -> None:

@@ -40,14 +40,14 @@ def looked(policy: Revisit, body: bytes, *items: bytes, kind: str = "text/html")
     spider = type("Of", (News,), {"revisit": policy})()
     watching = Watching.of(3, spider)
     outcome = Outcome(b"r" * 16, 1, "news.example", b"", 0, 0)
-    outcome.visit, outcome.items = watching.visit("parse"), [*items]
+    outcome.results.visit, outcome.results.items = watching.visit("parse"), [*items]
     response = Response(URL, 200, {"Content-Type": kind}, body, Request(URL))
     watching.look(outcome, spider, response.request, response)
     return outcome
 
 
 def digest(policy: Revisit, body: bytes, *items: bytes, kind: str = "text/html") -> bytes:
-    visit = looked(policy, body, *items, kind=kind).visit
+    visit = looked(policy, body, *items, kind=kind).results.visit
     assert visit is not None
     assert visit.digest is not None
     return visit.digest
@@ -86,7 +86,7 @@ def test_a_page_may_be_compared_as_the_spider_says() -> None:
 
 def test_items_have_keys() -> None:
     def keys(policy: Revisit, *items: bytes) -> list[bytes]:
-        visit = looked(policy, b"", *items).visit
+        visit = looked(policy, b"", *items).results.visit
         assert visit is not None
         return visit.keys
 
@@ -191,7 +191,7 @@ def test_all_items_have_keys_also_those_that_belong_to_another_visit() -> None:
         return [*first, await tasks.end()]
 
     both = [*asyncio.run(main(Ready(body=b"x"))), *asyncio.run(main(Ready(status=404)))]
-    assert [len(outcome.items) for outcome in both] == [1, 2, 1, 1, 1, 1, 1, 1]
+    assert [len(outcome.results.items) for outcome in both] == [1, 2, 1, 1, 1, 1, 1, 1]
     for outcome in both:
-        assert outcome.visit is not None
-        assert len({*outcome.visit.keys}) == len(outcome.items)
+        assert outcome.results.visit is not None
+        assert len({*outcome.results.visit.keys}) == len(outcome.results.items)

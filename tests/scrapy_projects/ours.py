@@ -17,6 +17,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed
 from crawlframe.frontier.reservations import Target
 from crawlframe.ledger import TaskSpec
+from crawlframe.node.worker.fetch.stages import FetchSources
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.permits import LocalPermits
 from crawlframe.outcome import Outcome, Verdict
@@ -56,22 +57,22 @@ async def _crawl(registry: Registry, spec: TaskSpec, within: Settings) -> Crawle
         async def follow(self, target: Target) -> int:
             return -1 if target.target in seen else 0
 
-    task = OneTask(spec, make, downloader, within, permits=Seen())
+    task = OneTask(spec, make, downloader, within, sources=FetchSources(permits=Seen()))
     queue: deque[Admission] = deque()
     began = datetime.now(UTC)
 
     def take(outcome: Outcome) -> None:
         assert outcome.verdict.final, (outcome.verdict, outcome.reason, outcome.detail)
         result.ended[outcome.url] = f"{outcome.verdict} {outcome.reason} {outcome.detail}".strip()
-        if outcome.landing is not None:
-            seen.add(outcome.landing[0])
-        result.items += map(orjson.loads, outcome.items)
-        result.closing = result.closing or outcome.closing
-        if outcome.stats:
-            result.stats.update(outcome.stats.counters)
-            for key, value in outcome.stats.maxima.items():
+        if outcome.fetch.landing is not None:
+            seen.add(outcome.fetch.landing[0])
+        result.items += map(orjson.loads, outcome.results.items)
+        result.closing = result.closing or outcome.results.closing
+        if outcome.results.stats:
+            result.stats.update(outcome.results.stats.counters)
+            for key, value in outcome.results.stats.maxima.items():
                 result.stats[key] = max(result.stats[key], int(value))
-        for admission in outcome.follow_ups:
+        for admission in outcome.results.follow_ups:
             if admission.rid not in seen:
                 seen.add(admission.rid)
                 queue.append(admission)

@@ -83,7 +83,7 @@ def crawl(spider: type[JSONSpider], at_once: bool = False, **arguments: Any) -> 
         try:
             outcomes = [await tasks.start()]
             for outcome in outcomes:
-                requests = [Request.decode(one.record) for one in outcome.follow_ups]
+                requests = [Request.decode(one.record) for one in outcome.results.follow_ups]
                 if at_once:
                     outcomes += await asyncio.gather(*map(tasks.run, requests))
                 else:
@@ -123,7 +123,11 @@ def test_requests_that_need_a_token_wait_for_the_first_that_asks(site: Site) -> 
 def test_a_token_is_renewed_once(site: Site) -> None:
     api = Api(site, good_for=0)
     _, outcome = crawl(Tickets, key=Secret("letmein"), base=site.url)
-    assert (outcome.verdict, outcome.reason, outcome.status) == (Verdict.ERROR, "http_401", 401)
+    assert (outcome.verdict, outcome.reason, outcome.fetch.status) == (
+        Verdict.ERROR,
+        "http_401",
+        401,
+    )
     assert (api.given, len(api.tokens)) == (2, 2)
 
 

@@ -44,11 +44,11 @@ def crawl(spider: type[Spider], arguments: dict[str, Any]) -> list[Outcome]:
         tasks = Tasks(spider, client, arguments)
         try:
             outcomes = [await tasks.start()]
-            waiting = deque(outcomes[0].follow_ups)
+            waiting = deque(outcomes[0].results.follow_ups)
             while waiting:
                 outcome = await tasks.run(Request.decode(waiting.popleft().record))
                 outcomes.append(outcome)
-                waiting += outcome.follow_ups
+                waiting += outcome.results.follow_ups
             return outcomes
         finally:
             await client.close()
@@ -58,7 +58,7 @@ def crawl(spider: type[Spider], arguments: dict[str, Any]) -> list[Outcome]:
 
 
 def items(outcomes: list[Outcome]) -> list[str]:
-    return [item.decode() for outcome in outcomes for item in outcome.items]
+    return [item.decode() for outcome in outcomes for item in outcome.results.items]
 
 
 def html(site: Site, path: str, body: str) -> None:
@@ -131,7 +131,7 @@ def test_follow(site: Site) -> None:
         html(site, link, "<p>")
     outcomes = crawl(example("products"), {"url": f"{site.url}/"})
     assert [exchange.target for exchange in site.seen] == ["/", "/product/1", "/about"]
-    followed = [Request.decode(link.record) for link in outcomes[1].follow_ups]
+    followed = [Request.decode(link.record) for link in outcomes[1].results.follow_ups]
     assert [request.options.timeout for request in followed] == [120, None]
 
 

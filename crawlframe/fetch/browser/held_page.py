@@ -156,7 +156,7 @@ def _share_cookies(journey: Journey) -> None:
     """What changed in the jar goes with the outcome of the request that runs."""
     outcome = RUNNING.get(None)
     if isinstance(outcome, Outcome) and journey.jar is not None:
-        outcome.cookies = {**(outcome.cookies or {}), **journey.jar.changes()} or None
+        outcome.fetch.cookies = {**(outcome.fetch.cookies or {}), **journey.jar.changes()} or None
 
 
 def _related(url: str, other: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from crawlframe.actions import keeps_page
 from crawlframe.aliases.fetched_once import KnownByRules
 from crawlframe.budgets import ByteBudget
+from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadRequest, FetchError, SpiderError, UnknownCallback
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.middlewares import Middlewares
@@ -24,12 +25,25 @@ from crawlframe.links import hostname_of, is_within
 from crawlframe.node.worker.link_limits import LinkLimits
 from crawlframe.node.worker.traps import TrapWatch
 from crawlframe.noise.followed_once import FollowedOnce
+from crawlframe.options import NO_OPTIONS
 from crawlframe.overrides import overridden
 from crawlframe.pipelines import Pipelines
 from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import route_of
 from crawlframe.request import END_CALLBACK, ROOT_CALLBACK, Request, make_rid
 from crawlframe.response import Response
+from crawlframe.run.link_filters import (
+    Domains,
+    Ended,
+    Follow,
+    Known,
+    LinkFilter,
+    PageLimits,
+    RenderedFragments,
+    Repeated,
+    SpiderFollow,
+    TemplateOnce,
+)
 from crawlframe.secret import Secret
 from crawlframe.signatures import misfit
 from crawlframe.spider import Spider, read_settings
@@ -39,8 +53,6 @@ from crawlframe.watching import Watching
 
 if TYPE_CHECKING:
     from crawlframe.page_objects import PageObjects
-
-Follow = Callable[[Request, Response | None], Request | None]
 
 
 @dataclass
@@ -58,14 +70,14 @@ class TaskCrawl:
     pipelines: Pipelines = field(default_factory=Pipelines)
     budget: ByteBudget | None = None
     traps: TrapWatch | None = None
-    links: LinkLimits | None = None
     pages: PageObjects | None = None
     watching: Watching | None = None
-    template: FollowedOnce | None = None
     aliases: KnownByRules | None = None
     required: tuple[str, ...] | None = None  # fields of items; None: not read yet
     used: float = 0.0  # time.monotonic() when a request asked for it last
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
+    filters: list[LinkFilter] = field(default_factory=list)  # of links, in their order
+    stages: dict[Hashable, Any] = field(default_factory=dict)  # of its fetches, by kind of claim
 
     @classmethod
     def of(
@@ -95,8 +107,7 @@ class TaskCrawl:
         budget = ByteBudget(settings.byte_limit, settings.host_byte_limit) if limited else None
         stops = settings.traps == "stop"
         traps = None if settings.traps == "off" else TrapWatch(spec.task, stops=stops)
-        links = LinkLimits(settings, budget, traps)
-        return cls(
+        crawl = cls(
             spec,
             spider,
             start_arguments,
@@ -106,13 +117,37 @@ class TaskCrawl:
             pipelines=pipelines,
             budget=budget,
             traps=traps,
-            links=links if links.limits else None,
             pages=_page_objects_of(spider),
             watching=Watching.of(spec.watch, spider) if spec.watch else None,
-            template=FollowedOnce(spider.log.info) if settings.denoise else None,
             # Not by the setting: the code may have changed since the task was submitted.
             aliases=KnownByRules(spec.aliases, spider.log.info) if spec.aliases else None,
         )
+        crawl.filters += crawl._filters()
+        return crawl
+
+    def _filters(self) -> Iterator[LinkFilter]:
+        own = self.settings
+        if self.follow is not None:
+            yield SpiderFollow(self.follow)
+        if own.skip_unchanged:
+            yield Repeated()
+        yield Ended()
+        if self.domains:
+            yield Domains(self.allows_url)
+        if own.depth_limit or own.layers or own.obey_nofollow:
+            yield PageLimits(own.depth_limit, own.layers)
+        if own.denoise:
+            yield TemplateOnce(FollowedOnce(self.spider.log.info))
+        if own.downloader == BROWSER:
+            yield RenderedFragments()
+        if self.aliases is not None:
+            yield self.aliases
+        yield Known()
+        limits = LinkLimits(own, self.budget, self.traps)
+        if limits.limits:
+            yield limits
+        if self.watching is not None:
+            yield self.watching
 
     def allows(self, hostname: str) -> bool:
         """Whether the host is one of allowed_domains, or below one."""
@@ -152,12 +187,12 @@ class TaskCrawl:
         """The task whose pages it parses, and whose requests it does not make; 0: there is none."""
         return self.spec.reparse.task if self.spec.reparse else 0
 
-    @property
+    @cached_property
     def keeps_parts(self) -> bool:
         """Whether what a callback yields before it raises is kept. A visit is a whole."""
         return self.settings.keep_partial and self.watching is None
 
-    @property
+    @cached_property
     def judges_blocks(self) -> bool:
         """Whether the spider has an ``is_blocked`` of its own."""
         return getattr(self.spider.is_blocked, "__func__", None) is not Spider.is_blocked
@@ -206,13 +241,14 @@ def check_fit(crawl: TaskCrawl, request: Request) -> None:
     """Raises Park when the callback does not exist, does not accept the request's cb_kwargs, or
     cannot use the page that it keeps: a queued request may be older or newer than the code."""
     name = request.callback or "parse"
-    function = method(crawl, name)
     asked = (name, frozenset(request.cb_kwargs))
     if asked not in crawl.misfits:
+        function = method(crawl, name)
         made = crawl.pages.parameters(function) if crawl.pages else ()
         crawl.misfits[asked] = misfit(function, None, keywords=asked[1].union(made))
     problem = crawl.misfits[asked]
-    if not problem and keeps_page(request.options.actions) and not _is_async(function):
+    kept = request.options is not NO_OPTIONS and keeps_page(request.options.actions)
+    if not problem and kept and not _is_async(method(crawl, name)):
         problem = (
             f"KeepPage is for callbacks that await response.page(); make it `async def {name}`"
         )

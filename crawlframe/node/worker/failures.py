@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from crawlframe import collector, outcome, pipelines
+from crawlframe import outcome, pipelines
 from crawlframe.errors import (
     BadRequest,
     CloseTask,
@@ -24,6 +24,7 @@ from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.signalling import JudgementFailed
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.response import Response
+from crawlframe.run import collector, link_filters
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ CALLERS = {
     *(str(Path(__file__).with_name(f"{name}.py")) for name in _CALLERS),
     middlewares.__file__,
     collector.__file__,
+    link_filters.__file__,
     pipelines.__file__,
     str(Path(pipelines.__file__).with_name("page_objects.py")),  # most have none, so not imported
 }
@@ -104,8 +106,8 @@ def describe(failed: middlewares.MiddlewareFailed | JudgementFailed) -> tuple[st
 def end_as_failed(outcome: Outcome, *, whole: bool) -> None:
     """Ends an outcome with its ``failure`` as an error. What it has is dropped if it is a
     ``whole``."""
-    assert outcome.failure is not None
-    error, reason = outcome.failure
+    assert outcome.results.failure is not None
+    error, reason = outcome.results.failure
     if whole:
         outcome.end(Verdict.ERROR)
     outcome.reason = error.reason if isinstance(error, UnparsablePage) else reason
@@ -123,7 +125,7 @@ async def run_step(callbacks: Callbacks, keeps: Outcome | None, call: Call) -> s
     except Exception as error:
         if keeps is None or isinstance(error, FetchError | FileGone):
             raise
-        keeps.failure = error, "callback"
+        keeps.results.failure = error, "callback"
         return None
     return ""
 

@@ -29,7 +29,7 @@ class HostCounters:
             # Not the first and the last request of a task, whose hosts are no hosts of URLs.
             if outcome.host[:1] == "/" or outcome.cancelled or outcome.verdict in UNCOUNTED:
                 continue
-            if outcome.excluded and outcome.status is None:
+            if outcome.excluded and outcome.fetch.status is None:
                 continue  # it was not fetched
             stats = hosts.get(outcome.host)
             if stats is None:
@@ -49,14 +49,14 @@ class HostCounters:
 
 
 def _count(stats: HostStats, outcome: Outcome) -> None:
-    answered = outcome.status is not None
-    if answered or outcome.fetch_ms:
-        status = outcome.status or NO_ANSWER
+    answered = outcome.fetch.status is not None
+    if answered or outcome.fetch.fetch_ms:
+        status = outcome.fetch.status or NO_ANSWER
         stats.statuses[status] = stats.statuses.get(status, 0) + 1
-        stats.last_status = outcome.status
+        stats.last_status = outcome.fetch.status
     if answered:
-        stats.fetch_ms += outcome.fetch_ms
-        stats.bytes += outcome.size
+        stats.fetch_ms += outcome.fetch.fetch_ms
+        stats.bytes += outcome.fetch.size
     if outcome.reason and not outcome.excluded:
         stats.last_reason = outcome.reason
     if outcome.verdict.final:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from crawlframe.errors import ConfigError
 from crawlframe.identity.identity import Identity, Papers
-from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused
+from crawlframe.ledger import AccessLedger, LedgerAway, LedgerRefused
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ class IdentityRefresh:
     def __init__(
         self,
         identity: Identity,
-        ledger: Ledger,
+        ledger: AccessLedger,
         later: Callable[[Callable[[], None]], None],
         back: Callable[[Callable[[], None]], object],
     ) -> None:

@@ -11,7 +11,7 @@ from crawlframe.budgets import UNFOLLOWED
 from crawlframe.links import host_of
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.exchange import headers_of
-from crawlframe.node.worker.sharing import kept_key, manners_of, page_key
+from crawlframe.node.worker.fetch.page_reuse import kept_key, manners_of, page_key
 from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.pages.copy import ITEM, Held, PageCopy
 from crawlframe.record import without_hops
@@ -45,11 +45,11 @@ class Keeping:
         reason = _reason(outcome)
         if crawl.settings.keep == "errors":
             # What the database may refuse is known only when it is written.
-            if not reason and not outcome.models:
+            if not reason and not outcome.results.models:
                 return outcome
             if outcome.reason in NO_ERRORS or (reason and not self._is_due(outcome.task, reason)):
                 return outcome
-        received, outcome.received = outcome.received, None
+        received, outcome.fetch.received = outcome.fetch.received, None
         failed = outcome.verdict is Verdict.ERROR  # perhaps middlewares said so
         changed = received is not None and (failed or received is not response)
         response = received or response
@@ -58,9 +58,9 @@ class Keeping:
         while self._held.size > 0 and self._held.size + len(response.body) > MAX_HELD:
             await asyncio.sleep(POLL)
         self._held.taken += len(response.body)
-        outcome.page = self._copy(outcome, crawl, request, response, reason)
+        outcome.results.page = self._copy(outcome, crawl, request, response, reason)
         if changed:
-            outcome.page.headers["changed"] = True
+            outcome.results.page.headers["changed"] = True
         return outcome
 
     def _copy(
@@ -74,8 +74,8 @@ class Keeping:
         headers = headers_of(response, crawl.spec.arguments)
         if isinstance(response, RenderedResponse):
             headers["rendered"] = True
-        if outcome.redirects:
-            headers["redirects"] = [[hop.status, hop.url] for hop in outcome.redirects]
+        if outcome.fetch.redirects:
+            headers["redirects"] = [[hop.status, hop.url] for hop in outcome.fetch.redirects]
         copy = PageCopy(
             response.url,
             host_of(response.url),
@@ -95,14 +95,14 @@ class Keeping:
         # A page that is missing is so for all tasks.
         if done or outcome.reason in MISSING:
             copy.key = kept_key(crawl, request, response)
-            headers["personal"] = copy.key != (outcome.key or page_key(crawl, request))
+            headers["personal"] = copy.key != (outcome.fetch.key or page_key(crawl, request))
             if response.stored is not None:
                 copy.fetched_at = response.stored.fetched_at
         if done:
             copy.etag = response.headers.get("ETag", "")
             copy.modified = response.headers.get("Last-Modified", "")
-            if outcome.signature and _is_repeatable(outcome):
-                copy.signature, copy.requests = outcome.signature, outcome.requests
+            if outcome.results.signature and _is_repeatable(outcome):
+                copy.signature, copy.requests = outcome.results.signature, outcome.results.requests
         return copy
 
     def _is_due(self, task: int, reason: str) -> bool:
@@ -116,13 +116,18 @@ class Keeping:
 
 def _is_repeatable(outcome: Outcome) -> bool:
     """Whether items and requests are all that its callback led to."""
-    more = outcome.models or outcome.proxies or outcome.closing or outcome.beside
-    counted = outcome.stats.counters if outcome.stats else {}
+    more = (
+        outcome.results.models
+        or outcome.results.proxies
+        or outcome.results.closing
+        or outcome.fetch.inline_bytes
+    )
+    counted = outcome.results.stats.counters if outcome.results.stats else {}
     own = any(not name.startswith(("store/", UNFOLLOWED)) for name in counted)
-    return not (more or own or (outcome.stats and outcome.stats.maxima))
+    return not (more or own or (outcome.results.stats and outcome.results.stats.maxima))
 
 
 def _reason(outcome: Outcome) -> str:
     if outcome.verdict is Verdict.ERROR:
         return outcome.reason
-    return ITEM if outcome.unfit else ""
+    return ITEM if outcome.results.unfit else ""

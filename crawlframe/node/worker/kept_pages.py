@@ -6,8 +6,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from functools import partial
 
-from crawlframe.ledger import Ledger
-from crawlframe.node.worker.commit import Committer
+from crawlframe.ledger import PageLedger
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 
@@ -21,7 +21,7 @@ class KeptPages(ABC):
 
     @abstractmethod
     async def numbers(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
-        """As Ledger.pages_to_parse."""
+        """As PageLedger.to_parse."""
 
     @abstractmethod
     async def page(self, number: int) -> SourcePage | None:
@@ -36,7 +36,7 @@ class StoredKeptPages(KeptPages):
     """Reads the database on the connection of the commit thread: what is asked for at about the
     same time, at once, but not more bodies than MAX_HELD, apart from the last read."""
 
-    def __init__(self, committer: Committer, ledger: Ledger) -> None:
+    def __init__(self, committer: Committer, ledger: PageLedger) -> None:
         self._committer = committer
         self._ledger = ledger
         self._asked: dict[int, list[asyncio.Future[SourcePage | None]]] = {}
@@ -45,7 +45,7 @@ class StoredKeptPages(KeptPages):
 
     async def numbers(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
         return await on_commit_thread(
-            self._committer, lambda: self._ledger.pages_to_parse(reparse, after, most)
+            self._committer, lambda: self._ledger.to_parse(reparse, after, most)
         )
 
     async def page(self, number: int) -> SourcePage | None:
@@ -72,7 +72,7 @@ class StoredKeptPages(KeptPages):
             asked = [*self._asked]
             try:
                 found, left = await on_commit_thread(
-                    self._committer, partial(self._ledger.source_pages, asked)
+                    self._committer, partial(self._ledger.sources, asked)
                 )
             except Exception as error:
                 for number in asked:

@@ -14,17 +14,17 @@ from crawlframe.budgets import (
     TRAP,
     URL_LENGTH,
     ByteBudget,
-    LinkCheck,
 )
 from crawlframe.links import host_of
 from crawlframe.node.worker.traps import TrapWatch
+from crawlframe.run.link_filters import Keep, Link, LinkPage
 from crawlframe.spider_settings import SpiderSettings
 
 SHORT = 8  # segments; a path without more is not examined for repeated ones: loops grow
 PATHS = 10_000  # with a query, that a worker remembers of a task
 
 
-class LinkLimits(LinkCheck):
+class LinkLimits:
     """The limits of one task in this worker. ``limits``: whether there are any."""
 
     def __init__(
@@ -43,7 +43,21 @@ class LinkLimits(LinkCheck):
         self.length = -1 if any_url else self._length
         self.limits = bool(any_url or settings.url_length or self._repeats)
 
+    def of_page(self, page: LinkPage) -> Keep:
+        """As LinkFilter has it."""
+        length, slashes = self.length, self.slashes
+
+        def keep(link: Link) -> str | None:
+            url = link.request.url
+            if len(url) <= length and url.count("/") <= slashes:
+                return None
+            return self.refuses(url, page.taken) or None
+
+        return keep
+
     def refuses(self, url: str, taken: int) -> str:
+        """Returns the reason for which a new URL is not followed, "" if it is. ``taken``: requests
+        that were taken from the same page."""
         if len(url) > self._length:
             return URL_LENGTH
         if url.count("/") > self.slashes and self._repeats_a_segment(url):

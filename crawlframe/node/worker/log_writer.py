@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TextIO, cast
 
-from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused
+from crawlframe.ledger import ActivityLedger, LedgerAway, LedgerRefused
 from crawlframe.node.worker.task_log import Printed, TaskLog
 
 log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ class LogWriter:
     """``call`` runs a job in the thread that owns the ledger; ``worker``: see TaskLog."""
 
     def __init__(
-        self, ledger: Ledger, call: Callable[[Callable[[], None]], None], worker: str = ""
+        self, ledger: ActivityLedger, call: Callable[[Callable[[], None]], None], worker: str = ""
     ) -> None:
         self.lines = TaskLog(worker)
         self._ledger = ledger

@@ -18,13 +18,13 @@ from crawlframe.near.settings import WITHIN
 from crawlframe.near.text import words_of
 from crawlframe.near_duplicate import NearDuplicate
 from crawlframe.node.worker.callbacks import Call, Callbacks
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import callback_traceback, is_cancelled
 from crawlframe.node.worker.page_source import Batches
+from crawlframe.node.worker.stage import ClaimedFetch, Next
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.results import Results
-from crawlframe.request import Request
 from crawlframe.response import Response
 
 ASKING = "near_text"
@@ -76,30 +76,31 @@ class StoredNear(NearSource):
 
 
 class NearPages:
-    """Of one worker. Without ``source``, nothing is compared. ``failed`` is called with what
-    authors' code raised."""
+    """Of one worker. ``failed`` is called with what authors' code raised."""
 
     def __init__(
         self,
         callbacks: Callbacks,
-        source: NearSource | None,
+        source: NearSource,
         failed: Callable[[BaseException], None],
     ) -> None:
         self._callbacks = callbacks
         self._source = source
         self._failed = failed
 
-    def expect(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> None:
-        """Names the page in the outcome, if it is to be compared: however its request ends, the
-        store gets to know."""
-        if self._source is not None and crawl.settings.near_duplicates != "off":
-            head = head_of(outcome.rid, request.fingerprint())
-            outcome.near = ComparedPage(store_of(crawl), head)
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage. It names the page in the outcome before: however its request ends, the store
+        gets to know."""
+        head = head_of(fetch.rid, fetch.request.fingerprint())
+        fetch.outcome.fetch.near = ComparedPage(store_of(fetch.crawl), head)
+        response = await call_next(fetch)
+        await self._compare(fetch.outcome, fetch.crawl, response)
+        return response
 
-    async def compare(self, outcome: Outcome, crawl: TaskCrawl, response: Response) -> None:
+    async def _compare(self, outcome: Outcome, crawl: TaskCrawl, response: Response) -> None:
         """Notes in outcome and response which page this one is nearly the same as. The outcome has
         ended if the spider's own ``near_text`` raised something."""
-        if self._source is None or outcome.near is None or response.file is not None:
+        if outcome.fetch.near is None or response.file is not None:
             return
         prints: list[Fingerprint | None] = []
         run = partial(_fingerprint, crawl, response)
@@ -116,8 +117,8 @@ class NearPages:
             outcome.count(SHORT)
             return
         outcome.count(COMPARED)
-        page = NearPage(outcome.near.head, found, outcome.url)
-        like = await self._source.like(NearQuestion(outcome.near.store, page))
+        page = NearPage(outcome.fetch.near.head, found, outcome.url)
+        like = await self._source.like(NearQuestion(outcome.fetch.near.store, page))
         if like is None:
             return
         response.near_duplicate = NearDuplicate(like.url, likeness(like.bits))
@@ -126,7 +127,7 @@ class NearPages:
             outcome.count(MARKED)
         else:
             outcome.count(DROPPED)
-            outcome.earlier, outcome.signature = Results([], []), b""
+            outcome.results.earlier, outcome.results.signature = Results([], []), b""
 
 
 def store_of(crawl: TaskCrawl) -> NearStore:

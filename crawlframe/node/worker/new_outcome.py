@@ -18,4 +18,4 @@ def outcome_of(claimed: Claimed, version: str) -> Outcome:
 def take_head(outcome: Outcome) -> None:
     """Copies what can be read of an unreadable record to the outcome. Raises BadRequest."""
     outcome.url, outcome.depth, outcome.callback, _ = read_head(outcome.record)
-    outcome.redirects = hops_of(outcome.record)
+    outcome.fetch.redirects = hops_of(outcome.record)

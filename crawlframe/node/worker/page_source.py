@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeGuard, TypeVar
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import Reservation
 from crawlframe.ledger import Ledger
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.pages.results import Results
 from crawlframe.stored_page import StoredPage
@@ -64,7 +64,7 @@ class PageSource(ABC):
 
     @abstractmethod
     async def results(self, page: StoredPage) -> Results | None:
-        """As Ledger.results."""
+        """As PageLedger.results."""
 
 
 class StoredPages(PageSource):
@@ -80,10 +80,10 @@ class StoredPages(PageSource):
         return await self._finding.ask(asked)
 
     async def results(self, page: StoredPage) -> Results | None:
-        return await on_commit_thread(self._committer, lambda: self._ledger.results(page))
+        return await on_commit_thread(self._committer, lambda: self._ledger.pages.results(page))
 
     def _find(self, asked: list[Asked]) -> list[Found]:
-        pages = self._ledger.kept_pages({key for one in asked for key in (one.key, one.own)})
+        pages = self._ledger.pages.latest({key for one in asked for key in (one.key, one.own)})
         missing = [one for one in asked if one.lasts and not one.is_fresh(one.best(pages))]
         held: dict[bytes, int] = {}
         if missing:
@@ -91,9 +91,9 @@ class StoredPages(PageSource):
                 [Reservation(one.key, one.host, one.rid, one.lasts) for one in missing]
             )
             # One that was stored after the first look, and before the page was reserved.
-            pages |= self._ledger.kept_pages({k for one in missing for k in (one.key, one.own)})
+            pages |= self._ledger.pages.latest({k for one in missing for k in (one.key, one.own)})
         wanted = {page.body for one in asked if _is_wanted(page := one.best(pages), one)}
-        bodies = self._ledger.page_bodies(wanted) if wanted else {}
+        bodies = self._ledger.pages.bodies(wanted) if wanted else {}
         found, given_back = [], []
         for one in asked:
             page = one.best(pages)

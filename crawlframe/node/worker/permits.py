@@ -18,7 +18,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.permits import Permit
 from crawlframe.frontier.records import NO_SIGNAL, Signal
 from crawlframe.frontier.reservations import Target
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.page_source import Batches
 from crawlframe.node.worker.task_source import on_commit_thread

@@ -14,6 +14,8 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
+from multidict import istr
+
 from crawlframe.response import Response
 
 LONGEST = 25 * 3600.0  # seconds: the quota of a day, and some; what is longer is a mistake
@@ -25,6 +27,7 @@ _PAIRS = (
     ("X-RateLimit-Remaining", "X-RateLimit-Reset"),
     ("X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"),
 )
+_NAMES = (istr("RateLimit"), *(istr(remaining) for remaining, _ in _PAIRS))
 _STRUCTURED = re.compile(r";\s*r=(\d{1,15})\b.*?;\s*t=(\d{1,15})\b")
 _DRAFT = re.compile(r"\bremaining=(\d{1,15})\b.*?\breset=(\d{1,15})\b")
 
@@ -44,6 +47,8 @@ class Quota(NamedTuple):
 def quota_of(response: Response) -> Quota | None:
     """What a response says; of several, the one that allows the least. None if it says nothing, or
     nothing that can be read."""
+    if not any(map(response.headers.__contains__, _NAMES)):
+        return None
     return max(_quotas(response), key=lambda quota: quota.gap, default=None)
 
 

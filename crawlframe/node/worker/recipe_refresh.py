@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused
+from crawlframe.ledger import LedgerAway, LedgerRefused, TaskLedger
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ class RecipeRefresh:
     def __init__(
         self,
         tasks: dict[int, tuple[str, int]],
-        ledger: Ledger,
+        ledger: TaskLedger,
         forget: Callable[[int], None],
         later: Callable[[Callable[[], None]], None],
         back: Callable[[Callable[[], None]], object],

@@ -14,6 +14,7 @@ from crawlframe.errors import BadRequest
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import callback_traceback, is_cancelled
+from crawlframe.node.worker.stage import ClaimedFetch, Next
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.record import render_of, with_render
 from crawlframe.render.attempt import Attempt
@@ -49,7 +50,14 @@ class Rendering:
         self._callbacks = callbacks
         self._source = source
 
-    async def plan(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> Attempt | None:
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage. Raises BadRequest."""
+        attempt = await self._plan(fetch.outcome, fetch.crawl, fetch.request)
+        response = await call_next(fetch)
+        fetch.outcome.fetch.attempt = attempt
+        return response
+
+    async def _plan(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> Attempt | None:
         """Chooses the downloader of the request. None: it is not chosen here. Raises BadRequest."""
         mark, auto = render_of(outcome.record), _is_auto(crawl, request)
         if mark is not None:
@@ -71,7 +79,7 @@ class Rendering:
 
     async def run(
         self,
-        attempt: Attempt | None,
+        attempt: Attempt,
         outcome: Outcome,
         crawl: TaskCrawl,
         response: Response,
@@ -79,9 +87,6 @@ class Rendering:
     ) -> Outcome:
         """Runs the callback by ``call``. If the page must be rendered, what the callback led to is
         dropped, and the request goes back to its host with a mark."""
-        outcome.attempt = attempt
-        if attempt is None:
-            return await call()
         judged = attempt.is_plain and response.kind in PAGES
         if judged:
             try:
@@ -140,19 +145,19 @@ def _is_auto(crawl: TaskCrawl, request: Request) -> bool:
 def _yielded(outcome: Outcome, crawl: TaskCrawl) -> Yielded:
     if crawl.required is None:
         crawl.required = required_of(type(crawl.spider))
-    dropped = outcome.attempt.dropped if outcome.attempt is not None else 0
+    dropped = outcome.fetch.attempt.dropped if outcome.fetch.attempt is not None else 0
     return Yielded(
-        len(outcome.items) + dropped + len(outcome.proxies or ()),
-        len(outcome.follow_ups) + outcome.duplicates,
-        outcome.unfit or lacks(outcome.items, crawl.required),
-        bool(outcome.closing),
+        len(outcome.results.items) + dropped + len(outcome.results.proxies or ()),
+        len(outcome.results.follow_ups) + outcome.results.duplicates,
+        outcome.results.unfit or lacks(outcome.results.items, crawl.required),
+        bool(outcome.results.closing),
     )
 
 
 def _render(outcome: Outcome, reason: Reason, plain: Yielded) -> Outcome:
     outcome.record = with_render(outcome.record, [str(reason), *plain])
     outcome.target = outcome.place_of(outcome.host)
-    outcome.exchange = None
+    outcome.fetch.exchange = None
     return outcome.end(Verdict.REDIRECT)
 
 

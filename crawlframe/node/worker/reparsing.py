@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import FetchError
+from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.fetch.middlewares import MiddlewareFailed
+from crawlframe.fetch.trail import Trail
 from crawlframe.ledger import StartPart
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff
@@ -18,11 +18,12 @@ from crawlframe.node.worker.callbacks import Callbacks, MiddlewareWatch
 from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit
 from crawlframe.node.worker.crawls import Crawls, UnknownTask
 from crawlframe.node.worker.failures import StatusError, describe, reason_of, trim
-from crawlframe.node.worker.kept_pages import KeptPages
+from crawlframe.node.worker.fetch.usage_signals import UsageSignals
+from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.signalling import Judge, JudgementFailed
-from crawlframe.node.worker.start_run import POLL, Room, StartEnded, Starts
+from crawlframe.node.worker.stage import CrawlFetch
+from crawlframe.node.worker.start_run import POLL, Room, StartEnded
 from crawlframe.node.worker.task_source import TaskSource
-from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.pages.reparse import (
     PAGES_URL,
@@ -46,15 +47,14 @@ Call = Callable[[Outcome, TaskCrawl, Request, Response | FetchError], Awaitable[
 
 
 class Reparsing:
-    """Those of one worker. ``pages`` reads the store, ``starts`` records which pages are to be
-    parsed; without them, nothing is. ``mark`` is that of Callbacks, ``failed`` that of
+    """Those of one worker. ``records``: without kept pages and starts, nothing
+    is parsed. ``mark`` is that of Callbacks, ``failed`` that of
     RequestRunner."""
 
     def __init__(
         self,
         source: TaskSource,
-        pages: KeptPages | None,
-        starts: Starts | None,
+        records: Records,
         crawls: Crawls,
         callbacks: Callbacks,
         mark: Callable[[int, bytes], None],
@@ -62,13 +62,14 @@ class Reparsing:
         user_agent: str,
     ) -> None:
         self._source = source
-        if pages is not None and starts is not None:
-            self._pages, self._starts = pages, starts
+        if records.kept is not None and records.starts is not None:
+            self._pages, self._starts = records.kept, records.starts
         self._crawls = crawls
         self._callbacks = callbacks
         self._mark = mark
         self._failed = failed
-        self._terms = Terms(user_agent)
+        self._usage = UsageSignals(user_agent)
+        self._judge = Judge(callbacks)
         # task -> what it parses, and priority
         self._known: BoundedDict[int, tuple[Reparse, int]] = BoundedDict(MAX_TASKS)
 
@@ -148,7 +149,11 @@ class Reparsing:
     async def _parse_page(
         self, outcome: Outcome, page: SourcePage, reparse: Reparse, call: Call
     ) -> Outcome:
-        outcome.url, outcome.status, outcome.size = page.url, page.status, len(page.body)
+        outcome.url, outcome.fetch.status, outcome.fetch.size = (
+            page.url,
+            page.status,
+            len(page.body),
+        )
         if page.problem:
             return _unread(outcome, page)
         request = self._decode(outcome, page)
@@ -157,19 +162,19 @@ class Reparsing:
         except UnknownTask:  # it was removed in this moment, and its pages with it
             return outcome.end(Verdict.ERROR, NOT_KEPT, "its task was removed")
         check_fit(crawl, request)
-        outcome.source = Replacement(
+        outcome.results.source = Replacement(
             *(page.number, page.rid, page.task, page.failed, reparse.dry_run, reparse.key),
             body=page.stored,
         )
         outcome.parent = page.task if reparse.follow else 0
         response = page.response(request)
         try:
-            response = await self._judge(outcome, crawl, request, response)
+            response = await self._judged(outcome, crawl, request, response)
             if page.changed and crawl.middlewares is not None:
                 response = await self._changed(outcome, crawl, request, response)
             if not crawl.handles(request, response.status):
                 raise StatusError(response, retryable=False)
-            self._terms.read(response, request, outcome, crawl.settings)
+            self._usage.read(response, request, outcome, crawl.settings)
         except FetchError as error:
             await self._answer(outcome, crawl, request, error, call)
         except (MiddlewareFailed, JudgementFailed) as failed:
@@ -189,19 +194,20 @@ class Reparsing:
         outcome.callback = request.callback or "parse"
         return request
 
-    async def _judge(
+    async def _judged(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response
     ) -> Response:
         """What is_blocked of today says. Raises FetchError and JudgementFailed."""
 
-        async def kept() -> Response:
+        async def kept(fetch: CrawlFetch) -> Response:
             return response
 
-        what = f"is_blocked of spider {crawl.spec.spider}"
-        marked = partial(self._callbacks.stepwise, rid=outcome.rid, what=what)
-        judge = Judge(crawl, marked)
-        judged = await judge.of(request, kept(), time.perf_counter)
-        judge.check()
+        fetch = CrawlFetch(
+            *(crawl, outcome.rid, request, Trail(request), Account(TransferMemory()))
+        )
+        judged = await self._judge.fetch(fetch, kept)
+        if fetch.misjudged is not None:
+            raise JudgementFailed(fetch.misjudged)
         return judged
 
     async def _changed(
@@ -228,11 +234,11 @@ class Reparsing:
     ) -> None:
         """The page is an error by today's code. If it was one before, what its errback yields
         takes the place of what that yielded then; if not, everything stays as it is."""
-        assert outcome.source is not None
-        if not outcome.source.failed:
+        assert outcome.results.source is not None
+        if not outcome.results.source.failed:
             outcome.end(Verdict.ERROR, reason_of(error), trim(str(error)))
             return
-        outcome.source.still = True
+        outcome.results.source.still = True
         if request.errback:
             error.request = request
             await call(outcome, crawl, request, error)
@@ -250,7 +256,7 @@ def _unread(outcome: Outcome, page: SourcePage) -> Outcome:
 def _settled(outcome: Outcome) -> Outcome:
     """The items belong to the request that brought the page. A page that closed its task, named
     proxies, or was visited for a watch, did so when it was fetched."""
-    outcome.closing, outcome.proxies, outcome.visit = "", None, None
-    if outcome.source is not None:
-        outcome.source.items, outcome.items = outcome.items, []
+    outcome.results.closing, outcome.results.proxies, outcome.results.visit = "", None, None
+    if outcome.results.source is not None:
+        outcome.results.source.items, outcome.results.items = outcome.results.items, []
     return outcome

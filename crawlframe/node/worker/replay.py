@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 from crawlframe.conf import Settings
 from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadRequest, CacheUnusable, MissingCode
-from crawlframe.fetch.redirects import Redirected, Trail
+from crawlframe.fetch.trail import Redirected, Trail
+from crawlframe.frontier.records import ANSWERS
+from crawlframe.links import host_of
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.stage import ClaimedFetch, F, Next, NoResponse
+from crawlframe.outcome import Verdict
+from crawlframe.proxies.place import place_of
 from crawlframe.rendered import RenderedResponse
 from crawlframe.request import Admission, Request
 from crawlframe.response import Response
@@ -35,6 +40,27 @@ class NotKept(BaseException):
     """The page of a request that did not wait for its host is not in the cache any more, or this
     node does not use it. Not an Exception, so that a middleware that expects errors lets it
     pass."""
+
+
+async def not_kept(fetch: ClaimedFetch) -> Response:
+    """In place of the download of a request that did not wait for its host. Raises NotKept."""
+    raise NotKept
+
+
+async def back_to_host(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+    """A stage: a request whose page is not kept waits for its host, as it would have without the
+    cache. Raises NoResponse."""
+    outcome = fetch.outcome
+    try:
+        return await call_next(fetch)
+    except NotKept:
+        route = fetch.crawl.route(fetch.request)
+        outcome.target, outcome.previous_record = (
+            place_of(host_of(fetch.url), route),
+            outcome.record,
+        )
+        outcome.end(Verdict.REDIRECT)
+        raise NoResponse from None
 
 
 class Replay:
@@ -63,6 +89,25 @@ class Replay:
         self._clock = clock
         self._cache: PageCache | None = None
         self._next = 0.0  # when it may be tried again
+
+    async def fetch(self, fetch: F, call_next: Next[F]) -> Response:
+        """A stage: a page that is kept is the response; others are kept."""
+        crawl, trail = fetch.crawl, fetch.trail
+        try:
+            kept = self.find(fetch.asked, crawl, trail)
+            if kept is not None:
+                return kept
+            try:
+                response = await call_next(fetch)
+            except Redirected:
+                self.keep_redirect(fetch.asked, trail)
+                raise
+        except Redirected:
+            fetch.stays = self.goes_on(trail.next_request())
+            raise
+        if fetch.signal.kind in ANSWERS:  # neither refused nor blocked
+            self.keep(fetch.asked, response, crawl)
+        return response
 
     def find(self, request: Request, crawl: TaskCrawl, trail: Trail) -> Response | None:
         """Returns the page that is kept for the request. Raises Redirected after it has added a

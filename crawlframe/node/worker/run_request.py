@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from functools import partial
 
 from crawlframe import faults
-from crawlframe.budgets import HOST_BYTE_LIMIT
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     BadRequest,
@@ -21,7 +19,7 @@ from crawlframe.errors import (
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.frontier.records import REFUSED, Claimed, Signal, TaskView
+from crawlframe.frontier.records import REFUSED, Claimed, TaskView
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker import article_use
 from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, backoff_after
@@ -42,28 +40,24 @@ from crawlframe.node.worker.failures import (
     run_step,
     trim,
 )
-from crawlframe.node.worker.fetching import Fetching, Sent
-from crawlframe.node.worker.inline import InlineFetch
+from crawlframe.node.worker.fetch.fetching import Fetching
+from crawlframe.node.worker.fetch.inline import InlineFetch
+from crawlframe.node.worker.fetch.page_reuse import again
+from crawlframe.node.worker.fetch.stages import FetchSources, Stages
+from crawlframe.node.worker.fetch_reports import NO_REPORTS, FetchReports
 from crawlframe.node.worker.keeping import Keeping
-from crawlframe.node.worker.kept_pages import KeptPages
-from crawlframe.node.worker.near_pages import NearPages, NearSource
 from crawlframe.node.worker.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.opening import OPENED, NotOpened
-from crawlframe.node.worker.page_source import PageSource
-from crawlframe.node.worker.permits import HostPermits
-from crawlframe.node.worker.proxy_source import ProxySource
+from crawlframe.node.worker.records import NO_RECORDS, Records
 from crawlframe.node.worker.rendering import Rendering, RenderSource
 from crawlframe.node.worker.reparsing import Reparsing
-from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import RobotsGuard
-from crawlframe.node.worker.sharing import earlier_of
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import DETOURS, REFUSALS, JudgementFailed
-from crawlframe.node.worker.start_run import StartEnded, Starts
+from crawlframe.node.worker.start_run import StartEnded
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.pages.reparse import REPARSE
-from crawlframe.record import errand_of, hops_of
+from crawlframe.record import errand_of, hops_of, is_plain
 from crawlframe.rendered import is_held, release_page
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_URL, Request
 from crawlframe.response import Response
@@ -89,56 +83,38 @@ class RequestRunner:
         sieve: Sieve,
         mark: Callable[[int, bytes], None],
         on_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
-        fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None,
-        clock: Callable[[], float] = time.perf_counter,
         failed: Callable[[BaseException], None] = lambda error: None,
-        robots: RobotsGuard | None = None,
-        moves: Callable[[str, str], bool] = lambda host, target: False,
-        starts: Starts | None = None,
-        sent: Sent = lambda claimed, ago: None,
-        replay: Replay | None = None,
-        permits: HostPermits | None = None,
-        proxies: ProxySource | None = None,
+        reports: FetchReports = NO_REPORTS,
+        sources: FetchSources | None = None,
         renders: RenderSource | None = None,
-        pages: PageSource | None = None,
-        kept: KeptPages | None = None,
-        near: NearSource | None = None,
+        records: Records = NO_RECORDS,
     ) -> None:
-        """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
-        ``moves``, ``sent``, ``replay``, ``permits``, ``proxies`` and ``pages`` those of Fetching;
-        ``renders`` that of Rendering. ``failed`` is called with what authors' code raised. Without
-        ``starts``, nothing is recorded before an outcome; without ``kept``, no kept page is
-        parsed; without ``near``, no texts are compared."""
+        """``mark`` and ``on_slow`` are those of Callbacks; ``sources`` and ``reports`` those of
+        Stages, ``renders`` that of Rendering. ``failed`` is called with what authors' code
+        raised."""
         self._settings = settings
         self._source = source
         self._version = version
         self._downloader = downloader
         self._sieve = sieve
         self._mark = mark
+        self._failed, self._starts = failed, records.starts
         self.callbacks = Callbacks(settings, mark, on_slow)
-        self._fetching = Fetching(
-            *(downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent),
-            sent=sent,
-            replay=replay,
-            permits=permits,
-            proxies=proxies,
-            pages=pages,
-        )
+        sources = sources or FetchSources()
         self._rendering = Rendering(self.callbacks, renders)
-        self._keeping = Keeping()
-        self._near = NearPages(self.callbacks, near, failed)
-        self._failed, self._starts = failed, starts
-        in_place = partial(self._fetching.check_for, in_place=True)
-        self.crawls = Crawls(
-            source,
-            self.callbacks,
-            mark,
-            lambda crawl: InlineFetch(
-                downloader, crawl, in_place, self._fetching.permits, replay, proxies
-            ),
+        stages = Stages(
+            *(downloader, self.callbacks, sources, self._rendering, reports, failed),
+            user_agent=settings.user_agent,
         )
+        self._fetching = Fetching(self.callbacks, stages, sources.permits, reports)
+        self._keeping = Keeping()
+
+        def inline(crawl: TaskCrawl) -> InlineFetch:
+            return InlineFetch(crawl, downloader, stages.inline, sources.permits, sources.proxies)
+
+        self.crawls = Crawls(source, self.callbacks, mark, inline)
         self._reparsing = Reparsing(
-            *(source, kept, starts, self.crawls, self.callbacks, mark, failed), settings.user_agent
+            *(source, records, self.crawls, self.callbacks, mark, failed, settings.user_agent)
         )
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
@@ -168,7 +144,7 @@ class RequestRunner:
                 return await self._end(outcome, crawl, request)
             with self._downloader.memory.account() as account:  # until the callback is over
                 done = await self._fetch_and_call(outcome, crawl, request, claimed, account)
-            return await self._downloader.pictures.keep(done) if done.pictures else done
+            return await self._downloader.pictures.keep(done) if done.results.pictures else done
         except Park as error:
             if view.state == "cancelling":  # its last request, which missing code must not delay
                 return outcome.end(Verdict.ERROR, CANCELLED)
@@ -176,7 +152,7 @@ class RequestRunner:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
         except CloseTask as close:  # raised by opened; the request counts as cancelled then
-            outcome.end(Verdict.ERROR, CANCELLED).closing = closing_reason(close)
+            outcome.end(Verdict.ERROR, CANCELLED).results.closing = closing_reason(close)
             return outcome
         except NotOpened as error:
             self._failed(error.cause)
@@ -199,8 +175,9 @@ class RequestRunner:
             self._mark(LOOP, b"")
         outcome.url, outcome.depth = request.url + request.fragment, request.depth
         outcome.callback = request.callback or "parse"
-        outcome.redirects = hops_of(outcome.record)
-        outcome.errand = errand_of(outcome.record)
+        if not is_plain(outcome.record):
+            outcome.fetch.redirects = hops_of(outcome.record)
+            outcome.side_trip = errand_of(outcome.record)
         return request
 
     async def _fetch_and_call(
@@ -211,20 +188,10 @@ class RequestRunner:
         claimed: Claimed,
         account: Account,
     ) -> Outcome:
-        OF_TASK.set(crawl.settings.tls)
-        if outcome.errand is not None:
-            await self._fetching.run_errand(outcome, outcome.errand, crawl, claimed)
-            return outcome
-        # Park before the fetch, not after it.
-        check_fit(crawl, request)
-        if crawl.budget is not None:
-            if crawl.budget.is_spent(outcome.host):
-                outcome.end(Verdict.ERROR, CANCELLED, f"{HOST_BYTE_LIMIT} of {outcome.host}")
-                outcome.refuse_link(HOST_BYTE_LIMIT)
-                return outcome
-            outcome.budget = crawl.budget
-        self._near.expect(outcome, crawl, request)
-        attempt = await self._rendering.plan(outcome, crawl, request)
+        if crawl.settings.tls:
+            OF_TASK.set(crawl.settings.tls)
+        if outcome.side_trip is None:
+            check_fit(crawl, request)  # park before the fetch, not after it
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except (MiddlewareFailed, JudgementFailed) as failed:
@@ -242,12 +209,14 @@ class RequestRunner:
             return await self._keeping.take(outcome, crawl, request, error.response)
         if response is None:
             return outcome
-        call = partial(self._call, outcome, crawl, request, response)
-        await self._near.compare(outcome, crawl, response)
-        if outcome.verdict is Verdict.DONE:
-            await self._rendering.run(attempt, outcome, crawl, response, call)
+        if outcome.verdict is Verdict.DONE and outcome.fetch.attempt is None:
+            await self._call(outcome, crawl, request, response)
+        elif outcome.fetch.attempt is not None and outcome.verdict is Verdict.DONE:
+            call = partial(self._call, outcome, crawl, request, response)
+            await self._rendering.run(outcome.fetch.attempt, outcome, crawl, response, call)
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
-            outcome.trap = crawl.traps.see(response.url, response.body, outcome.items)
+            results = outcome.results
+            results.trap = crawl.traps.see(response.url, response.body, results.items)
         return await self._keeping.take(outcome, crawl, request, response)
 
     async def _fail(
@@ -259,18 +228,18 @@ class RequestRunner:
         refusals: int,
     ) -> Outcome:
         """The request waits for another attempt, or ends as an error; its errback has its say."""
-        refused = outcome.signal[0] == REFUSED and isinstance(error, StatusError)
-        outcome.detour = outcome.via is not None and outcome.via.of_pool
-        outcome.detour &= refusals + 1 < DETOURS.get(outcome.signal[0], 0)
-        if outcome.detour:  # that proxy rests, and another one is tried at once
+        refused = outcome.fetch.signal[0] == REFUSED and isinstance(error, StatusError)
+        outcome.fetch.retry_proxy = outcome.fetch.via is not None and outcome.fetch.via.of_pool
+        outcome.fetch.retry_proxy &= refusals + 1 < DETOURS.get(outcome.fetch.signal[0], 0)
+        if outcome.fetch.retry_proxy:  # that proxy rests, and another one is tried at once
             return outcome.end(Verdict.RELEASE, error.reason, str(error))
         if refused and refusals + 1 < REFUSALS:  # its host rests, and then it goes first
-            asked = max(0, round(outcome.signal[1]))
+            asked = max(0, round(outcome.fetch.signal[1]))
             return outcome.end(Verdict.RELEASE, error.reason, str(error), asked)
         if error.retryable and not refused and outcome.attempts < crawl.retries(request):
             delay = backoff_after(error, outcome.attempts)
             return outcome.end(Verdict.RETRY, error.reason, str(error), delay)
-        outcome.exchange = exchange_of(error, crawl.spec.arguments)
+        outcome.fetch.exchange = exchange_of(error, crawl.spec.arguments)
         if request.errback:
             error.request = request
             handled = await self._call(outcome, crawl, request, error)
@@ -300,30 +269,33 @@ class RequestRunner:
         alone: bool = False,
     ) -> Outcome:
         """Runs start (got None), callback, errback or closed and collects what it yields."""
-        name, run, response = called(crawl, request, got, again=outcome.source is not None)
-        run = earlier_of(outcome) or run
+        name, run, response = called(crawl, request, got, again=outcome.results.source is not None)
+        if outcome.results.earlier is not None:
+            run = again(outcome.results.earlier)
         collect = collectors(outcome, crawl, request, got, response, self._sieve)
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
-        step = partial(run_step, self.callbacks, outcome if crawl.keeps_parts else None)
+        keeps = outcome if crawl.keeps_parts else None
         if response is not None:
             article_use.foresee(self.callbacks, outcome.task, crawl.spider, name)
         try:
             faults.at("parse.before")
             if got is None and self._starts is not None:
-                outcome.closing, collector = await self._starts.run(
+                step = partial(run_step, self.callbacks, keeps)
+                outcome.results.closing, collector = await self._starts.run(
                     call, outcome, collect, step, alone=alone
                 )
             else:
-                outcome.closing = await step(call) or ""
+                outcome.results.closing = await run_step(self.callbacks, keeps, call) or ""
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
-                outcome.closing = await run_step(self.callbacks, None, finish) or outcome.closing
+                closing = await run_step(self.callbacks, None, finish)
+                outcome.results.closing = closing or outcome.results.closing
             collector.done()
             article_use.learn(self.callbacks, outcome.task, crawl.spider, name, response)
             if crawl.watching is not None:
                 crawl.watching.look(outcome, crawl.spider, request, got)
-            if outcome.closing and name == END_CALLBACK:
+            if outcome.results.closing and name == END_CALLBACK:
                 raise SpiderError("closed raised CloseTask; the task has ended already")
             faults.at("parse.after")
         except StartEnded as ended:
@@ -331,16 +303,17 @@ class RequestRunner:
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            if isinstance(error, FileGone) and error.sha256 in {f.sha256 for f in outcome.files}:
+            files = {file.sha256 for file in outcome.results.files}
+            if isinstance(error, FileGone) and error.sha256 in files:
                 return outcome.end(Verdict.DEFER, FILE_GONE, str(error), delay=REFETCH)
             if isinstance(got, Response) and isinstance(error, FetchError) and error.of_page:
                 release_page(got)  # the errback may fetch another one
                 outcome.end(Verdict.ERROR).verdict = Verdict.DONE  # as if its fetch had failed
                 return await self._fail(outcome, crawl, request, error, 0)
-            outcome.end(Verdict.ERROR).failure = error, "callback"
-        if outcome.failure is not None:
-            self._failed(outcome.failure[0])
+            outcome.end(Verdict.ERROR).results.failure = error, "callback"
+        if outcome.results.failure is not None:
+            self._failed(outcome.results.failure[0])
             if isinstance(got, Response):
-                outcome.exchange = exchange_of(got, crawl.spec.arguments)
+                outcome.fetch.exchange = exchange_of(got, crawl.spec.arguments)
             end_as_failed(outcome, whole=crawl.watching is not None)
         return outcome

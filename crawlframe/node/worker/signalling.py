@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from crawlframe.errors import (
     ActionFailed,
@@ -25,7 +25,7 @@ from crawlframe.errors import (
     TlsError,
     TooManyRedirects,
 )
-from crawlframe.fetch.redirects import Challenged, Redirected
+from crawlframe.fetch.trail import Challenged, Redirected
 from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
@@ -39,9 +39,9 @@ from crawlframe.frontier.records import (
     Signal,
 )
 from crawlframe.node.worker.backoff import retry_after
-from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.rate_headers import quota_of
-from crawlframe.request import Request
+from crawlframe.node.worker.stage import CrawlFetch, F, Next
 from crawlframe.response import Response
 
 REFUSALS = 20  # times that a host may refuse a request, which then ends as an error
@@ -99,58 +99,51 @@ def signal_of_response(
 
 
 class Judge:
-    """What the downloads of one request say about its host; the last one counts. ``signal`` is
-    NO_SIGNAL when nothing was downloaded. ``marked`` awaits authors' code."""
+    """Of one worker. ``callbacks`` marks authors' code that runs; None: it is marked already."""
 
-    def __init__(
-        self, crawl: TaskCrawl, marked: Callable[[Awaitable[bool]], Awaitable[bool]]
-    ) -> None:
-        self.signal = NO_SIGNAL
-        self._crawl = crawl
-        self._marked = marked
-        self._failure: Exception | None = None
+    def __init__(self, callbacks: Callbacks | None = None) -> None:
+        self._callbacks = callbacks
 
-    async def of(
-        self, request: Request, download: Awaitable[Response], clock: Callable[[], float]
-    ) -> Response:
-        """The response of the download. Raises what it raises, and Blocked for a page that the
-        spider's own method calls a block."""
-        self.signal, self._failure = NO_SIGNAL, None
+    async def fetch(self, fetch: F, call_next: Next[F]) -> Response:
+        """A stage: notes what a download says about its host; the last one counts. Raises Blocked
+        for a page that the spider's own method calls a block."""
+        crawl, clock = fetch.crawl, fetch.send_time.elapsed
+        fetch.signal, fetch.misjudged = NO_SIGNAL, None
         began = clock()
         try:
-            response = await download
+            response = await call_next(fetch)
         except (Challenged, Redirected):
-            self.signal = Signal(ANSWERED, round(1000 * (clock() - began)))
+            fetch.signal = Signal(ANSWERED, round(1000 * (clock() - began)))
             raise
         except FetchError as error:
-            self.signal = signal_of_error(error)
+            fetch.signal = signal_of_error(error)
             raise
         seconds = clock() - began
-        own = self._crawl.judges_blocks
+        own = crawl.judges_blocks
         if own:
-            blocked = await self._ask(response)
+            blocked = await self._ask(fetch, response)
         else:  # what the spider handles is no block
-            blocked = self._crawl.spider.is_blocked(response)
-            blocked = blocked and not self._crawl.handles(request, response.status)
-        concurrency = self._crawl.settings.concurrency
-        self.signal = signal_of_response(response, seconds, blocked, concurrency)
-        if own and blocked and self.signal.kind == BLOCKED:
+            blocked = crawl.spider.is_blocked(response)
+            blocked = blocked and not crawl.handles(fetch.asked, response.status)
+        fetch.signal = signal_of_response(response, seconds, blocked, crawl.settings.concurrency)
+        if own and blocked and fetch.signal.kind == BLOCKED:
             block = Blocked(f"{response.url} ({response.status}) is a block, says is_blocked")
             block.response = response
             raise block
         return response
 
-    async def _ask(self, response: Response) -> bool:
+    async def _ask(self, fetch: CrawlFetch, response: Response) -> bool:
+        spider = fetch.crawl.spider
+
         async def ask() -> bool:
-            return bool(self._crawl.spider.is_blocked(response))
+            return bool(spider.is_blocked(response))
 
+        asked: Awaitable[bool] = ask()
+        if self._callbacks is not None:
+            what = f"is_blocked of spider {fetch.crawl.spec.spider}"
+            asked = self._callbacks.stepwise(asked, fetch.rid, what)
         try:
-            return await self._marked(ask())
+            return await asked
         except Exception as error:
-            self._failure = error
+            fetch.misjudged = error
             return False
-
-    def check(self) -> None:
-        """Raises JudgementFailed if the spider's own method has failed."""
-        if self._failure is not None:
-            raise JudgementFailed(self._failure)

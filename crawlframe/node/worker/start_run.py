@@ -13,13 +13,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from enum import Enum
 from typing import Any
 
-from crawlframe.collector import Collector
 from crawlframe.frontier.batches import MAX_ENTRIES
 from crawlframe.ledger import StartPart
 from crawlframe.node.worker.callbacks import Call, whole
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.revisit.visit import FoundPage, Visit
+from crawlframe.run.collector import Collector
 
 log = logging.getLogger(__name__)
 
@@ -139,9 +139,9 @@ class StartRun:
             await self._close()
         if self._position < self._skip and not closing:
             raise _Another
-        if self._number and self._outcome.follow_ups:
+        if self._number and self._outcome.results.follow_ups:
             await self._record()
-        self._outcome.duplicates += self._duplicates
+        self._outcome.results.duplicates += self._duplicates
         return closing or ""
 
     def _begin(self) -> None:
@@ -200,10 +200,10 @@ class StartRun:
         self._position += 1
         self._latest = thing.method, thing.url, thing.body
         if self._position > self._skip:
-            before = len(self._outcome.follow_ups)
+            before = len(self._outcome.results.follow_ups)
             self.collector.take(thing)
-            if len(self._outcome.follow_ups) > before:
-                self._bytes += len(self._outcome.follow_ups[-1].record)
+            if len(self._outcome.results.follow_ups) > before:
+                self._bytes += len(self._outcome.results.follow_ups[-1].record)
         elif self._position == self._skip:
             if _mark(self._latest) != self._mark:
                 raise _Another
@@ -227,21 +227,21 @@ class StartRun:
     def _is_due(self) -> bool:
         if self._position - self._first >= FORGET_AFTER:
             return True
-        if not (self._outcome.follow_ups or self._found):
+        if not (self._outcome.results.follow_ups or self._found):
             return False
         return self._is_full() or time.monotonic() - self._since >= PART_EVERY
 
     def _is_full(self) -> bool:
-        most = max(len(self._outcome.follow_ups), len(self._found))
+        most = max(len(self._outcome.results.follow_ups), len(self._found))
         return most >= PART or self._bytes >= PART_BYTES
 
     @property
     def _found(self) -> list[FoundPage]:
-        visit = self._outcome.visit
+        visit = self._outcome.results.visit
         return [] if visit is None else visit.found
 
     async def _end_part(self) -> None:
-        if self._outcome.follow_ups:
+        if self._outcome.results.follow_ups:
             await self._record()
             if self._alone:
                 raise StartEnded(Verdict.RELEASE)
@@ -251,14 +251,14 @@ class StartRun:
         self._begin_part()
 
     async def _record_found(self) -> None:
-        if (visit := self._outcome.visit) is not None and visit.found:
+        if (visit := self._outcome.results.visit) is not None and visit.found:
             await self._parts.found(self._outcome.task, visit)
             visit.found = []
 
     async def _record(self) -> None:
         outcome = self._outcome
         await self._record_found()  # first: the next run does not find what is before the part
-        self._duplicates += outcome.duplicates
+        self._duplicates += outcome.results.duplicates
         part = StartPart(
             outcome.task,
             outcome.rid,
@@ -266,13 +266,17 @@ class StartRun:
             self._position,
             _mark(self._latest),
             self._duplicates,
-            outcome.follow_ups,
+            outcome.results.follow_ups,
         )
-        written = await self._parts.record(outcome.host, part, outcome.fingerprints)
+        written = await self._parts.record(outcome.host, part, outcome.results.fingerprints)
         if written.follow_ups:
             self._number += 1
         self._duplicates = written.duplicates
-        outcome.follow_ups, outcome.fingerprints, outcome.duplicates = [], [], 0
+        outcome.results.follow_ups, outcome.results.fingerprints, outcome.results.duplicates = (
+            [],
+            [],
+            0,
+        )
 
     async def _look(self) -> None:
         """Pauses while it must. Raises StartEnded if the run is over."""

@@ -7,9 +7,9 @@ import random
 import time
 
 from crawlframe.errors import ConfigError
-from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, StoredProxy
-from crawlframe.node.worker.commit import Committer
-from crawlframe.node.worker.proxy_source import ProxySource
+from crawlframe.ledger import AccessLedger, LedgerAway, LedgerRefused, StoredProxy
+from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.proxies.choice import matches
 from crawlframe.proxies.proxy import Proxy
@@ -24,7 +24,7 @@ class StoredProxies(ProxySource):
     """Reads the database on the connection of the commit thread, at first use and then again and
     again."""
 
-    def __init__(self, committer: Committer, ledger: Ledger) -> None:
+    def __init__(self, committer: Committer, ledger: AccessLedger) -> None:
         self._committer = committer
         self._ledger = ledger
         self._known: dict[int, StoredProxy] = {}

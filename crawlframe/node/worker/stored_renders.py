@@ -11,7 +11,7 @@ from redis import RedisError
 
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Frontier
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.rendering import RenderSource
 from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.render.knowledge import UNKNOWN, Knowledge

@@ -5,7 +5,7 @@ from __future__ import annotations
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, StartPart
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Room, StartEnded, StartParts
@@ -40,7 +40,7 @@ class StoredStarts(StartParts):
         return await on_commit_thread(self._committer, lambda: self._last(task))
 
     def _last(self, task: int) -> StartPart | None:
-        part = self._ledger.last_start_part(task)
+        part = self._ledger.starts.last(task)
         if part is not None:  # the run that wrote it may have died before it was admitted
             self._push(root_admission(task).host, part)
         return part
@@ -52,7 +52,7 @@ class StoredStarts(StartParts):
             if not fitted:
                 fitted.append(self._without_known(part))
             if fitted[0].follow_ups:
-                if not self._ledger.add_start_part(fitted[0]) or not self._push(host, fitted[0]):
+                if not self._ledger.starts.add(fitted[0]) or not self._push(host, fitted[0]):
                     raise StartEnded(Verdict.RELEASE)  # the next run continues from there
                 self._sieve.add(part.task, fingerprints)
             return fitted[0]
@@ -64,7 +64,9 @@ class StoredStarts(StartParts):
 
     async def found(self, task: int, visit: Visit) -> None:
         try:
-            await on_commit_thread(self._committer, lambda: self._ledger.add_found(task, visit))
+            await on_commit_thread(
+                self._committer, lambda: self._ledger.starts.add_found(task, visit)
+            )
         except LedgerRefused as error:
             raise StartEnded(Verdict.ERROR, "refused", str(error)) from None
 

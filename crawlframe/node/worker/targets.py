@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable
 
 from crawlframe.fetch.downloader import limits_of
-from crawlframe.fetch.redirects import Trail
-from crawlframe.frontier import Frontier
-from crawlframe.frontier.reservations import FINISHED, LEFT, Target
-from crawlframe.ledger import Recorded
-from crawlframe.links import host_of
+from crawlframe.fetch.trail import Trail
+from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.backoff import LONGER, MAX_POLL, POLL
+from crawlframe.node.worker.commit.redirect_targets import MAX_DETAIL
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.outcome import DUPLICATE, Outcome, Verdict
 from crawlframe.request import Request
 
-MAX_DETAIL = 1000  # characters of a URL in the row of a page
 MAX_HOLD = 60.0  # seconds: a link to the target that was found meanwhile waits for so long
 
 
@@ -41,7 +38,7 @@ async def may_go(
 
     The URLs that led there are its own, so a page may redirect to itself. Of those, only the last
     one counts as admitted afterwards: others may have to pass the same ones to get their pages."""
-    hops = outcome.redirects
+    hops = outcome.fetch.redirects
     if request.dont_filter or crawl.watching is not None:
         return True
     ways = [Trail(request, hops[:number]).next_request() for number in range(1, len(hops) + 1)]
@@ -50,7 +47,7 @@ async def may_go(
         ways[-1].url, ways[-1].fragment, ways[-1].method, ways[-1].body = url, "", "GET", None
     rids = [outcome.rid, *(crawl.rid_of(way) for way in ways)]
     before, target, url = rids[-2], rids[-1], ways[-1].url
-    outcome.landing = None if target == outcome.rid else (target, url)
+    outcome.fetch.landing = None if target == outcome.rid else (target, url)
     if target in rids[:-1]:
         return True
     timeout = min(limits_of(request, crawl.settings).timeout, MAX_HOLD)
@@ -59,39 +56,11 @@ async def may_go(
     while (waits := await follow(asked)) > 0 and in_place:
         await asyncio.sleep(POLL / 1000)
     if waits:
-        outcome.landing = None
+        outcome.fetch.landing = None
     if waits > 0:
         delay = max(POLL, min(waits, MAX_POLL))
         outcome.end(Verdict.DEFER, DUPLICATE, "another request fetches its target", delay)
     elif waits < 0:
         outcome.end(Verdict.DONE, DUPLICATE, f"of {url[:MAX_DETAIL]}, to which it redirects")
-        outcome.duplicates, outcome.status = 1, hops[-1].status if hops else None
+        outcome.results.duplicates, outcome.fetch.status = 1, hops[-1].status if hops else None
     return waits == 0
-
-
-def settle(
-    frontier: Frontier, outcomes: Collection[Outcome], recorded: Mapping[bytes, Recorded]
-) -> list[Outcome]:
-    """The targets of requests that have finished count as admitted; those that had been admitted
-    meanwhile are returned, with their outcome. What a request has not finished, as its row says, is
-    fetched by the next one that leads there. Raises redis.RedisError and FrontierError."""
-    targets: dict[Target, Outcome] = {}
-    for outcome in outcomes:
-        if (row := recorded.get(outcome.rid)) is None:
-            continue
-        for landing in {row.landing, outcome.landing} - {None}:
-            assert landing is not None
-            lasts = FINISHED if landing == row.landing else LEFT
-            targets[Target(outcome.task, outcome.rid, *landing, lasts)] = outcome
-    if not targets:
-        return []
-    waiting = []
-    for target, own in zip([*targets], frontier.reservations.follow([*targets]), strict=True):
-        if own:
-            by = targets[target]
-            outcome = Outcome(target.target, by.task, host_of(target.url), b"", 0, 0, target.url)
-            outcome.callback, outcome.depth, outcome.version = by.callback, by.depth, by.version
-            outcome.end(Verdict.DONE, DUPLICATE, f"of {by.url[:MAX_DETAIL]}, which redirects to it")
-            outcome.duplicates = 1
-            waiting.append(outcome)
-    return waiting

@@ -15,7 +15,7 @@ from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import Fenced
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, LedgerAway, TaskSpec
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.opening import CrawlMaker
@@ -88,14 +88,14 @@ class StoredTasks(TaskSource):
 
     def _task(self, task: int) -> TaskSpec | None:
         self._identity.load_first()
-        spec = self._ledger.task(task)
+        spec = self._ledger.tasks.spec(task)
         if spec is not None:
             self._read(spec)
         return spec
 
     def _summary(self, task: int) -> Summary | None:
         counts = self._frontier.counts(task)
-        return self._ledger.summary(task, counts) if counts and counts.nr == 1 else None
+        return self._ledger.tasks.summary(task, counts) if counts and counts.nr == 1 else None
 
 
 async def on_commit_thread(committer: Committer, job: Callable[[], T]) -> T:

@@ -35,8 +35,11 @@ from crawlframe.node.messages import (
     WorkerReport,
 )
 from crawlframe.node.services import Services
-from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.failures import callback_traceback, is_cancelled
+from crawlframe.node.worker.fetch.stages import FetchSources
+from crawlframe.node.worker.fetch_reports import FetchReports
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.kept_pages import StoredKeptPages
 from crawlframe.node.worker.log_writer import LogWriter
@@ -46,9 +49,10 @@ from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.page_source import StoredPages
 from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
+from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import RobotsGuard
-from crawlframe.node.worker.robots_store import StoredRobots
+from crawlframe.node.worker.robots.guard import RobotsGuard
+from crawlframe.node.worker.robots.store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Starts
@@ -131,22 +135,23 @@ class Worker:
             self._frontier,
             ledger,
             self._sieve,
+            participants(self._frontier, ledger, self._sieve),
             self._on_settled,
             self._on_fenced,
             self._worth_waiting_for,
-            replay,
+            None if replay is None else replay.place,
         )
         identity = Identity(self._settings.signature_agent)
         downloader = Downloader(self._settings, identity, browser=self._browser)
         self._identity = IdentityRefresh(
-            identity, ledger, self._committer.call, self._loop.call_soon_threadsafe
+            identity, ledger.access, self._committer.call, self._loop.call_soon_threadsafe
         )
         name = f"{self._settings.node}/{os.getpid()}"
-        self._log = LogWriter(ledger, self._committer.call, name)
+        self._log = LogWriter(ledger.activity, self._committer.call, name)
         maker = CrawlMaker(self._registry, self._settings.deadline)
         stores = self._committer, self._frontier, ledger
         robots = RobotsGuard(self._settings, downloader, StoredRobots(*stores))
-        self._proxies = StoredProxies(self._committer, ledger)
+        self._proxies = StoredProxies(self._committer, ledger.access)
         renders = StoredRenders(self._committer, self._frontier)
         starts = Starts(StoredStarts(*stores, self._sieve, self._settings.start_ahead, replay))
         tasks = StoredTasks(*stores, maker, self._identity, read=self._log.lines.learn)
@@ -158,22 +163,21 @@ class Worker:
             self._sieve,
             self._mark,
             on_slow=lambda *slow: self._send(SlowCallback(*slow)),
-            fetched=self._on_fetched,
-            sent=self._on_sent,
-            robots=robots,
-            moves=self._frontier.may_move,
-            starts=starts,
-            replay=replay,
-            permits=StoredPermits(self._committer, self._frontier, self._generation),
-            proxies=self._proxies,
+            reports=FetchReports(self._on_fetched, self._on_sent, self._frontier.may_move),
+            sources=FetchSources(
+                robots,
+                replay,
+                StoredPermits(self._committer, self._frontier, self._generation),
+                self._proxies,
+                StoredPages(*stores),
+                StoredNear(*stores),
+            ),
             renders=renders,
-            kept=StoredKeptPages(self._committer, ledger),
-            pages=StoredPages(*stores),
-            near=StoredNear(*stores),
+            records=Records(starts, StoredKeptPages(self._committer, ledger.pages)),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
-            ledger,
+            ledger.tasks,
             self._runner.crawls.forget,
             self._committer.call,
             self._loop.call_soon_threadsafe,

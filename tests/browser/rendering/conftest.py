@@ -22,6 +22,7 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.fetch.browser.client import PROGRAM
 from crawlframe.fetch.browser.settings import PROGRAMS, HostSettings
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.node.master import offspring
 from crawlframe.rendered import RenderedResponse
@@ -159,7 +160,7 @@ class Browser:
         own = SpiderSettings(**{**QUICK, "timeout": 20.0, **(settings or {})})
 
         async def job(downloader: Downloader) -> Any:
-            return await downloader.fetch(asked, own, **more)
+            return await downloader.fetch(asked, own, FetchContext(**more))
 
         response = self.run(job)
         assert isinstance(response, RenderedResponse)

@@ -67,7 +67,7 @@ def test_topics_are_no_duplicates(site: Site, browser: Browser) -> None:
     html(site, "/app", APP)
     outcome = run(browser, App, Request(f"{site.url}/app#/topic/1", downloader="browser"))
     assert outcome.url == f"{site.url}/app#/topic/1"
-    asked = [Request.decode(link.record) for link in outcome.follow_ups]
+    asked = [Request.decode(link.record) for link in outcome.results.follow_ups]
     app = f"{site.url}/app"
     expected = [f"{app}#/topic/2", f"{app}#!old", f"{app}#/topic/3", app, f"{site.url}/other"]
     assert [one.url + one.fragment for one in asked] == expected
@@ -93,9 +93,9 @@ def test_where_a_page_leads_by_itself_is_a_redirect(
     outcome = run(browser, App, Request(f"{site.url}/old"), permits=frontier)
     if way == "itself":
         assert (outcome.reason, items(outcome)) == ("", [{"url": f"{site.url}/old"}])
-        assert (frontier.asked, outcome.landing) == ([], None)
+        assert (frontier.asked, outcome.fetch.landing) == ([], None)
     elif known:
-        assert (outcome.verdict, outcome.reason, outcome.items) == ("done", DUPLICATE, [])
+        assert (outcome.verdict, outcome.reason, outcome.results.items) == ("done", DUPLICATE, [])
     else:
         assert items(outcome) == [{"url": f"{site.url}/new"}]
-        assert outcome.landing == (rid_of(f"{site.url}/new"), f"{site.url}/new")
+        assert outcome.fetch.landing == (rid_of(f"{site.url}/new"), f"{site.url}/new")

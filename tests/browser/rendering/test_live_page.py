@@ -24,6 +24,7 @@ from crawlframe.errors import (
     PageCrashed,
     PageOpen,
 )
+from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.live_page import LivePage, Navigation
@@ -55,7 +56,7 @@ def use(browser: Browser, site: Site, callback: Any, *actions: Any, **more: Any)
         request = Request(f"{site.url}/", actions=[*actions, KeepPage()])
         with downloader.memory.account() as account:
             response = await downloader.fetch(
-                request, own, account=account, spider=browser._spider, **more
+                request, own, FetchContext(account=account, spider=browser._spider, **more)
             )
             return await callback(await response.page(), response, downloader)
 
@@ -189,7 +190,9 @@ def test_it_takes_one_of_the_pages_and_gives_it_back(program: str, site: Site) -
     async def callback(page: LivePage, response: Any, downloader: Downloader) -> None:
         own = SpiderSettings(**QUICK)
         request = Request(f"{site.url}/other", downloader="browser")
-        other = asyncio.ensure_future(downloader.fetch(request, own, spider=of_task(9)))
+        other = asyncio.ensure_future(
+            downloader.fetch(request, own, FetchContext(spider=of_task(9)))
+        )
         await page.wait_for_timeout(300)
         assert "/other" not in paths(site)
         await page.close()
@@ -220,7 +223,9 @@ def test_one_that_is_kept_for_too_long_is_closed(browser: Browser, site: Site) -
     async def job(downloader: Downloader) -> None:
         request = Request(f"{site.url}/", actions=[KeepPage()])
         with downloader.memory.account() as account:
-            response = await downloader.fetch(request, SpiderSettings(**QUICK), account=account)
+            response = await downloader.fetch(
+                request, SpiderSettings(**QUICK), FetchContext(account=account)
+            )
             page = await response.page()
             with pytest.raises(FetchTimeout, match=r"kept for 0\.5 s"):
                 await page.wait_for_timeout(20_000)
@@ -317,7 +322,7 @@ def test_a_process_that_is_no_node_has_one_from_any_directory(
             request = Request(f"{site.url}/", actions=[KeepPage()])
             with downloader.memory.account() as account:
                 own = SpiderSettings(**QUICK)
-                response = await downloader.fetch(request, own, account=account)
+                response = await downloader.fetch(request, own, FetchContext(account=account))
                 page = await response.page()
                 return str(await page.title())
         finally:

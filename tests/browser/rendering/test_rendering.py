@@ -26,7 +26,7 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.browser.directory import FILES
 from crawlframe.fetch.cookies import TaskCookies
-from crawlframe.fetch.redirects import Redirected, Trail
+from crawlframe.fetch.trail import Redirected, Trail
 from crawlframe.request import Request
 from tests.fetch.conftest import Exchange
 

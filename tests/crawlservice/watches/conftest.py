@@ -88,13 +88,13 @@ class Site:
         self.frontier.complete(
             [
                 Completion(o.rid, task.pk, o.host, o.verdict is Verdict.ERROR,
-                           recorded[o.rid].follow_ups, items=len(o.items))
+                           recorded[o.rid].follow_ups, items=len(o.results.items))
                 for o in outcomes
             ]
         )  # fmt: skip
         counts = self.frontier.counts(task.pk)
         assert counts is not None
-        assert ledger.finish({task.pk: counts}) == {task.pk}
+        assert ledger.tasks.finish({task.pk: counts}) == {task.pk}
         self.frontier.close_tasks([task.pk])
         return outcomes
 
@@ -128,10 +128,10 @@ class Site:
         content = self.pages.get(path, "")
         if isinstance(content, int):
             outcome.end(Verdict.ERROR, f"http_{content}")
-            outcome.status = content
+            outcome.fetch.status = content
             return outcome
-        outcome.status = 200
-        outcome.visit = visit = watching.visit(outcome.callback)
+        outcome.fetch.status = 200
+        outcome.results.visit = visit = watching.visit(outcome.callback)
         assert isinstance(visit, Visit)
         for link in self.links.get(path, []):
             url = link if "//" in link else f"http://news.example/{link}"
@@ -139,10 +139,10 @@ class Site:
             found.depth = 0 if path == "start" else request.depth + 1
             page = watching.found(found, found.fingerprint(), found.host, found.rank())
             visit.found.append(page._replace(lastmod=self.lastmod.get(link)))
-        outcome.items = self.items.get(path, [])
-        visit.keys = [digest_of(item.split(b",")[0]) for item in outcome.items]
+        outcome.results.items = self.items.get(path, [])
+        visit.keys = [digest_of(item.split(b",")[0]) for item in outcome.results.items]
         if path in self.unmodified:
-            outcome.items, visit.keys, visit.unchanged = [], [], True
+            outcome.results.items, visit.keys, visit.unchanged = [], [], True
         elif path != "start":
             visit.digest = digest_of(content.encode())
         return outcome

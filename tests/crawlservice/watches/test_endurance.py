@@ -13,13 +13,16 @@ from django.db import connection, transaction
 from django.db.models import F
 
 from crawlframe.errors import ArgumentError
+from crawlframe.outcome import Outcome
 from crawlframe.request import Request
 from crawlframe.revisit import Revisit
 from crawlframe.revisit.declared import DAY
+from crawlframe.revisit.visit import FoundPage, Visit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Task, Watch, WatchDay, WatchedHost, WatchedPage
 from crawlservice.tasks import submit
 from crawlservice.watches import editing, rounds, tuning
+from crawlservice.watches.found import found_by
 from crawlservice.watches.group import groups_of
 from tests.crawlservice.watches.conftest import Site
 from tests.crawlservice.watches.test_rounds import like, page
@@ -374,3 +377,21 @@ def test_a_start_that_failed_or_was_cancelled_runs_again(site: Site, ahead: Ahea
     assert site.all_rounds(watch) == ["a"]
     ahead(hours=3)
     assert site.work(watch) is None
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_page_that_several_lead_to_counts_at_the_least_depth(order: tuple[int, int]) -> None:
+    """Whichever of their results was handed over first."""
+
+    def visit(depth: int, lastmod: float | None) -> tuple[Outcome, Visit]:
+        request = Request("http://news.example/c")
+        request.depth = depth
+        page = FoundPage(
+            *(b"k" * 16, request.url, "parse", "", request.host, depth, request.encode(), 1.0),
+            lastmod,
+        )
+        return Outcome(b"r" * 16, 1, "h", b"", 0, 0), Visit(1, found=[page])
+
+    visits = [visit(0, None), visit(1, 5.0)]
+    [page] = found_by([visits[n] for n in order]).values()
+    assert (page.rank, page.lastmod) == (0, 5.0)

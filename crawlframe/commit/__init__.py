@@ -1,0 +1,1 @@
+"""The commit of outcomes: the participants that features are."""

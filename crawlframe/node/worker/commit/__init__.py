@@ -1,0 +1,1 @@
+"""The commit thread of a worker, and the participants that it calls."""

@@ -1,0 +1,122 @@
+"""Participants that drop follow-ups that are known: to this task, or to the task whose pages it
+parses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlframe.commit.participant import Participant
+from crawlframe.frontier import Frontier
+from crawlframe.ledger import Ledger
+from crawlframe.node.worker.sieve import Sieve
+from crawlframe.outcome import Outcome
+from crawlframe.request import Admission, make_rid
+
+REACH = 50  # places before and behind its own at which a link with dont_filter is looked for
+MAX_LINKS = 500  # such links of one page, times REACH
+
+
+class SourceLinks(Participant):
+    """Drops the follow-ups that a task has made whose pages this task parses. Counts and drops
+    those of a page of a task that is not followed."""
+
+    def __init__(self, frontier: Frontier, ledger: Ledger) -> None:
+        self._frontier = frontier
+        self._ledger = ledger
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.follow_ups and (o.parent or o.results.source)]
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        there = [_as_known_there(outcome) for outcome in outcomes]
+        asked = [
+            (_source_of(o), [one for candidates in links for one in candidates])
+            for o, links in zip(outcomes, there, strict=True)
+        ]
+        waiting = self._frontier.known(asked)  # of those that have ended, it knows nothing
+        recorded = self._ledger.recorded_requests({one.rid for _, every in asked for one in every})
+        for outcome, links_there, (_, every), marks in zip(
+            outcomes, there, asked, waiting, strict=True
+        ):
+            seen = {one.rid for one, mark in zip(every, marks, strict=True) if mark}
+            seen.update(one.rid for one in every if one.rid in recorded)
+            _keep_new(outcome, _known(links_there, seen))
+
+
+class KnownLinks(Participant):
+    """The second sieve: drops follow-ups that Redis has admitted, for they were recorded in the
+    database before."""
+
+    def __init__(self, frontier: Frontier, sieve: Sieve) -> None:
+        self._frontier = frontier
+        self._sieve = sieve
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.follow_ups]
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        answers = self._frontier.known([(o.task, o.results.follow_ups) for o in outcomes])
+        for outcome, known in zip(outcomes, answers, strict=True):
+            if not any(known):
+                continue
+            results = outcome.results
+            links = list(zip(results.follow_ups, results.fingerprints, known, strict=True))
+            self._sieve.add(outcome.task, (mark for _, mark, old in links if old))
+            outcome.count_known(link for link, _, old in links if old)
+            results.follow_ups = [link for link, _, old in links if not old]
+            results.fingerprints = [mark for _, mark, old in links if not old]
+
+
+def _keep_new(outcome: Outcome, known: list[bool]) -> None:
+    """Drops the follow-ups that are known, or all of them if they are only counted."""
+    results = outcome.results
+    links = zip(results.follow_ups, results.fingerprints, known, strict=True)
+    new = [(link, fingerprint) for link, fingerprint, made in links if not made]
+    follow = True
+    if results.source is not None:
+        results.source.links = len(new)
+        follow = bool(outcome.parent) and not results.source.dry_run
+    if follow:
+        results.duplicates += len(known) - len(new)
+    else:
+        new = []
+    results.follow_ups = [link for link, _ in new]
+    results.fingerprints = [fingerprint for _, fingerprint in new]
+
+
+def _source_of(outcome: Outcome) -> int:
+    return outcome.results.source.task if outcome.results.source is not None else outcome.parent
+
+
+def _known(links: list[list[Admission]], old: set[bytes]) -> list[bool]:
+    """Whether the task has made each of the requests. One that it has made stands for one link."""
+    known, left = [], set(old)
+    for candidates in links:
+        found = next((one.rid for one in candidates if one.rid in left), None)
+        known.append(found is not None)
+        if found is not None and len(candidates) > 1:
+            left.remove(found)
+    return known
+
+
+def _as_known_there(outcome: Outcome) -> list[list[Admission]]:
+    """The follow-ups as that task would have them, in the same order. One with dont_filter has the
+    request that yielded it and its place among the follow-ups of that one, which other links have
+    moved if the code is another one, or if the task knew some of them: so it has several."""
+    task, found = _source_of(outcome), []
+    mine = b"\0" + outcome.rid
+    unfiltered = sum(mine in fingerprint for fingerprint in outcome.results.fingerprints)
+    reach = min(REACH, MAX_LINKS // max(1, unfiltered)) if outcome.results.source is not None else 0
+    for link, fingerprint in zip(
+        outcome.results.follow_ups, outcome.results.fingerprints, strict=True
+    ):
+        request, marked, place = fingerprint.rpartition(mine)
+        names = [fingerprint]
+        if outcome.results.source is not None and marked:
+            here = int(place)
+            places = sorted(
+                range(max(0, here - reach), here + reach + 1), key=lambda n: abs(n - here)
+            )
+            names = [b"%s\0%s%d" % (request, outcome.results.source.rid, n) for n in places]
+        found.append([link._replace(rid=make_rid(task, name)) for name in names])
+    return found

@@ -1,0 +1,111 @@
+"""Participants that follow the row of a page: they tell the frontier, or free memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from crawlframe.commit.participant import Participant
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.reservations import Reservation
+from crawlframe.ledger import Recorded
+from crawlframe.links import host_of
+from crawlframe.near.page import NearStore
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.render.attempt import Taught
+
+Rows = Mapping[bytes, Recorded]
+
+
+class BodyMemory(Participant):
+    """Frees the bodies of kept pages: they are stored, or will not be."""
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.page is not None]
+
+    def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
+        for outcome in outcomes:
+            if outcome.results.page is not None:
+                outcome.results.page.give()
+        return ()
+
+
+class ClosedTasks(Participant):
+    """Waiting requests of tasks that are closed are not fetched. A steward removes them."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        # A budget may have closed its task.
+        return [o for o in outcomes if o.results.closing or o.fetch.budget is not None]
+
+    def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
+        for task in {o.task for o in outcomes if o.results.closing and _is_new(o, recorded)}:
+            if (counts := self._frontier.counts(task)) and counts.nr:
+                self._frontier.cancel(task, 0)
+        return ()
+
+
+class RenderFeedback(Participant):
+    """Shares with all nodes whether pages need the browser. Only pages that are done count."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.fetch.attempt is not None]
+
+    def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
+        taught: dict[str, list[Taught]] = defaultdict(list)
+        for outcome in outcomes:
+            one = outcome.fetch.attempt
+            if one is not None and one.lesson is not None and outcome.verdict is Verdict.DONE:
+                page = Taught(one.template, one.lesson, bool(outcome.results.items))
+                taught[one.spider].append(page)
+        for spider, pages in taught.items():
+            self._frontier.renders.learn(spider, pages)
+        return ()
+
+
+class NearPageEnds(Participant):
+    """Settles pages that have a row with the store of texts. A page whose request ended as an error
+    is not remembered: a similar page may bring what it did not."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.fetch.near is not None]
+
+    def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
+        stores: dict[NearStore, tuple[list[bytes], list[bytes]]] = defaultdict(lambda: ([], []))
+        for outcome in outcomes:
+            if outcome.fetch.near is not None and outcome.rid in recorded:
+                kept, dropped = stores[outcome.fetch.near.store]
+                (kept if outcome.verdict is Verdict.DONE else dropped).append(
+                    outcome.fetch.near.head
+                )
+        for store, (kept, dropped) in stores.items():
+            self._frontier.near.settle(store, kept, dropped)
+        return ()
+
+
+class PageReservations(Participant):
+    """Other requests need not wait for these pages any more."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+
+    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.fetch.reserved and o.verdict is not Verdict.REDIRECT]
+
+    def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
+        ended = [Reservation(o.fetch.key, host_of(o.url), o.rid) for o in outcomes]
+        self._frontier.reservations.take(ended)
+        return ()
+
+
+def _is_new(outcome: Outcome, recorded: Rows) -> bool:
+    """Whether this run has written the row."""
+    return outcome.rid in recorded and recorded[outcome.rid].new

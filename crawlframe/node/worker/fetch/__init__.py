@@ -1,0 +1,1 @@
+"""The fetch of a claimed request: the stages around it, and the list of them for each crawl."""

@@ -1,0 +1,44 @@
+"""AuthorsLayers: the stages that the author of a spider wrote, its middlewares."""
+
+from __future__ import annotations
+
+from crawlframe.node.worker.callbacks import Callbacks, MiddlewareWatch
+from crawlframe.node.worker.permits import HostPermits
+from crawlframe.node.worker.stage import ClaimedFetch, Next
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+
+class AuthorsLayers:
+    """Of one worker. ``callbacks`` marks middlewares that run."""
+
+    def __init__(self, callbacks: Callbacks, permits: HostPermits) -> None:
+        self._callbacks = callbacks
+        self._permits = permits
+
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage. Raises MiddlewareFailed."""
+        assert fetch.crawl.middlewares is not None
+        outcome = fetch.outcome
+
+        async def download(asked: Request) -> Response:
+            fetch.asked = asked
+            fetch.trail.begin()
+            response = await call_next(fetch)
+            outcome.fetch.received = response
+            return response
+
+        watch = MiddlewareWatch(self._callbacks, fetch.rid, fetch.crawl.spec.spider)
+        response = await fetch.crawl.middlewares.fetch(fetch.asked, download, watch)
+        fetch.account.settle(len(response.body))  # also for a response that a middleware made
+        return response
+
+    async def pay(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage before a request is sent: if a middleware has fetched from its host, in its slot
+        and time, it waits for another one."""
+        if fetch.outcome.fetch.slot_lent:
+            fetch.outcome.fetch.slot_lent = False
+            place = fetch.outcome.limited_at
+            async with self._permits.take(fetch.crawl, place, 0.0, own=True):
+                pass
+        return await call_next(fetch)

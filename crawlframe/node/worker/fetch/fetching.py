@@ -1,0 +1,188 @@
+"""Fetching: the first half of a request's run, from the claim to its response."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+
+from crawlframe import faults
+from crawlframe.errors import Blocked, ConnectionLost, FetchError
+from crawlframe.fetch.memory import Account
+from crawlframe.fetch.middlewares import MiddlewareFailed
+from crawlframe.fetch.redirects import IDEMPOTENT
+from crawlframe.fetch.trail import Challenged, Trail
+from crawlframe.frontier.records import NO_SIGNAL, Claimed
+from crawlframe.links import host_of
+from crawlframe.node.worker.backoff import backoff
+from crawlframe.node.worker.callbacks import Callbacks
+from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.failures import StatusError
+from crawlframe.node.worker.fetch.memory_waits import MemoryWaits
+from crawlframe.node.worker.fetch.stages import Stages
+from crawlframe.node.worker.fetch_reports import FetchReports
+from crawlframe.node.worker.permits import HostPermits
+from crawlframe.node.worker.signalling import JudgementFailed
+from crawlframe.node.worker.stage import ClaimedFetch, Next, NoResponse
+from crawlframe.node.worker.targets import AnothersPage, may_go
+from crawlframe.outcome import CHALLENGED, Outcome, Verdict
+from crawlframe.record import with_hops
+from crawlframe.rendered import is_held
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
+
+
+class Fetching:
+    """The fetches of one worker. ``callbacks`` knows the slow callbacks; ``permits`` whether the
+    target of a redirect is the page of another request."""
+
+    def __init__(
+        self,
+        callbacks: Callbacks,
+        stages: Stages,
+        permits: HostPermits,
+        reports: FetchReports,
+    ) -> None:
+        self._callbacks = callbacks
+        self._stages = stages
+        self._permits = permits
+        self._reports = reports
+        self._memory_waits = MemoryWaits()
+
+    async def fetch(
+        self,
+        outcome: Outcome,
+        crawl: TaskCrawl,
+        request: Request,
+        claimed: Claimed,
+        account: Account,
+    ) -> Response | None:
+        """Returns the response for the callback. None: the outcome has ended, and the request waits
+        without an attempt being counted, or goes to another host. Raises FetchError, StatusError
+        for an unhandled status, UsageDenied, MiddlewareFailed and JudgementFailed."""
+        account.in_advance = outcome.rid in self._memory_waits.rids
+        paced = claimed.due is not None and claimed.refusals < MAX_CHALLENGES
+        trail = Trail(request, outcome.fetch.redirects, paced=paced)
+        fetch = ClaimedFetch(
+            *(crawl, outcome.rid, request, trail, account, self._reports.send_time(claimed)),
+            outcome=outcome,
+            request=request,
+            claimed=claimed,
+        )
+        trail.going = partial(self._check_target, fetch)
+        try:
+            response = await self._stages.of(fetch, self._follow)(fetch)
+        except NoResponse:
+            response = None
+        except Exception:
+            share_cookies(outcome, crawl)
+            raise
+        share_cookies(outcome, crawl)
+        return response
+
+    async def _follow(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """The stage between those of a claim and those of each URL that is sent: it goes from
+        redirect to redirect, and says what came of it."""
+        outcome, crawl = fetch.outcome, fetch.crawl
+        if outcome.fetch.redirects and not await self._may_go(fetch):
+            self._reports.unsent(fetch)
+            raise NoResponse
+
+        def send(asked: Request) -> Awaitable[Response]:
+            fetch.asked = asked
+            return call_next(fetch)
+
+        try:
+            faults.at("fetch.before", ConnectionLost)
+            response = await fetch.trail.follow(
+                send,
+                partial(_renewed, fetch) if crawl.middlewares is not None else None,
+                partial(self._redirected, fetch),
+            )
+            faults.at("fetch.after", ConnectionLost)
+        except (AnothersPage, Moved):  # the outcome has ended
+            self._reports.end(fetch)
+            raise NoResponse from None
+        except Challenged:
+            self._reports.end(fetch)
+            outcome.end(Verdict.RELEASE, CHALLENGED)
+            raise NoResponse from None
+        except (FetchError, MiddlewareFailed) as error:
+            self._fail(fetch, error)
+            raise
+        self._take(fetch, response)
+        return response
+
+    def _take(self, fetch: ClaimedFetch, response: Response) -> None:
+        """Raises JudgementFailed and StatusError."""
+        outcome, crawl = fetch.outcome, fetch.crawl
+        # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
+        # workers. So do those whose page a callback uses: they would occupy all of the browser.
+        slow = is_held(response) or self._callbacks.is_slow(outcome.task, outcome.callback)
+        self._reports.end(fetch, keep_slot=slow)
+        outcome.fetch.status, outcome.fetch.size = response.status, response.size
+        if fetch.misjudged is not None:
+            raise JudgementFailed(fetch.misjudged)
+        if not crawl.handles(fetch.asked, response.status):
+            raise StatusError(response, response.status in crawl.settings.retry_statuses)
+
+    def _fail(self, fetch: ClaimedFetch, error: FetchError | MiddlewareFailed) -> None:
+        """Raises NoResponse if the request is to be fetched again, without an attempt being
+        counted."""
+        outcome = fetch.outcome
+        repeatable = fetch.asked.method in IDEMPOTENT or fetch.crawl.retries(fetch.request) > 0
+        if (
+            isinstance(error, FetchError)
+            and repeatable
+            and self._memory_waits.excuses(outcome.rid, error, fetch.account)
+        ):
+            fetch.signal = NO_SIGNAL
+            self._reports.end(fetch)
+            outcome.end(Verdict.DEFER, error.reason, str(error), backoff(outcome.attempts))
+            raise NoResponse from None
+        self._reports.end(fetch)
+        if isinstance(error, Blocked) and error.response is not None:
+            outcome.fetch.status, outcome.fetch.size = error.response.status, error.response.size
+
+    async def _redirected(self, fetch: ClaimedFetch) -> None:
+        """Raises Moved if the target of the redirect waits for a claim of its own, and AnothersPage
+        if it is the page of another request."""
+        outcome = fetch.outcome
+        outcome.fetch.redirects = [*fetch.trail.hops]
+        outcome.target = outcome.place_of(host_of(outcome.fetch.redirects[-1].url))
+        stays, fetch.stays = fetch.stays, False
+        if self._reports.moves(outcome.host, outcome.target) and not stays:
+            outcome.record = with_hops(outcome.record, outcome.fetch.redirects)
+            outcome.end(Verdict.REDIRECT)
+            raise Moved
+        if not await self._may_go(fetch, in_place=True):
+            raise AnothersPage
+
+    async def _check_target(self, fetch: ClaimedFetch, url: str) -> None:
+        """Raises AnothersPage if a page of the browser leads to that of another request."""
+        if not fetch.request.options.actions and not await self._may_go(fetch, url):
+            raise AnothersPage
+
+    async def _may_go(self, fetch: ClaimedFetch, url: str = "", *, in_place: bool = False) -> bool:
+        return await may_go(
+            *(self._permits.follow, fetch.outcome, fetch.crawl, fetch.request, url),
+            in_place=in_place,
+        )
+
+
+class Moved(BaseException):
+    """The target of a redirect waits for a claim of its own; the outcome has ended."""
+
+
+def _renewed(fetch: ClaimedFetch) -> Request:
+    """The request as it was before its middlewares: what they change is for one target."""
+    request = Request.decode(fetch.outcome.record)
+    request.downloader = fetch.request.downloader  # that may have been chosen here
+    return request
+
+
+def share_cookies(outcome: Outcome, crawl: TaskCrawl) -> None:
+    """What changed in the jar goes with the outcome."""
+    if changes := crawl.cookies.changes():
+        outcome.fetch.cookies = {**(outcome.fetch.cookies or {}), **changes}

@@ -1,0 +1,202 @@
+"""Stages: the list of the stages of a crawl, of what its spider and its node use, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+
+from crawlframe.downloaders import BROWSER
+from crawlframe.fetch.context import FetchContext
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.node.worker.callbacks import Callbacks
+from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.fetch.addresses import Addresses
+from crawlframe.node.worker.fetch.authors_layers import AuthorsLayers
+from crawlframe.node.worker.fetch.byte_budget import count_bytes, spare_bytes
+from crawlframe.node.worker.fetch.files import take_file, take_pictures
+from crawlframe.node.worker.fetch.page_reuse import PageReuse
+from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
+from crawlframe.node.worker.fetch.usage_signals import UsageSignals
+from crawlframe.node.worker.fetch_reports import FetchReports
+from crawlframe.node.worker.near_pages import NearPages, NearSource
+from crawlframe.node.worker.page_source import PageSource
+from crawlframe.node.worker.permits import HostPermits, LocalPermits
+from crawlframe.node.worker.rendering import Rendering
+from crawlframe.node.worker.replay import KEPT_HOST, Replay, back_to_host, not_kept
+from crawlframe.node.worker.robots.guard import RobotsGuard
+from crawlframe.node.worker.robots.side_trips import SideTrips
+from crawlframe.node.worker.robots.tdm_guard import TdmGuard
+from crawlframe.node.worker.signalling import Judge
+from crawlframe.node.worker.stage import ClaimedFetch, CrawlFetch, Next, Stage, around
+from crawlframe.record import is_plain
+from crawlframe.response import Response
+
+
+class Way(IntEnum):
+    """The kinds of claims, which pass different stages."""
+
+    PLAIN = auto()  # with no options, redirects or proxy
+    USUAL = auto()
+    KEPT = auto()  # waits apart from its host, because the development cache had its page
+    HOMELESS = auto()  # of a host whose address is not known
+    ERRAND = auto()  # brought to another host by a file about its own
+
+    @classmethod
+    def of(cls, fetch: ClaimedFetch) -> Way:
+        claimed, outcome = fetch.claimed, fetch.outcome
+        if claimed.host.startswith(KEPT_HOST):
+            return cls.KEPT
+        if claimed.homeless:
+            return cls.HOMELESS
+        if outcome.side_trip is not None:
+            return cls.ERRAND
+        plain = is_plain(outcome.record) and not outcome.route
+        return cls.PLAIN if plain else cls.USUAL
+
+
+NO_FETCH = (Way.HOMELESS, Way.ERRAND)
+
+
+@dataclass(frozen=True)
+class FetchSources:
+    """From where the fetches of a worker know what others have fetched, asked or allowed. None:
+    robots.txt is not asked for, there is no development cache, requests of the pool are not sent,
+    no page of the store is used, no texts are compared."""
+
+    robots: RobotsGuard | None = None
+    replay: Replay | None = None
+    permits: HostPermits = field(default_factory=LocalPermits)
+    proxies: ProxySource | None = None
+    pages: PageSource | None = None
+    near: NearSource | None = None
+
+
+class Stages:
+    """Of one worker. ``callbacks`` marks authors' code; ``failed`` is called with what that
+    raises. ``user_agent``: of requests whose spider names none."""
+
+    def __init__(
+        self,
+        downloader: Downloader,
+        callbacks: Callbacks,
+        sources: FetchSources,
+        rendering: Rendering,
+        reports: FetchReports,
+        failed: Callable[[BaseException], None],
+        user_agent: str,
+    ) -> None:
+        self._downloader = downloader
+        self._sources = sources
+        self._rendering = rendering
+        self._addresses = Addresses(downloader)
+        self._usage = UsageSignals(user_agent)
+        self._side_trips = SideTrips(sources.robots, reports, reports.clock)
+        self._authors = AuthorsLayers(callbacks, sources.permits)
+        self._judge = Judge(callbacks)
+        self._judge_inline = Judge()
+        self._tdm = None if sources.robots is None else TdmGuard(sources.robots)
+        self._proxying = None if sources.proxies is None else Proxying(sources.proxies)
+        self._reuse = None if sources.pages is None else PageReuse(sources.pages, reports)
+        self._near = None
+        if sources.near is not None:
+            self._near = NearPages(callbacks, sources.near, failed)
+
+    def of(self, fetch: ClaimedFetch, follow: Stage[ClaimedFetch]) -> Next[ClaimedFetch]:
+        """The stages for a claimed request. ``follow`` is between those of a claim, and those of
+        each URL that is sent for it."""
+        way, known = Way.of(fetch), fetch.crawl.stages
+        if (found := known.get(way)) is None:
+            made: list[Stage[ClaimedFetch]] = [*self._of_claim(fetch.crawl, way)]
+            if way not in NO_FETCH:
+                made += [follow, *self._of_url(fetch.crawl, way)]
+            found = known[way] = around(made, self._innermost(way))
+        return found
+
+    def inline(self, crawl: TaskCrawl, permit: Stage[CrawlFetch]) -> Next[CrawlFetch]:
+        """The stages of what the code of a spider fetches, within its middlewares. ``permit``
+        waits for the host."""
+        stages: list[Stage[CrawlFetch]] = [permit]
+        if self._sources.replay is not None:
+            stages.insert(0, self._sources.replay.fetch)
+        robots, tdm = self._guards_of(crawl)
+        if robots is not None:
+            stages.append(robots.fetch)
+        if tdm is not None:
+            stages.append(tdm.fetch)
+        return around([*stages, self._judge_inline.fetch], self._download)
+
+    def _of_claim(self, crawl: TaskCrawl, way: Way) -> Iterator[Stage[ClaimedFetch]]:
+        own, usual = crawl.settings, way in (Way.PLAIN, Way.USUAL)
+        if way in NO_FETCH:
+            if self._proxying is not None and way is Way.ERRAND:
+                yield self._proxying.fetch
+            return
+        if crawl.budget is not None:
+            yield spare_bytes
+        if self._near is not None and own.near_duplicates != "off":
+            yield self._near.fetch
+        if own.render == "auto" or way is not Way.PLAIN:
+            yield self._rendering.fetch
+        if self._proxying is not None and usual and (own.proxy or way is Way.USUAL):
+            yield self._proxying.fetch
+        if self._reuse is not None and own.uses_store:
+            yield self._reuse.fetch if usual else self._reuse.take_over
+        if way is not Way.PLAIN:
+            yield take_file
+        yield self._usage.fetch
+        if self._guards_of(crawl)[0] is not None:
+            yield self._side_trips.fetch
+        if way is Way.KEPT:
+            yield back_to_host
+
+    def _of_url(self, crawl: TaskCrawl, way: Way) -> Iterator[Stage[ClaimedFetch]]:
+        own, uses_store = crawl.settings, self._reuse is not None and crawl.settings.uses_store
+        if way is not Way.PLAIN or own.downloader == BROWSER or own.render == "auto":
+            yield take_pictures
+        if crawl.middlewares is not None:
+            yield self._authors.fetch
+        if self._sources.replay is not None:
+            yield self._sources.replay.fetch
+        if way is Way.KEPT:
+            return
+        if self._reuse is not None and uses_store:
+            yield self._reuse.answer
+        if crawl.middlewares is not None:
+            yield self._authors.pay
+        if crawl.budget is not None:
+            yield count_bytes
+        robots, tdm = self._guards_of(crawl)
+        if robots is not None:
+            yield robots.fetch
+        if tdm is not None:
+            yield tdm.fetch
+        if own.ip_concurrency or own.ip_delay:
+            yield self._addresses.fetch
+        yield self._judge.fetch
+        if self._reuse is not None and uses_store:
+            yield self._reuse.renew
+
+    def _guards_of(self, crawl: TaskCrawl) -> tuple[RobotsGuard | None, TdmGuard | None]:
+        """Those that read the files of a site for this crawl."""
+        if not crawl.settings.robots:
+            return None, None
+        return self._sources.robots, None if crawl.settings.purpose is None else self._tdm
+
+    def _innermost(self, way: Way) -> Next[ClaimedFetch]:
+        match way:
+            case Way.KEPT:
+                return not_kept
+            case Way.HOMELESS:
+                return self._addresses.tell
+            case Way.ERRAND:
+                return self._side_trips.go_on
+        return self._download
+
+    def _download(self, fetch: CrawlFetch) -> Awaitable[Response]:
+        crawl = fetch.crawl
+        context = FetchContext(
+            *(crawl.spider, crawl.cookies, crawl.allows, fetch.account, fetch.check, fetch.trail),
+            *(fetch.send_time, fetch.rid, fetch.proxy),
+        )
+        return self._downloader.fetch(fetch.asked, crawl.settings, context)

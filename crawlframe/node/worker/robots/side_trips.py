@@ -1,0 +1,102 @@
+"""SideTrips: requests that a file about their host sends elsewhere, or back to the frontier."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from crawlframe.bounded_dict import BoundedDict
+from crawlframe.errors import ProxyFailed
+from crawlframe.links import host_of
+from crawlframe.node.worker.fetch_reports import FetchReports
+from crawlframe.node.worker.robots.guard import RobotsGuard
+from crawlframe.node.worker.robots.site_files import SHORTLY, Elsewhere, Step, Wait
+from crawlframe.node.worker.signalling import signal_of_error
+from crawlframe.node.worker.stage import ClaimedFetch, Next, NoResponse
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.record import Errand, with_errand, without_errand
+from crawlframe.response import Response
+
+MAX_HOLDS = 10_000  # requests remembered
+
+
+class SideTrips:
+    """Of one worker. ``robots`` reads the files; None: there are none. ``clock`` returns
+    seconds."""
+
+    def __init__(
+        self, robots: RobotsGuard | None, reports: FetchReports, clock: Callable[[], float]
+    ) -> None:
+        self._robots = robots
+        self._reports = reports
+        self._clock = clock
+        # rid -> when the frontier may let it go
+        self._until: BoundedDict[bytes, float] = BoundedDict(MAX_HOLDS)
+
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage: the request goes back while a file is not known, or to the host of a file."""
+        try:
+            return await call_next(fetch)
+        except Wait as wait:
+            self._hold(fetch.outcome, wait)
+        except Elsewhere as elsewhere:
+            home = fetch.outcome.place_of(fetch.outcome.host)
+            await self._send(fetch.outcome, elsewhere.errand._replace(home=home))
+        raise NoResponse
+
+    async def go_on(self, fetch: ClaimedFetch) -> Response:
+        """In place of a fetch: makes a step of the errand that has brought the request to this
+        host. Then the request goes on, or home. Raises NoResponse."""
+        outcome, step = fetch.outcome, Step(None)
+        assert outcome.side_trip is not None
+        if self._robots is not None and fetch.crawl.settings.robots:
+            try:
+                step = await self._robots.files.go_on(
+                    outcome.side_trip, fetch.send_time, fetch.proxy
+                )
+            except ProxyFailed as error:
+                fetch.signal, outcome.fetch.retry_proxy = signal_of_error(error), True
+                self._reports.end(fetch)
+                outcome.end(Verdict.RELEASE, error.reason, str(error))
+                raise NoResponse from None
+        fetch.signal, outcome.fetch.status = step.signal, step.status
+        self._reports.end(fetch)
+        if not step.sent:
+            outcome.fetch.fetch_ms = 0
+        await self._send(outcome, step.errand)
+        raise NoResponse
+
+    def _hold(self, outcome: Outcome, wait: Wait) -> None:
+        """The request goes back to the head of its lane, where the frontier holds all of its host;
+        its slot is freed with that. It is put off instead where the frontier does not hold it: for
+        another host than its own, while another worker reads the file, or if it comes back early,
+        as requests of a task do that was opened by an older version."""
+        now = self._clock()
+        early = self._until.pop(outcome.rid, 0.0) > now
+        if wait.host != outcome.host or wait.shortly or early:
+            delay = math.ceil(1000 * max(wait.seconds, SHORTLY))
+            why = f"the robots.txt of {wait.host} is not known yet"
+            outcome.end(Verdict.DEFER, "robots", why, delay)
+            return
+        if wait.seconds:
+            self._until[outcome.rid] = now + 0.9 * wait.seconds
+        outcome.end(Verdict.RELEASE)
+
+    async def _send(self, outcome: Outcome, errand: Errand | None) -> None:
+        """Sends the request on an errand; home, if that is None."""
+        here = outcome.side_trip
+        while errand is not None and not self._reports.moves(outcome.host, host_of(errand.url)):
+            assert self._robots is not None
+            errand = (await self._robots.files.go_on(errand, proxy=outcome.fetch.via)).errand
+        if errand is None and here is None:
+            outcome.end(Verdict.RELEASE)
+            return
+        before = outcome.record
+        if errand is not None:
+            outcome.target = outcome.place_of(host_of(errand.url))
+            outcome.record = with_errand(before, errand)
+        else:
+            assert here is not None
+            outcome.target, outcome.record = here.home, without_errand(before)
+        outcome.previous_record = before if here is not None else b""
+        outcome.end(Verdict.REDIRECT)

@@ -1,0 +1,197 @@
+"""SiteFiles: reads robots.txt, and files like it, for the whole cluster. A file that redirects is
+read by the request that needs it, on an errand: for each redirect that request goes to the lane of
+the host it leads to, so that it has a slot there and that host's delay is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from crawlframe.conf import Settings
+from crawlframe.errors import BadUrl, PrivateAddress, ProxyFailed
+from crawlframe.fetch.context import FetchContext
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.send_time import SendTime
+from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
+from crawlframe.ledger import RobotsTurn
+from crawlframe.links import host_of
+from crawlframe.node.worker.robots.store import RobotsStore
+from crawlframe.node.worker.signalling import NO_MEASURE, REFUSING
+from crawlframe.proxies.proxy import Proxy
+from crawlframe.record import Errand
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.robots import tdmrep
+from crawlframe.robots.judge import judge
+from crawlframe.robots.reading import MAX_FILE, PATH, Fetched, Moved, ask
+from crawlframe.robots.state import SILENT, RobotsState
+from crawlframe.robots.token import product_token
+from crawlframe.spider_settings import SpiderSettings
+
+log = logging.getLogger(__name__)
+
+TIMEOUT = 30.0  # seconds for one transfer
+LEASE = 40.0  # seconds after which another worker may read a file, if the first one has died
+ERRAND = 180.0  # seconds after which another request may, if the first one waits elsewhere
+
+SHORTLY = 0.25  # seconds to wait while another worker reads it
+
+
+class Wait(BaseException):
+    """The request waits in the frontier, without an attempt being counted: for ``seconds``, if it
+    is held back by another host than its own. Not an Exception, so that a middleware that expects
+    errors lets it pass."""
+
+    def __init__(self, url: str, seconds: float = 0.0, *, shortly: bool = False) -> None:
+        super().__init__(url, seconds)
+        self.host = host_of(url)
+        self.seconds = seconds
+        self.shortly = shortly  # another worker reads the file: nothing else holds it back
+
+
+class Elsewhere(BaseException):
+    """The file redirects: the request that reads it has an errand. Not an Exception, so that a
+    middleware that expects errors lets it pass."""
+
+    def __init__(self, errand: Errand) -> None:
+        super().__init__(errand)
+        self.errand = errand
+
+
+class Step(NamedTuple):
+    """One step of an errand: the next one, None if the file was read, by whomever; what the
+    transfer says about its host, its status, if it was answered, and whether there was one."""
+
+    errand: Errand | None
+    signal: Signal = NO_SIGNAL
+    status: int | None = None
+    sent: bool = False
+
+
+class SiteFiles:
+    """Those of all origins, for one worker. Use it from one event loop. ``clock`` returns
+    seconds."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        downloader: Downloader,
+        store: RobotsStore,
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._downloader = downloader
+        self._store = store
+        self._clock = clock
+
+    async def read(
+        self,
+        errand: Errand,
+        turn: RobotsTurn,
+        send_time: SendTime | None,
+        proxy: Proxy | None = None,
+        *,
+        in_place: bool,
+    ) -> RobotsTurn:
+        """Reads a file where it should be, and returns the turn with its state. ``send_time``: of
+        its transfers; ``proxy``: through which they go; ``in_place``: redirects are followed at
+        once. Raises Elsewhere if it redirects; PrivateAddress and BadUrl if no request may be sent
+        there; ProxyFailed."""
+        began = self._clock()
+        try:
+            while isinstance(got := await self._ask(errand, send_time, proxy), Moved):
+                errand = errand._replace(url=got.url, hops=errand.hops + 1)
+                if not in_place:
+                    await self._send_out(errand)
+                    raise Elsewhere(errand)
+        except (PrivateAddress, BadUrl, ProxyFailed):
+            await self._store.save(key_of(errand.file), turn.state)
+            raise
+        now = turn.now + self._clock() - began
+        return turn._replace(state=await self._settle(errand, turn.state, got, now), now=now)
+
+    async def go_on(
+        self, errand: Errand, send_time: SendTime | None = None, proxy: Proxy | None = None
+    ) -> Step:
+        """Makes the next transfer of an errand, unless the file was read meanwhile. Raises
+        ProxyFailed."""
+        turn = await self._store.turn(key_of(errand.file), LEASE)
+        step = Step(None)
+        if turn.state.is_due(turn.now):
+            clock = self._clock if send_time is None else send_time.elapsed
+            began = clock()
+            got = await self._ask(errand, send_time, proxy)
+            seconds = clock() - began
+            step = Step(None, _signal_of(got, seconds), got.status, sent=True)
+            if isinstance(got, Moved):
+                errand = errand._replace(url=got.url, hops=errand.hops + 1)
+                await self._send_out(errand)
+                return step._replace(errand=errand)
+            await self._settle(errand, turn.state, got, turn.now + seconds)
+        await self._store.hold_for_errand(host_of(errand.file), 0)
+        return step
+
+    async def _send_out(self, errand: Errand) -> None:
+        """Others wait for the request that reads the file; not if it is in their own way."""
+        host = host_of(errand.file)
+        away = host_of(errand.url) != host
+        await self._store.keep(key_of(errand.file), ERRAND)
+        await self._store.hold_for_errand(host, ERRAND if away else 0)
+
+    async def _settle(
+        self, errand: Errand, before: RobotsState, got: Fetched, now: float
+    ) -> RobotsState:
+        if errand.file.endswith(tdmrep.PATH):
+            state = tdmrep.judge_file(got, now)
+        else:
+            token = product_token(errand.user_agent)
+            state = judge(before, got, now, token, self._settings.max_crawl_delay)
+            _log(errand.file, before, state)
+        await self._store.save(key_of(errand.file), state)
+        return state
+
+    async def _ask(
+        self, errand: Errand, send_time: SendTime | None, proxy: Proxy | None
+    ) -> Fetched | Moved:
+        limits = SpiderSettings(
+            timeout=TIMEOUT, max_body=MAX_FILE, cookies=False, downloader=errand.via
+        )
+
+        context = FetchContext(send_time=send_time, proxy=proxy)
+
+        async def transfer(url: str) -> Response:
+            request = Request(url, headers={"User-Agent": errand.user_agent}, redirects=0)
+            return await self._downloader.fetch(request, limits, context)
+
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                return await ask(errand.url, errand.hops, transfer)
+        except TimeoutError:
+            why = f"{errand.url} was not complete within {TIMEOUT:g} s"
+            return Fetched(hops=errand.hops, reason="timeout", detail=why)
+
+
+def key_of(file: str) -> str:
+    """The name of a file in the store."""
+    return file.removesuffix(PATH)
+
+
+def _signal_of(got: Fetched | Moved, seconds: float) -> Signal:
+    if got.status in REFUSING:
+        asked = got.retry_after if isinstance(got, Fetched) else 0
+        return Signal(REFUSED, round(1000 * asked) or NO_MEASURE)
+    if got.status is not None:
+        return Signal(ANSWERED, round(1000 * seconds))
+    if isinstance(got, Fetched) and got.lost:  # nothing was sent
+        return NO_SIGNAL
+    silent = isinstance(got, Fetched) and got.reason in SILENT and got.reason != "tls"
+    return Signal(UNREACHABLE) if silent else Signal(ANSWERED, NO_MEASURE)
+
+
+def _log(file: str, before: RobotsState, after: RobotsState) -> None:
+    if after.unreachable_since and not before.unreachable_since:
+        log.warning("%s: %s", file, after.note)
+    elif before.unreachable_since and not after.unreachable_since:
+        log.info("%s can be read again", file)

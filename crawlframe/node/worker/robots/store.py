@@ -1,0 +1,90 @@
+"""RobotsStore: what the workers of a cluster know together of robots.txt and files like it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from redis import RedisError
+
+from crawlframe.frontier import Frontier
+from crawlframe.ledger import Ledger, RobotsTurn
+from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.task_source import on_commit_thread
+from crawlframe.robots.state import RobotsState
+
+
+class RobotsStore(ABC):
+    """The states of files, by the origin of a robots.txt or the URL of another file, and the gates
+    of their hosts."""
+
+    @abstractmethod
+    async def turn(self, origin: str, lease: float) -> RobotsTurn:
+        """As RobotsLedger.turn."""
+
+    @abstractmethod
+    async def keep(self, origin: str, lease: float) -> None:
+        """As RobotsLedger.keep."""
+
+    @abstractmethod
+    async def save(self, origin: str, state: RobotsState) -> None:
+        """As RobotsLedger.save."""
+
+    @abstractmethod
+    async def open(self, host: str, known_until: float, delay: float, now: float) -> bool:
+        """Lets the requests of a host go that wait for its robots.txt, ``delay`` seconds apart.
+        Returns whether they were held until now; the first of them goes after ``delay``."""
+
+    @abstractmethod
+    async def hold(self, host: str, seconds: float) -> None:
+        """Makes the requests of a host wait that obey its robots.txt, which cannot be read."""
+
+    @abstractmethod
+    async def hold_for_errand(self, host: str, seconds: float) -> None:
+        """The same while a request of the host is on an errand; with 0, no longer."""
+
+    @abstractmethod
+    async def forgotten(self) -> int | None:
+        """A number that changes when somebody wants files to be read again; None: unknown."""
+
+
+class StoredRobots(RobotsStore):
+    """The database and Redis, on the connections of the commit thread."""
+
+    def __init__(self, committer: Committer, frontier: Frontier, ledger: Ledger) -> None:
+        self._committer = committer
+        self._frontier = frontier
+        self._ledger = ledger.robots
+
+    async def turn(self, origin: str, lease: float) -> RobotsTurn:
+        return await on_commit_thread(self._committer, lambda: self._ledger.turn(origin, lease))
+
+    async def keep(self, origin: str, lease: float) -> None:
+        await on_commit_thread(self._committer, lambda: self._ledger.keep(origin, lease))
+
+    async def save(self, origin: str, state: RobotsState) -> None:
+        await on_commit_thread(self._committer, lambda: self._ledger.save(origin, state))
+
+    async def open(self, host: str, known_until: float, delay: float, now: float) -> bool:
+        hosts = self._frontier.hosts
+        return await on_commit_thread(
+            self._committer, lambda: hosts.open_robots(host, known_until, delay, now)
+        )
+
+    async def hold(self, host: str, seconds: float) -> None:
+        hosts = self._frontier.hosts
+        await on_commit_thread(self._committer, lambda: hosts.hold_robots(host, seconds))
+
+    async def hold_for_errand(self, host: str, seconds: float) -> None:
+        hosts = self._frontier.hosts
+        await on_commit_thread(
+            self._committer, lambda: hosts.hold_robots(host, seconds, known=True)
+        )
+
+    async def forgotten(self) -> int | None:
+        def look() -> int | None:
+            try:
+                return self._frontier.hosts.robots_forgotten()
+            except (RedisError, OSError):
+                return None
+
+        return await on_commit_thread(self._committer, look)

@@ -1,0 +1,59 @@
+"""TdmGuard: asks the tdmrep.json of an origin, for spiders with a purpose. It is read as robots.txt
+is, and after it. Its row is next to that of the robots.txt, under the URL of the file."""
+
+from __future__ import annotations
+
+import asyncio
+
+from crawlframe.node.worker.robots.guard import RobotsCheck, RobotsGuard
+from crawlframe.node.worker.robots.loading_cache import Loaded
+from crawlframe.node.worker.robots.site_files import Wait
+from crawlframe.node.worker.robots.site_rules import RECHECK, Reader, SiteRules
+from crawlframe.node.worker.stage import F, Next
+from crawlframe.response import Response
+from crawlframe.robots.state import RobotsState
+from crawlframe.robots.tdmrep import NO_TDM_RULES, PATH, TdmRules
+
+
+class TdmGuard(SiteRules[tuple[str, int], TdmRules]):
+    """The files of all origins, for one worker; a stage inside of that of ``robots``, whose store
+    and files are used."""
+
+    path = PATH
+
+    def __init__(self, robots: RobotsGuard) -> None:
+        super().__init__(robots.store, robots.files, robots.clock, NO_TDM_RULES)
+        self._robots = robots
+
+    async def fetch(self, fetch: F, call_next: Next[F]) -> Response:
+        """Asks for each URL of the fetch before it is sent. Raises what ``rules_for`` raises."""
+        assert isinstance(fetch.check, RobotsCheck)
+        fetch.check = check = TdmCheck(self, fetch.check)
+        response = await call_next(fetch)
+        response.reservation = check.rules.find(response.url)
+        return response
+
+    def _key(self, origin: str, reader: Reader) -> tuple[str, int]:
+        return origin, self._robots.forgotten
+
+    async def _known(
+        self, url: str, reader: Reader, state: RobotsState, now: float, fresh: bool
+    ) -> Loaded[TdmRules]:
+        rules = await asyncio.to_thread(TdmRules, state.text) if state.text else NO_TDM_RULES
+        left = min(RECHECK, state.known_until - now)
+        return Loaded(rules, left, Wait(url) if fresh else None)
+
+
+class TdmCheck:
+    """Asks for the URLs that are sent for one request, after its RobotsCheck. ``rules`` are those
+    of the last one."""
+
+    def __init__(self, guard: TdmGuard, robots: RobotsCheck) -> None:
+        self.rules = NO_TDM_RULES
+        self._guard = guard
+        self._robots = robots
+
+    async def __call__(self, url: str) -> None:
+        """Raises what RobotsCheck and ``TdmGuard.rules_for`` raise."""
+        await self._robots(url)
+        self.rules = await self._guard.rules_for(url, self._robots.reader)

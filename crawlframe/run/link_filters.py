@@ -1,0 +1,249 @@
+"""Link filters: which of the requests that a callback yields are followed, and why others are not.
+Their list is made once per crawl, of what the crawl uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from crawlframe.budgets import ALIAS, DEPTH_LIMIT, LAYERS, NOFOLLOW, TEMPLATE
+from crawlframe.downloaders import BROWSER
+from crawlframe.errors import BadRequest, SpiderError
+from crawlframe.outcome import Outcome
+from crawlframe.proxies.place import place_of
+from crawlframe.request import Request
+
+if TYPE_CHECKING:
+    from crawlframe.noise.followed_once import FollowedOnce
+
+MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
+
+# Reasons beside those of budgets.py, which are counted by their names.
+DUPLICATE = "duplicate"  # counted as such: the task has the request already
+# Not counted: its host is none of allowed_domains; the spider's own ``follow`` dropped it; its page
+# is visited by itself.
+OFFSITE, DROPPED, WATCHED = UNCOUNTED = "offsite", "dropped", "watched"
+
+Follow = Callable[[Request, Any], Request | None]
+
+
+class Link:
+    """A request that a callback yields. ``fingerprint`` is known from the filter Known on, where
+    ``key`` takes the place of its URL."""
+
+    __slots__ = ("fingerprint", "key", "request")
+
+    request: Request
+    fingerprint: bytes
+    key: str | None
+
+
+Keep = Callable[[Link], str | None]  # the reason for which a link is not followed
+Note = Callable[[Link, str | None], None]
+
+
+@dataclass(slots=True)
+class LinkPage:
+    """What a callback gets, and yields links of. ``depth`` and ``priority`` are those of the links;
+    ``known`` are fingerprints of the task that the ledger has recorded. ``ends``: the task takes no
+    more requests. ``nofollow``: the page says so. ``again``: its links have passed the spider's
+    ``follow`` before. ``failed``: an errback yields them. ``route`` returns through which proxies a
+    request goes. ``before``: so many of its links are recorded already; ``here`` are the
+    fingerprints of others. ``notes`` are called with each link, and the reason for which it is not
+    followed; ``done`` when all of the page was taken."""
+
+    outcome: Outcome
+    depth: int = 0
+    priority: int = 0
+    response: Any = None  # a Response, or None
+    known: tuple[Container[bytes], Container[bytes]] = ((), ())
+    ends: bool = False
+    nofollow: bool = False
+    again: bool = False
+    failed: bool = False
+    route: Callable[[Request], str] | None = None
+    before: int = 0
+    here: set[bytes] = field(default_factory=set)
+    notes: list[Note] = field(default_factory=list)
+    done: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def taken(self) -> int:
+        """How many of its links are followed."""
+        return self.before + len(self.outcome.results.follow_ups)
+
+    def place(self, request: Request) -> str:
+        """Where a link waits. Raises BadRequest."""
+        if self.route is None:
+            return request.host
+        return place_of(request.host, self.route(request))
+
+
+class LinkFilter(Protocol):
+    """One of a crawl."""
+
+    def of_page(self, page: LinkPage) -> Keep | None:
+        """Returns the function that filters the links of a page; None: it keeps all of them."""
+
+
+class SpiderFollow:
+    """The spider's own ``follow``: it may change a request, or drop it."""
+
+    def __init__(self, follow: Follow) -> None:
+        self._follow = follow
+
+    def of_page(self, page: LinkPage) -> Keep | None:
+        if page.again:
+            return None
+
+        def keep(link: Link) -> str | None:
+            link.request.depth = page.depth
+            changed = self._follow(link.request, page.response)
+            if changed is None:
+                return DROPPED
+            if not isinstance(changed, Request):
+                raise SpiderError(
+                    f"follow returned {type(changed).__name__} {str(changed)[:80]!r}; return the "
+                    "request, another one, or None to drop it"
+                )
+            link.request = changed
+            return None
+
+        return keep
+
+
+class Repeated:
+    """Notes all requests, so that a callback need not run again on the same page."""
+
+    def of_page(self, page: LinkPage) -> Keep | None:
+        outcome, requests = page.outcome, page.outcome.results.requests
+        if requests is None:
+            return None
+
+        def keep(link: Link) -> None:
+            requests.append(link.request.encode())
+            if link.request.delay:  # a record does not have it
+                outcome.results.signature = b""
+
+        return keep
+
+
+class Ended:
+    """Refuses the requests of ``closed``."""
+
+    def of_page(self, page: LinkPage) -> Keep | None:
+        return _refuse_all if page.ends else None
+
+
+def _refuse_all(link: Link) -> str | None:
+    raise SpiderError(
+        f"closed yielded a Request for {link.request.url}; the task has ended: yield items, or "
+        "submit a new task"
+    )
+
+
+class Domains:
+    """The hosts of ``allowed_domains``."""
+
+    def __init__(self, allows: Callable[[str], bool]) -> None:
+        """``allows`` returns whether a URL may be followed."""
+        self._allows = allows
+
+    def of_page(self, page: LinkPage) -> Keep:
+        def keep(link: Link) -> str | None:
+            request = link.request
+            return None if request.dont_filter or self._allows(request.url) else OFFSITE
+
+        return keep
+
+
+class PageLimits:
+    """Pages none of whose links are followed: they are too deep, or say so themselves. 0: no
+    limit."""
+
+    def __init__(self, depth_limit: int = 0, layers: int = 0) -> None:
+        self._depth_limit = depth_limit
+        self._layers = layers
+
+    def of_page(self, page: LinkPage) -> Keep | None:
+        if 0 < self._depth_limit < page.depth:
+            return lambda link: DEPTH_LIMIT
+        if 0 < self._layers < page.depth:
+            return lambda link: LAYERS
+        return (lambda link: NOFOLLOW) if page.nofollow else None
+
+
+class TemplateOnce:
+    """Links of the template of a host: each is followed once."""
+
+    def __init__(self, followed: FollowedOnce) -> None:
+        self._followed = followed
+
+    def of_page(self, page: LinkPage) -> Keep | None:
+        template = None
+        if page.response is not None and not page.failed:
+            template = self._followed.page(page.response)
+        if template is None:
+            return None
+
+        def keep(link: Link) -> str | None:
+            request = link.request
+            filtered = not (request.dont_filter or request.body)
+            return TEMPLATE if filtered and template.refuses(request.url) else None
+
+        def note(link: Link, reason: str | None) -> None:
+            if reason in (
+                None,
+                ALIAS,
+                DUPLICATE,
+                WATCHED,
+            ):
+                template.take(link.request.url)
+
+        page.notes.append(note)
+        page.done.append(template.done)
+        return keep
+
+
+class RenderedFragments:
+    """The fragments of links tell pages apart that the browser renders."""
+
+    def of_page(self, page: LinkPage) -> Keep:
+        def keep(link: Link) -> None:
+            request = link.request
+            if request.fragment and request.downloader is None:
+                request.downloader = BROWSER
+
+        return keep
+
+
+class Known:
+    """The requests that the task has already, by the page that yields them or by the ledger."""
+
+    def of_page(self, page: LinkPage) -> Keep:
+        (recorded, too), here, outcome = page.known, page.here, page.outcome
+
+        def keep(link: Link) -> str | None:
+            request = link.request
+            fingerprint = request.fingerprint(link.key)
+            if request.dont_filter:
+                fingerprint += b"\0%s%d" % (outcome.rid, page.taken)
+            link.fingerprint = fingerprint
+            if link.key is not None:
+                known = fingerprint in recorded or fingerprint in too or fingerprint in here
+                return ALIAS if known else None
+            if fingerprint in recorded or fingerprint in too or fingerprint in here:
+                return DUPLICATE
+            here.add(fingerprint)
+            return None
+
+        return keep
+
+
+def bad_delay(request: Request) -> BadRequest:
+    """The error of a request whose delay is not at most MAX_DELAY, or no number."""
+    return BadRequest(
+        f"request {request.url}: delay is {request.delay!r}; it must be a number of "
+        f"seconds up to {MAX_DELAY}"
+    )

@@ -1,0 +1,38 @@
+"""The participants of the ledger's transaction, in their order."""
+
+from __future__ import annotations
+
+from django.db import Error
+
+from crawlframe.commit.participant import Participants
+from crawlservice.files.rows import PageFiles
+from crawlservice.ledger.error_causes import ErrorGroups
+from crawlservice.ledger.model_rows import ModelRows
+from crawlservice.ledger.refused_rows import RowRefused
+from crawlservice.ledger.replacement import Replacements
+from crawlservice.pages.archived import archive
+from crawlservice.pages.rows import PageRows
+from crawlservice.proxies.runs import FoundProxies
+from crawlservice.tasks.budgets import Budgets, TaskClosing
+from crawlservice.tasks.stats import StatsOfPages
+from crawlservice.watches.visits import Visits
+
+
+def participants() -> Participants:
+    """For the ledger of this thread. All processes have one order, so that they lock rows in one
+    order. A task is locked last, for it is shared by all its pages; budgets close tasks."""
+    return Participants(
+        (
+            ErrorGroups(),
+            PageFiles(),
+            PageRows(archive()),
+            ModelRows(),
+            Replacements(),
+            FoundProxies(),
+            Visits(),
+            StatsOfPages(),
+            Budgets(),
+            TaskClosing(),
+        ),
+        documented=(Error, RowRefused),
+    )
