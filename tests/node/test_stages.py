@@ -45,8 +45,8 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
     def listed(*bases: Any, **settings: Any) -> list[str]:
         given = {key: settings.pop(key) for key in ("middlewares", "options") if key in settings}
-        kind = type("Of", (Plain,), {"settings": Plain.settings | settings})
-        kind.middlewares = given.get("middlewares", ())
+        own = {"settings": Plain.settings | settings, "middlewares": given.get("middlewares", ())}
+        kind = type("Of", (Plain,), own)
         downloader = Ready()
         guard = RobotsGuard(Settings(), downloader, Cluster())
         tasks = Tasks(kind, downloader, robots=guard, proxies=Pool())
