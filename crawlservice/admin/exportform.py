@@ -41,7 +41,7 @@ TARGETS: dict[str, type[BaseModel]] = {
     "http": HttpTarget,
 }
 KINDS = [
-    ("files", _("files: directory, S3, GCS, SFTP")),
+    ("files", _("files: directory, S3, SFTP")),
     ("table", _("table: PostgreSQL, MySQL")),
     ("kafka", _("Kafka")),
     ("http", _("HTTP endpoint")),
@@ -57,11 +57,11 @@ LABELS = {
 }  # fmt: skip
 HELP = {
     "files_url": _(
-        "a directory below CRAWLFRAME_EXPORT_DIR of the nodes, s3://bucket/prefix, "
-        "gs://bucket/prefix or sftp://user@host/directory"
+        "a directory below CRAWLFRAME_EXPORT_DIR of the nodes, s3://bucket/prefix or "
+        "sftp://user@host/directory"
     ),
     "files_max_minutes": _("age of the oldest row, after which a file is written"),
-    "files_secret": _("secret key of S3, password of SFTP, or service account of GCS as JSON"),
+    "files_secret": _("secret key of S3 or password of SFTP"),
     "files_private_key": _("of SFTP, as PEM"),
     "files_host_key": _("of the SFTP server; empty: the node's known_hosts"),
     "files_endpoint": _("of an S3 that is not Amazon's"),

@@ -145,11 +145,6 @@ def secrets_of(target: Target) -> Iterator[str]:
         yield from (one for one in found if len(one) >= 4)
 
 
-def definition_of(row: Export) -> dict[str, Any]:
-    """The definition with masked secrets, as it can be given again."""
-    return {"name": row.name, "what": row.what, **_defined(row), "target": row.target}
-
-
 def shown_target(target: Target) -> dict[str, Any]:
     """Without secrets."""
     shown = target.model_dump()

@@ -13,7 +13,7 @@ from crawlservice.tasks import labels
 from crawlservice.tasks.usage_filter import read_filters
 
 MAX_ROWS = 1_000_000
-SCHEMES = {"s3": "s3", "gs": "gcs", "sftp": "sftp"}  # of files -> the extra that it needs
+SCHEMES = ("s3", "sftp")  # of addresses of files; each is also the name of the extra
 # Of a database -> what its address may say besides. Others could name a password, which would be
 # shown, or a file of the node.
 _POSTGRES = ("channel_binding", "sslmode", "sslrootcert", "target_session_attrs")
@@ -44,9 +44,9 @@ class Given(BaseModel):
 
 class FilesTarget(Given):
     """Files, each of which appears when it is complete. `url` is a directory below
-    CRAWLFRAME_EXPORT_DIR of the nodes, `s3://bucket/prefix`, `gs://bucket/prefix` or
-    `sftp://user@host/directory`. `secret` is the secret key of S3, the password of SFTP or the
-    service account of GCS as JSON; without it, what the node's machine has is used."""
+    CRAWLFRAME_EXPORT_DIR of the nodes, `s3://bucket/prefix` or `sftp://user@host/directory`.
+    `secret` is the secret key of S3 or the password of SFTP; without it, the credentials of the
+    node's machine are used."""
 
     SECRETS: ClassVar = ("url", "secret", "private_key")
 
@@ -70,9 +70,7 @@ class FilesTarget(Given):
         if not scheme:
             check_path(self.url, BadExport)
         elif scheme not in SCHEMES:
-            raise BadExport(
-                "target.url", f"{scheme}:// is none of s3://, gs://, sftp:// and a directory"
-            )
+            raise BadExport("target.url", f"{scheme}:// is none of s3://, sftp:// and a directory")
         elif not host_of(self.url):
             raise BadExport("target.url", f"write {scheme}://NAME/directory")
         if self.gzip and self.format == "parquet":

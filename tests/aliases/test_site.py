@@ -8,6 +8,8 @@ import pytest
 from tests.aliases.site import KINDS, TRAPS, Site
 from tests.aliases.trial import trial
 
+pytestmark = pytest.mark.slow
+
 ITEMS = 120
 
 

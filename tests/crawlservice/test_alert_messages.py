@@ -37,7 +37,7 @@ from crawlservice.steward.pruning import Pruner
 from crawlservice.webhooks.deliveries import RETRY_PAUSES
 from tests.crawlservice.receiver import Receiver
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 LOOPBACK = replace(settings.CRAWLFRAME, webhook_private=(ip_network("127.0.0.0/8"),))
 HOUR = timedelta(hours=1)

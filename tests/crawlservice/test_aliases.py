@@ -30,14 +30,9 @@ from crawlservice.tasks.submit import submit
 from tests.aliases.site import Site, served
 from tests.aliases.trial import HERE
 
-pytestmark = pytest.mark.usefixtures("service")
+pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
 PLACE = "/admin/crawlservice/aliasrule/"
 TELL = "http://shop.example"
-
-
-@pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    return new_database("sqlite")
 
 
 @pytest.fixture

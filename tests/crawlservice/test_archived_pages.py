@@ -27,7 +27,7 @@ from tests.crawlservice.test_kept_pages import bodies, kept
 from tests.files.s3_server import S3Server
 from tests.warc.captures import judged
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from crawlservice.tasks.submit import WrongState
 from tests.crawlservice.graph import GraphCrawl
 from tests.protocol.real import fault
 
-pytestmark = pytest.mark.usefixtures("service")
+pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
 
 ENOUGH = 60.0  # seconds: a whole settlement, however busy the machine is
 

@@ -18,6 +18,8 @@ from crawlservice.models import Task
 from tests.conftest import django_on
 from tests.servers import PostgresServer
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 # What a command does first; these tests run it in processes of its own.
 PREPARE = "from crawlservice.connections.database import prepare; print(prepare(), 'prepared')"
 

@@ -217,9 +217,10 @@ def test_what_a_page_read_before_the_file_was_applied_undoes_nothing() -> None:
     Export.objects.update(from_file=True, listed=False)
     old.refresh_from_db()
     Export.objects.update(listed=True)  # the leader has read the file meanwhile
+    given = {"name": old.name, "target": old.target, "spider": "shop"}
     with pytest.raises(changes.FromFile):
-        changes.edit(old, Definition.model_validate(changes.definition_of(old)))
-    changes.change(old, Definition.model_validate(changes.definition_of(old) | {"spider": "x"}))
+        changes.edit(old, Definition.model_validate(given))
+    changes.change(old, Definition.model_validate(given | {"spider": "x"}))
     assert Export.objects.get().active
 
 

@@ -9,8 +9,6 @@ import ipaddress
 import json
 import os
 import socket
-import sys
-import types
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,7 +53,7 @@ def servers_of_this_machine(settings_with: Callable[..., None]) -> None:
 
 
 @pytest.fixture
-def postgres(new_database: NewDatabase) -> Iterator[tuple[str, Query]]:
+def postgres(new_database: NewDatabase, postgres_url: str) -> Iterator[tuple[str, Query]]:
     """An empty PostgreSQL database, and how to ask it."""
     url = new_database("postgres", empty=True)
     connection = psycopg2.connect(url)
@@ -111,7 +109,7 @@ def mysql() -> Iterator[tuple[str, Query]]:
     connection.close()
 
 
-@pytest.fixture(params=["postgres", "mysql"])
+@pytest.fixture(params=[pytest.param("postgres", marks=pytest.mark.postgres), "mysql"])
 def server(request: pytest.FixtureRequest) -> tuple[str, Query]:
     found: tuple[str, Query] = request.getfixturevalue(request.param)
     return found
@@ -537,20 +535,6 @@ def test_without_the_extra_the_problem_says_what_to_install(
     row = drive(add({"kind": "kafka", "servers": "localhost:1", "topic": "houses"}))
     assert "pip install 'crawlframe[kafka]'" in row.problem
     assert Export.objects.get().rows == 0
-
-
-def test_only_the_key_of_a_service_account_is_taken_for_gcs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Other kinds make the library read files and start programs of the node."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    monkeypatch.setitem(sys.modules, "gcsfs", types.ModuleType("gcsfs"))
-    fill(made_task(), 1)
-    for secret in ('{"type": "external_account"}', "[]", "{"):
-        target = {"kind": "files", "url": "gs://b/x", "secret": secret, "max_minutes": 0}
-        export = add(target)
-        assert "service account" in drive(export).problem
-        export.delete()
 
 
 # -- object stores --------------------------------------------------------------------------------

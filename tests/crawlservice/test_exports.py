@@ -17,7 +17,7 @@ from crawlservice.exports.exporter import Exporter
 from crawlservice.models import Export, Item, Label, Page, Task
 from tests.crawlservice.exporting import add, commit, drive, fill, made_task, records, stored
 
-pytestmark = pytest.mark.usefixtures("orm", "place")
+pytestmark = [pytest.mark.usefixtures("orm", "place"), pytest.mark.databases("sqlite", "postgres")]
 
 POINTS = [point for point in faults.POINTS if point.startswith("export.")]
 

@@ -28,7 +28,7 @@ from crawlservice.pages.retention import PageRetention
 from crawlservice.tasks.removal import remove
 from tests.crawlservice.test_store import outcome
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 NOW = timedelta()
 

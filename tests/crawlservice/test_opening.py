@@ -21,6 +21,8 @@ from crawlservice.tasks import bulk_submit, submit
 from crawlservice.tasks.bulk_submit import Wanted, submit_many
 from tests.crawlservice.graph import GraphCrawl
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 
 @pytest.fixture
 def steward(published: Frontier) -> Steward:

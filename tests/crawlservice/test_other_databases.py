@@ -27,6 +27,8 @@ from crawlservice.ledger import outgoing_rows
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowDelivery, Task
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 WAREHOUSE = "warehouse"
 
 

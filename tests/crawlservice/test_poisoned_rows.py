@@ -51,6 +51,8 @@ from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.test_steward import turn_until
 from tests.crawlservice.watches.conftest import News
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 Done = Callable[[], bool]
 JUNK = b"\xc1"  # not msgpack
 

@@ -31,6 +31,8 @@ from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_store import outcome
 from tests.proxy_server import ProxyServer, running
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 LOGIN = "http://MARKED-user:MARKED-word@a.example:1"
 
 

@@ -36,6 +36,8 @@ from crawlservice.webhooks import outbox
 from crawlservice.webhooks.deliveries import create_deliveries
 from tests.crawlservice.beside import another_transaction
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 BIG = 20_000  # rows, enough for an index to be used
 WAITING = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed", "parked"), 0)
 

@@ -17,6 +17,8 @@ from crawlservice.security.sealing import SealError, reseal, seal, unseal
 from crawlservice.webhooks.address import parsed, restored
 from crawlservice.webhooks.deliveries import RETRY_PAUSES, claim, create_deliveries
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 
 def test_what_is_sealed_is_read_with_the_same_key_only(settings_with: Callable[..., None]) -> None:
     settings_with(SECRET_KEY="a" * 50)

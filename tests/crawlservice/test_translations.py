@@ -69,7 +69,6 @@ def test_what_is_compiled_is_what_was_translated() -> None:
     assert {text: told(text) for text in found} == found
 
 
-@pytest.mark.forks
 @pytest.mark.skipif(shutil.which("xgettext") is None, reason="no gettext here")
 def test_no_text_of_the_code_is_missing(tmp_path: Path) -> None:
     copy = tmp_path / "crawlservice"

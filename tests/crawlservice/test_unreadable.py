@@ -36,12 +36,6 @@ HASHES = ("NODES", "SPIDERS", "ROLLOUT", "OWN", "TRIES", "KILLS", "CURSOR")
 OF_TASK = ("TASK", "PARKED", "COOKIES")
 
 
-@pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    """SQLite only: what is read is in Redis."""
-    return new_database("sqlite")
-
-
 def run(command: str, *options: str) -> str:
     out = StringIO()
     call_command(command, *options, stdout=out)

@@ -20,18 +20,11 @@ from django.utils import timezone
 from crawlservice.models import Action, Delivery, Event, Task, Webhook
 from crawlservice.security.sealing import seal, unseal
 from crawlservice.webhooks.deliveries import create_deliveries
-from tests.conftest import NewDatabase
 from tests.crawlservice.receiver import Receiver
 from tests.crawlservice.web import log_in_as, texts
 
 LIST = "/admin/crawlservice/webhook/"
 DELIVERIES = "/admin/crawlservice/delivery/"
-
-
-@pytest.fixture
-def database(new_database: NewDatabase) -> str:
-    """SQLite only: the forms do not depend on the database."""
-    return new_database("sqlite")
 
 
 @pytest.fixture

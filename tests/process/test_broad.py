@@ -19,14 +19,13 @@ from tests.broad.hosts import PRIVATE, asks, wanted
 from tests.broad.world import World
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import Look, each_on, wait_for
+from tests.process.conftest import Look, wait_for
 
 HOSTS, HOST_PAGES, DELAY, PER_HOST = 16, 12, 0.2, 2
 
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("database", each_on("sqlite"), indirect=True)
 def test_many_hosts_within_their_budgets_and_rules(
     manage_env: dict[str, str],
     start_manage: Callable[..., Running],

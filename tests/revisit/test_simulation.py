@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.revisit.allotment import shares
+from tests.revisit.allotment import shares
 from tests.revisit.optimal import Optimal
 from tests.revisit.rivals import Nutch, uniform
 from tests.revisit.world import Signals, Site, run
+
+pytestmark = pytest.mark.slow
 
 
 def best(site: Site, budget: float) -> float:

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
-from crawlframe.revisit.allotment import freshness
+from tests.revisit.allotment import freshness
 
 MEDIAN, SPREAD = 0.135, 1.6  # changes of a page per day: lognormal
 PARETO = 1.2  # of the importance

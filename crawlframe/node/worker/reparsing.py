@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import FetchError
 from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.fetch.middlewares import MiddlewareFailed
@@ -69,7 +70,8 @@ class Reparsing:
         self._failed = failed
         self._usage = UsageSignals(user_agent)
         self._judge = Judge(callbacks)
-        self._known: dict[int, tuple[Reparse, int]] = {}  # task -> what it parses, and priority
+        # task -> what it parses, and priority
+        self._known: BoundedDict[int, tuple[Reparse, int]] = BoundedDict(MAX_TASKS)
 
     async def run(self, outcome: Outcome, alone: bool, call: Call) -> Outcome:
         """Returns the outcome of the first request of a task that parses kept pages, or of one for
@@ -88,8 +90,6 @@ class Reparsing:
             spec = await self._source.load_task(task)
             if spec is None or spec.reparse is None or not hasattr(self, "_pages"):
                 raise Park(f"task {task} parses no kept pages")
-            if len(self._known) >= MAX_TASKS:
-                del self._known[next(iter(self._known))]
             self._known[task] = spec.reparse, spec.priority
         return self._known[task]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Signal
 from crawlframe.links import host_of
@@ -18,7 +19,7 @@ class Addresses:
 
     def __init__(self, downloader: Downloader) -> None:
         self._downloader = downloader
-        self._reported: dict[str, str] = {}  # host -> address
+        self._reported: BoundedDict[str, str] = BoundedDict(MAX_HOSTS)  # host -> address
 
     async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
         """A stage: what a page says about its host names the address, if it is a new one."""
@@ -43,6 +44,4 @@ class Addresses:
         if self._reported.get(host, "") == address or host_of(response.url) != host:
             return ""
         self._reported[host] = address
-        if len(self._reported) > MAX_HOSTS:
-            del self._reported[next(iter(self._reported))]
         return address

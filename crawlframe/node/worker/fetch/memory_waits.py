@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.memory import Account
 
@@ -14,7 +15,7 @@ class MemoryWaits:
     reason."""
 
     def __init__(self) -> None:
-        self.rids: dict[bytes, None] = {}  # of those that were excused
+        self.rids: BoundedDict[bytes, None] = BoundedDict(MAX_MEMORY_WAITS)  # those excused
 
     def excuses(self, rid: bytes, error: FetchError, account: Account) -> bool:
         """Whether the fetch failed because it had to wait for memory. Servers close connections
@@ -23,6 +24,4 @@ class MemoryWaits:
         if not lost or rid in self.rids:
             return False
         self.rids[rid] = None
-        if len(self.rids) > MAX_MEMORY_WAITS:
-            del self.rids[next(iter(self.rids))]
         return True

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from crawlframe.bounded_dict import BoundedDict
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -25,9 +26,8 @@ class LoadingCache(Generic[K, V]):
     one event loop. ``clock`` returns seconds."""
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
-        self._most = most
         self._clock = clock
-        self._kept: OrderedDict[K, tuple[V, float]] = OrderedDict()
+        self._kept: BoundedDict[K, tuple[V, float]] = BoundedDict(most)
         self._loading: dict[K, asyncio.Task[Loaded[V]]] = {}
 
     def __len__(self) -> int:
@@ -38,11 +38,8 @@ class LoadingCache(Generic[K, V]):
 
     def find(self, key: K) -> V | None:
         """The value of a key, if it is kept and may be used."""
-        kept = self._kept.get(key)
-        if kept is None or kept[1] <= self._clock():
-            return None
-        self._kept.move_to_end(key)
-        return kept[0]
+        kept = self._kept.use(key)
+        return kept[0] if kept is not None and kept[1] > self._clock() else None
 
     async def get(self, key: K, load: Callable[[], Coroutine[Any, Any, Loaded[V]]]) -> V:
         """The value of a key. Raises what ``load`` raises, to all that wait for it. A load goes on
@@ -73,6 +70,3 @@ class LoadingCache(Generic[K, V]):
         loaded = done.result()
         if current:
             self._kept[key] = loaded.value, self._clock() + loaded.seconds
-            self._kept.move_to_end(key)
-            if len(self._kept) > self._most:
-                self._kept.popitem(last=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import ProxyFailed
 from crawlframe.links import host_of
 from crawlframe.node.worker.fetch_reports import FetchReports
@@ -29,7 +30,8 @@ class SideTrips:
         self._robots = robots
         self._reports = reports
         self._clock = clock
-        self._until: dict[bytes, float] = {}  # rid -> when the frontier may let it go
+        # rid -> when the frontier may let it go
+        self._until: BoundedDict[bytes, float] = BoundedDict(MAX_HOLDS)
 
     async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
         """A stage: the request goes back while a file is not known, or to the host of a file."""
@@ -76,8 +78,6 @@ class SideTrips:
             return
         if wait.seconds:
             self._until[outcome.rid] = now + 0.9 * wait.seconds
-            if len(self._until) > MAX_HOLDS:
-                del self._until[next(iter(self._until))]
         outcome.end(Verdict.RELEASE)
 
     async def _send(self, outcome: Outcome, errand: Errand | None) -> None:

@@ -1,12 +1,12 @@
-"""``python -m crawlservice.demosite``: the demo site without Django."""
+"""``python -m examples.demo_site``: serves the demo site until Ctrl-C."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from crawlservice.demosite.errors import DemoSiteError
-from crawlservice.demosite.options import add_options, serve_options
+from examples.demo_site.errors import DemoSiteError
+from examples.demo_site.options import add_options, serve_options
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""DemoServer: the demo site in a process of its own, for tests and for ``crawl --demo``."""
+"""DemoServer: the demo site in a process of its own, for tests and for the crawl of the demo."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from crawlservice.demosite.errors import DemoSiteError
-from crawlservice.demosite.server import STATS
-from crawlservice.demosite.site import Site
+from examples.demo_site.errors import DemoSiteError
+from examples.demo_site.server import STATS
+from examples.demo_site.site import Site
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,7 +53,7 @@ class DemoServer:
         """Returns when pages are served and ``url`` is known."""
         paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "crawlservice.demosite", "--stop-with-stdin", *self._options],
+            [sys.executable, "-m", "examples.demo_site", "--stop-with-stdin", *self._options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from crawlservice.demosite.draw import Draw
-from crawlservice.demosite.listing import Listing, agent_name
-from crawlservice.demosite.prose import STOCK, paragraph
+from examples.demo_site.draw import Draw
+from examples.demo_site.listing import Listing, agent_name
+from examples.demo_site.prose import STOCK, paragraph
 
 INFO_PAGES = {
     "about": "About us",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlservice.demosite.draw import Draw
+from examples.demo_site.draw import Draw
 
 SLOTS: dict[str, tuple[str, ...]] = {
     "place": (

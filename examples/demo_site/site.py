@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from crawlservice.demosite.draw import Draw
-from crawlservice.demosite.listing import FIRST_ID, Listing, make_listing
+from examples.demo_site.draw import Draw
+from examples.demo_site.listing import FIRST_ID, Listing, make_listing
 
 DISTRICTS = (
     "Mitte", "Friedrichshain", "Kreuzberg", "Pankow", "Charlottenburg", "Wilmersdorf", "Spandau",

@@ -10,10 +10,10 @@ from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote
 
-from crawlservice.demosite.draw import Draw
-from crawlservice.demosite.layout import INFO_PAGES, SCRIPT, STYLE, Layout, card, euro, link
-from crawlservice.demosite.listing import agent_name
-from crawlservice.demosite.site import AGENTS, Site
+from examples.demo_site.draw import Draw
+from examples.demo_site.layout import INFO_PAGES, SCRIPT, STYLE, Layout, card, euro, link
+from examples.demo_site.listing import agent_name
+from examples.demo_site.site import AGENTS, Site
 
 RELATED = 6  # listings shown as similar on a listing's page
 HTML = "text/html; charset=utf-8"

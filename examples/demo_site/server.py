@@ -7,24 +7,26 @@ import errno
 import json
 import os
 import random
+import signal
 import socket
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
-import uvicorn
+import uvloop
 
-from crawlservice.demosite.draw import Draw
-from crawlservice.demosite.errors import DemoSiteError
-from crawlservice.demosite.pages import HTML, JSON, Pages, SitePage
-from crawlservice.demosite.site import Site
+from examples.demo_site.draw import Draw
+from examples.demo_site.errors import DemoSiteError
+from examples.demo_site.pages import HTML, JSON, Pages, SitePage
+from examples.demo_site.site import Site
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+# Of a method and a target, path and query: the status, the fields of the head, and the body.
+Answer = tuple[int, dict[str, str], bytes]
+Application = Callable[[str, str], Awaitable[Answer]]
 
 DEFAULT_PORT = 8100  # next to 8000, on which `up` serves
+BACKLOG = 1024  # connections that wait to be accepted
 STATS = "/_stats"
 ROBOTS = "/robots.txt"
 RULES = SitePage(200, "text/plain", b"User-agent: *\nDisallow: /_stats\n")
@@ -32,7 +34,7 @@ SERVER_ERROR = SitePage(500, HTML, b"<!DOCTYPE html><title>500</title><h1>Please
 
 
 class DemoApp:
-    """The ASGI application. ``GET /_stats`` returns how often each path was requested, as JSON, and
+    """The application. ``GET /_stats`` returns how often each path was requested, as JSON, and
     ``DELETE /_stats`` resets the counters, and with them the errors. ``/robots.txt`` has none.
 
     ``latency`` is in milliseconds; ``jitter`` is the share by which it varies up and down.
@@ -55,22 +57,15 @@ class DemoApp:
         self._statuses: Counter[int] = Counter()
         self._in_flight = self._in_flight_max = 0
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        query: bytes = scope["query_string"]
-        path: str = scope["raw_path"].decode("latin-1")
+    async def __call__(self, method: str, target: str) -> Answer:
+        path = target.partition("?")[0]
         if path == STATS:
-            page = self._stats(scope["method"])
+            page = self._stats(method)
         elif path == ROBOTS:
             page = RULES
         else:
-            page = await self._visit(f"{path}?{query.decode('latin-1')}" if query else path)
-        headers = [
-            (b"content-type", page.content_type.encode()),
-            (b"content-length", b"%d" % len(page.body)),
-        ]
-        await send({"type": "http.response.start", "status": page.status, "headers": headers})
-        body = b"" if scope["method"] == "HEAD" else page.body
-        await send({"type": "http.response.body", "body": body})
+            page = await self._visit(target)
+        return page.status, {"Content-Type": page.content_type}, page.body
 
     async def _visit(self, target: str) -> SitePage:
         self._asked[target] += 1
@@ -105,19 +100,6 @@ class DemoApp:
         return SitePage(200, JSON, json.dumps(stats).encode())
 
 
-class _Server(uvicorn.Server):
-    """Announces its address as soon as it answers."""
-
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_started = started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        if self.started:
-            self._on_started()
-
-
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises DemoSiteError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -125,7 +107,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(1024)
+        listener.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         listener.close()
         raise DemoSiteError(_listen_problem(host, port, error)) from None
@@ -164,25 +146,51 @@ def serve(
     app = DemoApp(Pages(site), latency, jitter, error_rate)
     listener = listen(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-    config = uvicorn.Config(
-        app,
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=1,
-    )
 
     def started() -> None:
+        loop = asyncio.get_running_loop()
         if stop_with_stdin:
             # Nothing to save: a site whose parent is gone ends at once, requests in flight or not.
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), os._exit, 0)
+            loop.add_reader(sys.stdin.fileno(), os._exit, 0)
         announce(f"demo site on {url} ({site.listings} listings)")
 
-    server = _Server(config, started)
-    with listener:
-        server.run(sockets=[listener])
+    uvloop.run(answer_until_stopped(app, listener, started))
+
+
+async def answer_until_stopped(
+    app: Application, listener: socket.socket, started: Callable[[], None] = lambda: None
+) -> None:
+    """Answers until SIGINT or SIGTERM; ``started`` is called once that is so."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                await _answer(app, reader, writer)
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+            pass  # the client is gone, or speaks no HTTP
+        finally:
+            writer.close()
+
+    await asyncio.start_server(connected, sock=listener, backlog=BACKLOG)
+    started()
+    await stopped.wait()
+
+
+async def _answer(
+    app: Application, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """One request and its answer; the connection stays open. Raises ValueError on what is no
+    request, and IncompleteReadError at the end."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    method, target, _ = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
+    status, fields, body = await app(method, target)
+    fields["Content-Length"] = str(len(body))
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in fields.items()]
+    writer.write("\r\n".join([*lines, "\r\n"]).encode("latin-1"))
+    if method != "HEAD":
+        writer.write(body)
+    await writer.drain()

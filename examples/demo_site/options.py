@@ -1,12 +1,12 @@
-"""Options: the command line of the demo site, for ``python -m`` and for ``manage.py`` alike."""
+"""Options: the command line of the demo site."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
 from typing import Any
 
-from crawlservice.demosite.server import DEFAULT_PORT, serve
-from crawlservice.demosite.site import MAX_SIZE, MIN_SIZE, Site
+from examples.demo_site.server import DEFAULT_PORT, serve
+from examples.demo_site.site import MAX_SIZE, MIN_SIZE, Site
 
 
 def add_options(parser: ArgumentParser) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from crawlservice.demosite import Site
 from crawlservice.models import Item, Task
+from examples.demo_site import Site
 
 NAMED = 5  # ids named per difference
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from crawlservice.demosite.draw import Draw
+from examples.demo_site.draw import Draw
 
 FIRST_ID = 10001
 
