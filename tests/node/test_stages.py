@@ -10,6 +10,7 @@ import pytest
 
 from crawlframe import CallNext, Request, Response, Spider
 from crawlframe.conf import Settings
+from crawlframe.node.worker import stage
 from crawlframe.node.worker.fetch import stages
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from tests.node.runner import Ready, Tasks
@@ -40,7 +41,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         made.append([getattr(one, "__qualname__", "") for one in found])
         return original(found, fetch)
 
-    original = stages.around
+    original = stage.around
     monkeypatch.setattr(stages, "around", around)
 
     def listed(*bases: Any, **settings: Any) -> list[str]:
