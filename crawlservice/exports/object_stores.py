@@ -7,16 +7,28 @@ import io
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from crawlservice.exports.definition import FilesTarget
 from crawlservice.exports.writer import TargetError, address_of, need
 
+SCHEMES = ("s3", "sftp")  # of addresses of files; each is also the name of the extra
 MODULES = {"s3": "s3fs", "sftp": "paramiko"}
 TIMEOUT = 30  # seconds for an answer
 TRIES = 2  # by the client of S3
+
+
+class StoreTarget(Protocol):
+    """An address, and what a store asks for."""
+
+    url: str
+    key: str
+    secret: str
+    private_key: str
+    host_key: str
+    endpoint: str
+    region: str
 
 
 class ObjectStore:
@@ -54,7 +66,7 @@ class ObjectStore:
         self._system.rm_file(f"{self._directory}/{name}")
 
 
-def open_store(target: FilesTarget) -> ObjectStore:
+def open_store(target: StoreTarget) -> ObjectStore:
     """Raises TargetError, and what the libraries raise."""
     parts = urlsplit(target.url)
     scheme = parts.scheme
@@ -68,7 +80,7 @@ def open_store(target: FilesTarget) -> ObjectStore:
     return ObjectStore(_s3(target), place, shown, renames=False)
 
 
-def _s3(target: FilesTarget) -> Any:
+def _s3(target: StoreTarget) -> Any:
     import s3fs  # large
 
     place = {"endpoint_url": target.endpoint or None, "region_name": target.region or None}
@@ -93,7 +105,7 @@ def _checked(info: Any) -> socket.socket:
     return socket.socket(*info[:3])
 
 
-def _sftp(target: FilesTarget) -> Any:
+def _sftp(target: StoreTarget) -> Any:
     """fsspec's own connects to whatever answers; this one verifies the server's key."""
     import paramiko
     from fsspec.implementations.sftp import SFTPFileSystem

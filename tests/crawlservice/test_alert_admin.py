@@ -19,7 +19,7 @@ from crawlframe.secret import MASK
 from crawlservice.accounts.roles import ROLES
 from crawlservice.alerts import needs, state
 from crawlservice.alerts.announcements import announce
-from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.condition import Finding
 from crawlservice.connections import clock
 from crawlservice.models import (
     Action,

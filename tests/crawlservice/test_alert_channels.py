@@ -348,7 +348,7 @@ def mailbox(settings_with: Any) -> Iterator[Mailbox]:
 
 def mail(to: str, **fields: Any) -> tuple[str, str]:
     usual = {"key": "1f2e", "title": TITLE, "text": TEXT, "content": {}}
-    message = channels.Outgoing("mail", 1, to, None, severity=Severity.SEVERE, **(usual | fields))
+    message = channels.Outgoing("mail", to, None, severity=Severity.SEVERE, **(usual | fields))
     return channels.send(NODE, message)
 
 

@@ -18,7 +18,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.secret import MASK
 from crawlservice.accounts.roles import ROLES
 from crawlservice.alerts import state
-from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.condition import Finding
 from crawlservice.cli.resealing import reseal_all
 from crawlservice.connections import clock
 from crawlservice.models import (

@@ -23,10 +23,10 @@ from crawlframe.conf import Settings
 from crawlservice.exports import changes, exporter
 from crawlservice.exports.addresses import with_secrets_of, without_secrets
 from crawlservice.exports.batch import Limits
-from crawlservice.exports.definition import BadExport
 from crawlservice.exports.dialects import MySQL, connect
+from crawlservice.exports.errors import BadExport
 from crawlservice.exports.exporter import tried
-from crawlservice.exports.table import names
+from crawlservice.exports.targets.table import names
 from crawlservice.models import Export, Installation, Item, Task
 from tests.conftest import NewDatabase
 from tests.crawlservice.exporting import add, commit, drive, fill, made_task, stored
@@ -182,7 +182,7 @@ def test_wherever_it_dies_a_table_has_every_row_once(
 ) -> None:
     url, ask = server
     monkeypatch.setattr(
-        "crawlservice.exports.table.TableWriter.limits",
+        "crawlservice.exports.targets.table.TableWriter.limits",
         Limits(4, 1 << 20, columns=500),
     )
     fill(made_task(), 4)
@@ -545,7 +545,8 @@ def test_a_file_of_an_object_store_is_one_put(
 ) -> None:
     """On the file system in memory of fsspec."""
     memory = pytest.importorskip("fsspec.implementations.memory")
-    from crawlservice.exports import files, object_stores
+    from crawlservice.exports import object_stores
+    from crawlservice.exports.targets import files
 
     system = memory.MemoryFileSystem()
     store = object_stores.ObjectStore(system, "/bucket/houses", "s3://bucket/houses", renames=False)

@@ -18,6 +18,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.spider import describe
 from crawlservice import node_settings
 from crawlservice.accounts.roles import ROLES, _named, give_role
+from crawlservice.chores.registry import chores
 from crawlservice.connections import contained
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.recovery import is_whole, renew
@@ -194,7 +195,7 @@ def dead_nodes(monkeypatch: pytest.MonkeyPatch) -> Done:
             raise TypeError("poisoned")
         return reconcile.replay(there, generation)
 
-    monkeypatch.setattr("crawlservice.steward.steward.replay", replay)
+    monkeypatch.setattr("crawlservice.steward.nodes.replay", replay)
     for generation in (8, 9):
         frontier().leases.renew(generation, 0.001)
     return lambda: {*frontier().leases.left()} == {8}
@@ -218,12 +219,12 @@ POISONED: dict[str, Callable[[pytest.MonkeyPatch], Done]] = {
     "quality": quality,
 }
 # Each database has a thread, which is restarted; tasks that cannot be brought back are below.
-OTHERS = {"rows for other databases", "Redis"}
+OTHERS = {"rows for other databases", "Redis", "the file of exports"}
 
 
 def test_every_chore_has_one(service: Frontier) -> None:
-    chores = Steward(Settings(), service)._chores()
-    assert chores.keys() == POISONED.keys() | OTHERS
+    names = {chore.name for chore in chores() if not chore.everywhere}
+    assert names == POISONED.keys() | OTHERS
 
 
 @pytest.mark.parametrize("chore", POISONED)

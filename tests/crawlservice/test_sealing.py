@@ -13,9 +13,10 @@ from crawlframe.frontier import Frontier
 from crawlframe.node.master.master import Master
 from crawlservice.connections.installation import check_key
 from crawlservice.models import Action, Delivery, Event, Generation, Installation, Task, Webhook
+from crawlservice.outbox.outbox import RETRIES
 from crawlservice.security.sealing import SealError, reseal, seal, unseal
 from crawlservice.webhooks.address import parsed, restored
-from crawlservice.webhooks.deliveries import RETRY_PAUSES, claim, create_deliveries
+from crawlservice.webhooks.deliveries import OUTBOX, create_deliveries
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
 
@@ -75,7 +76,7 @@ def test_a_node_with_another_key_says_so_and_goes_on(
         settings_with(SECRET_KEY=key, SECRET_KEY_FALLBACKS=[])
         Webhook.objects.create(name=name, url="http://x.example/", sealed_secret=seal(name))
     create_deliveries()
-    assert [letter.secret for _, letter in claim([], 5)] == ["ours"]
+    assert [letter.secret for _, letter in OUTBOX.claim([], 5)] == ["ours"]
     delivery = Delivery.objects.get(webhook__name="other")
     assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
     assert delivery.next_at is not None
@@ -89,11 +90,11 @@ def test_what_cannot_be_opened_is_given_up_in_the_end(
     Webhook.objects.create(name="other", url="http://x.example/", sealed_secret=seal("s"))
     settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=[])
     create_deliveries()
-    for attempt in range(1, len(RETRY_PAUSES) + 2):
+    for attempt in range(1, len(RETRIES.pauses) + 2):
         delivery = Delivery.objects.get()
         assert (delivery.attempts, delivery.next_at is None) == (attempt - 1, False)
         Delivery.objects.update(next_at=Now())
-        assert [*claim([], 5)] == []
+        assert [*OUTBOX.claim([], 5)] == []
     delivery = Delivery.objects.get()
     assert (delivery.next_at, delivery.delivered_at) == (None, None)
     assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
