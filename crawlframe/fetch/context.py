@@ -34,5 +34,12 @@ class FetchContext:
     rid: bytes = b""
     proxy: Proxy | None = None
 
+    def counted_by(self, account: Account) -> FetchContext:
+        """The same with this account; dataclasses.replace takes six times as long."""
+        return FetchContext(
+            *(self.spider, self.jar, self.allowed, account, self.check, self.trail),
+            *(self.send_time, self.rid, self.proxy),
+        )
+
 
 NO_CONTEXT = FetchContext()

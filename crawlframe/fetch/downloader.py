@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,9 +85,7 @@ class Downloader:
         if context.account is None:
             with self.memory.account() as own:
                 # Not a subclass's, which has called this one.
-                return await Downloader.fetch(
-                    self, request, settings, replace(context, account=own)
-                )
+                return await Downloader.fetch(self, request, settings, context.counted_by(own))
         proxy = context.proxy or self.proxy_for(request, settings)
         limits = limits_of(request, settings)
         jar = context.jar
@@ -98,15 +95,16 @@ class Downloader:
         saving = None
         if request.options.save:
             saving = self._files.begin(request, settings, context.rid)
+        tls = settings.tls or OF_TASK.get()
         journey = Journey(
             *(request, limits, headers, jar, context),
             identity=None if self._identity.is_plain else self._identity,
             saving=saving,
             proxy=proxy,
-            tls=settings.tls or OF_TASK.get(),
+            tls=tls,
         )
         name = request.downloader or settings.downloader
-        if journey.tls is not None and name not in ("curl", "requests"):
+        if tls and journey.tls is not None and name not in ("curl", "requests"):
             raise TlsError(f"{journey.where}: the setting tls is for curl and requests, not {name}")
         transfer: Callable[[Journey], Awaitable[Answer]] = self._transfer
         if name == "requests":

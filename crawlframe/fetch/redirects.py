@@ -120,8 +120,9 @@ class Journey:
                 error.sent = self._sent
             raise
         self.account.settle(len(body))
+        url = answer.url or self.url
         response = (Response if answer.rendered is None else RenderedResponse)(
-            without_login(answer.url or self.url),
+            without_login(url) if "@" in url else url,
             answer.status,
             answer.headers,
             body,
@@ -184,7 +185,7 @@ class Journey:
     @property
     def tls(self) -> Tls | None:
         """How the certificate of the next transfer is verified; None: as usual."""
-        return tls_of(self._tls, self.url)
+        return tls_of(self._tls, self.url) if self._tls else None
 
     def remaining(self) -> float:
         """Seconds left for the next transfer. Raises FetchTimeout when there are none."""

@@ -1,4 +1,4 @@
-"""The stages of a crawl: what it does not use is not in its list."""
+"""The stages and link filters of a crawl: what it does not use is not in its lists."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import pytest
 
 from crawlframe import CallNext, Request, Response, Spider
 from crawlframe.conf import Settings
+from crawlframe.ledger import TaskSpec
+from crawlframe.node.worker import stage
 from crawlframe.node.worker.fetch import stages
+from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.robots.guard import RobotsGuard
-from tests.node.runner import Ready, Tasks
+from tests.node.runner import Ready, Spiders, Tasks
 from tests.node.test_proxies import Pool
 from tests.node.test_robots import Cluster
 
@@ -40,13 +43,13 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         made.append([getattr(one, "__qualname__", "") for one in found])
         return original(found, fetch)
 
-    original = stages.around
+    original = stage.around
     monkeypatch.setattr(stages, "around", around)
 
     def listed(*bases: Any, **settings: Any) -> list[str]:
         given = {key: settings.pop(key) for key in ("middlewares", "options") if key in settings}
-        kind = type("Of", (Plain,), {"settings": Plain.settings | settings})
-        kind.middlewares = given.get("middlewares", ())
+        own = {"settings": Plain.settings | settings, "middlewares": given.get("middlewares", ())}
+        kind = type("Of", (Plain,), own)
         downloader = Ready()
         guard = RobotsGuard(Settings(), downloader, Cluster())
         tasks = Tasks(kind, downloader, robots=guard, proxies=Pool())
@@ -81,3 +84,23 @@ def test_what_is_used_is_in_the_list(
     found = listed(**settings)
     assert [one for one in found if one in PATH] == PATH
     assert [one for one in found if one in more] == more
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({}, ["Ended", "Known", "LinkLimits"]),
+        ({"url_length": 0, "repeated_segments": 0}, ["Ended", "Known"]),
+        (
+            {"depth_limit": 3, "denoise": "template", "skip_unchanged": True, "keep": "all"},
+            ["Repeated", "Ended", "PageLimits", "TemplateOnce", "Known", "LinkLimits"],
+        ),
+        ({"downloader": "browser"}, ["Ended", "RenderedFragments", "Known", "LinkLimits"]),
+    ],
+)
+def test_the_filters_of_links_are_those_that_the_crawl_uses(
+    settings: dict[str, Any], names: list[str]
+) -> None:
+    kind = type("Of", (Plain,), {"settings": settings})
+    crawl = CrawlMaker(Spiders(kind), 1.0).make(TaskSpec(1, "plain", {}, 0))
+    assert [type(one).__name__ for one in crawl.filters] == names

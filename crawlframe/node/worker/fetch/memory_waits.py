@@ -15,7 +15,7 @@ class MemoryWaits:
     reason."""
 
     def __init__(self) -> None:
-        # Of requests that were excused.
+        # Of excused requests.
         self.rids: BoundedDict[bytes, None] = BoundedDict(MAX_MEMORY_WAITS)
 
     def excuses(self, rid: bytes, error: FetchError, account: Account) -> bool:
