@@ -16,6 +16,12 @@ UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in th
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
 # They receive signals of fetches.
 HEARING = {"claim", "complete", "permit", "redirect", "release", "retry"}
+# Verbs that are too long for one file: the files of their folders, in this order.
+PARTS = {
+    "claim": (
+        "begin", "fetched", "answer", "lanes", "holds", "proxies", "affinity", "take", "batch",
+    )
+}  # fmt: skip
 
 
 @cache
@@ -31,14 +37,27 @@ def source(verb: str) -> str:
         parts.append((LUA / "_guard.lua").read_text())
     if verb not in UNGUARDED | UNCOUNTED:
         parts.append("keep_pulse()")
-    parts.append((LUA / f"{verb}.lua").read_text())
+    if verb in PARTS:
+        begin, *blocks = files(verb)
+        parts += [begin.read_text(), *(f"do\n{block.read_text()}end" for block in blocks)]
+    else:
+        parts.append(files(verb)[0].read_text())
     text = "\n".join(parts)
     return f"{lua_prelude(text)}\n{text}"
 
 
 def verbs() -> list[str]:
     """The names of all verbs."""
-    return sorted(path.stem for path in LUA.glob("[!_]*.lua"))
+    return sorted([*PARTS, *(path.stem for path in LUA.glob("[!_]*.lua"))])
+
+
+def files(verb: str) -> list[Path]:
+    """The files of a verb, without the shared ones."""
+    return (
+        [LUA / verb / f"{part}.lua" for part in PARTS[verb]]
+        if verb in PARTS
+        else [LUA / f"{verb}.lua"]
+    )
 
 
 class Scripts:

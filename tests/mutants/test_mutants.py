@@ -30,7 +30,7 @@ class Sample(NamedTuple):
 
 SAMPLES = [
     Sample(
-        "claim.lua",
+        "begin.lua",
         "if call('SISMEMBER', FENCED, generation) == 1 then",
         "never",
         "test_claim.py::test_a_fenced_generation_gets_nothing",
