@@ -11,15 +11,16 @@ from redis.commands.core import Script
 from crawlframe.frontier.keys import lua_prelude
 
 LUA = Path(__file__).parent / "lua"
-READING = {"audit", "hosts", "known", "leases"}
+READING = {"audit", "hosts", "known", "leases", "waits"}
 UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
 # They receive signals of fetches.
 HEARING = {"claim", "complete", "permit", "redirect", "release", "retry"}
+GATED = {"claim", "hosts", "permit", "waits"}  # verbs that ask the gate
 # Verbs that are too long for one file: the files of their folders, in this order.
 PARTS = {
     "claim": (
-        "begin", "fetched", "answer", "lanes", "holds", "proxies", "affinity", "take", "batch",
+        "begin", "fetched", "answer", "lanes", "proxies", "affinity", "take", "batch",
     )
 }  # fmt: skip
 
@@ -33,6 +34,8 @@ def source(verb: str) -> str:
     if verb in HEARING:
         pace, signals = ((LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals"))
         parts += ["local function define_pace()", pace, "end", signals]
+    if verb in GATED:
+        parts.append((LUA / "_gate.lua").read_text())
     if verb not in UNGUARDED:
         parts.append((LUA / "_guard.lua").read_text())
     if verb not in UNGUARDED | UNCOUNTED:
@@ -105,6 +108,7 @@ class Scripts:
     state: Script
     unpark: Script
     unpin: Script
+    waits: Script
 
     def __init__(self, redis: Redis) -> None:
         for verb in verbs():

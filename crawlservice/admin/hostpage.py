@@ -240,7 +240,7 @@ def _buttons(now: HostNow) -> list[Decision]:
     """Those that change something."""
     wanted = {
         "pause": not now.host.paused,
-        "resume": now.host.paused or now.rest > 0 or bool(now.host.held_why),
+        "resume": now.host.paused or now.closed > 0 or bool(now.host.held_why),
         "order": True,
         "clear": now.host.ordered_at is not None,
         "forget-robots": True,

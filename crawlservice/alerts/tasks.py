@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 
-from crawlservice.alerts.finding import MOST, Finding, RunningTask, Unknown, View
-from crawlservice.models import HELD, OPEN, Alert, Host, Task
+from crawlservice.alerts.finding import Finding, RunningTask, Unknown, View
+from crawlservice.models import OPEN, Alert, Task
 from crawlservice.quality.verdict import QUALITY
 
 LOOKED_AT = 2_000  # latest tasks of an outcome that are looked at
@@ -119,7 +118,8 @@ class Silence:
 
 
 def silent(view: View, since: Mapping[int, datetime]) -> Iterator[Finding | Unknown]:
-    """``since``: as ``Silence.look`` returns it. Raises redis.RedisError."""
+    """``since``: as ``Silence.look`` returns it. A task that the gate keeps back is not silent.
+    Raises redis.RedisError."""
     found = []
     for task in view.tasks:
         began = since.get(task.number)
@@ -127,23 +127,11 @@ def silent(view: View, since: Mapping[int, datetime]) -> Iterator[Finding | Unkn
             minutes = (view.now - began).total_seconds() / 60
             if minutes >= view.least["silent"]:
                 found.append(_of(task, "silent", began, _facts(task), round(minutes, 1)))
-    resting = _resting(view) if found else set()
-    yield from (one for one in found if one.task not in resting)
+    silent = {one.task for one in found}
+    counts = {task.number: task.counts for task in view.tasks if task.number in silent}
+    meant = view.frontier.waits.of(counts)
+    yield from (one for one in found if one.task not in meant)
     yield from _uncounted(view)
-
-
-def _resting(view: View) -> set[int]:
-    """Tasks all of whose requests are for hosts that are held or paused, which is known."""
-    waiting: Counter[int] = Counter()
-    for name in Host.objects.filter(HELD | Q(paused=True)).values_list("name", flat=True)[:MOST]:
-        waiting.update(view.frontier.hosts.tasks(name))
-    return {
-        task.number
-        for task in view.tasks
-        if task.counts is not None
-        and task.counts.in_progress == 0
-        and waiting[task.number] >= task.counts.ready
-    }
 
 
 def _uncounted(view: View) -> Iterator[Unknown]:

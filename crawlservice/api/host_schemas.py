@@ -10,6 +10,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from crawlservice.api.paging import TEXT
 from crawlservice.api.schemas import Given
 from crawlservice.hosts.orders import MAX_CONCURRENCY, MAX_DELAY
+from crawlservice.hosts.rules import RULES
 from crawlservice.models import NOTE
 
 Until = Annotated[AwareDatetime, Field(strict=False)]  # JSON has no type for times
@@ -42,9 +43,7 @@ class HostOut(BaseModel):
     condition: Literal[
         "unknown", "paused", "held", "resting", "robots", "waiting", "crawling", "idle"
     ]
-    why: str = Field(
-        description="why it does not go on: paused, blocked, asked, refused, unreachable or robots"
-    )
+    why: str = Field(description=f"why it does not go on, in one word: {', '.join(RULES)}")
     until: datetime | None = Field(
         description="when the condition ends by itself; null: unknown, or not by itself"
     )

@@ -171,13 +171,17 @@ local function examine(pool, id, concurrency)
   if from > now then return wait_for(pool, id, from) end
   local limit = state[5] and 1 or pool.each and concurrency or math.huge
   local beside, until_then = 0, 0
-  if state[7] then beside, until_then = gate.count_permits(name, HOST(name)) end
+  if state[7] then
+    local some
+    beside, until_then, some = gate.count_permits(name)
+    if not some then call('HDEL', HOST(name), 'v') end
+  end
   if active + beside >= limit then
     if beside > 0 then pool.unknown = true end  -- the fetch beside the queue may be over earlier
     return wait_for(pool, id, active > 0 and FOREVER or until_then)
   end
   return {id = id, name = name, next_time = next_time, at = pool.each and math.max(now, next_time) or now,
-    gap = tonumber(state[6]) or 1000 / pace_rules().FIRST_RATE, trial = state[5], unsent = state[3],
+    gap = tonumber(state[6]) or gate.FIRST_GAP, trial = state[5], unsent = state[3],
     full = active + beside + 1 >= limit}
 end
 

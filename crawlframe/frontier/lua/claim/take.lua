@@ -5,28 +5,23 @@
 local MAX_LANES = {few = 16, more = 100, chosen = 500}
 
 -- What is known of a host when its turn comes, and what this claim does with it.
-local function begin_visit(host)
-  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ip', 'd', 'v')
-  local visit = {
-    host = host, site = host, active = math.max(0, tonumber(state[1]) or 0), next_time = tonumber(state[2]) or 0,
-    turn = tonumber(state[3]) or 0, d = state[6], rules = state[4] and gate.rules_of(host) or gate.FREE,
-    beside = 0, until_then = 0,  -- slots of fetches outside of the queue
-    got = 0, gone = 0, skipped = 0, apart = 0, kept = 0,  -- requests; lanes that are gone, must wait, or are of others
-    holders = {},  -- generations that serve lanes of `apart`
-    limit = math.huge, crowd = 0, spacing = 0,  -- the strictest limits of the host and of its address, 0 = none
-    waits = false, obeyed = false, asked = false,
-    unsent = nil,  -- `d` of the host, if a delay is to be kept after the request that is claimed here
-  }
-  visit.first_turn, visit.lasts = visit.turn, state[2] or state[4]
-  if string.find(host, '|', 1, true) then  -- a place, whose requests go through proxies
-    visit.site = via.host_in(host)
-    visit.pool, visit.rules = via.open_pool(host), gate.with_orders(visit.rules, visit.site)
-    visit.through = true
+local function begin_visit(name)
+  local visit, key = gate.open(name), HOST(name)
+  visit.got, visit.gone, visit.apart, visit.kept = 0, 0, 0, 0  -- requests; lanes that are gone, or are of others
+  visit.skipped, visit.till = 0, FOREVER  -- lanes that must wait, and until when
+  visit.holders = {}  -- generations that serve lanes of `apart`
+  visit.limit, visit.crowd, visit.spacing = math.huge, 0, 0  -- the strictest limits here and of the address, 0 = none
+  visit.first_turn = visit.turn
+  local over = visit.rules.over
+  if over and not visit.through then
+    if over == 'order' then
+      call('HDEL', key, 'od', 'oc', 'op', 'ou')
+      mark_held(name)
+    else call('HDEL', key, 'x') end
   end
-  if state[7] then visit.beside, visit.until_then = gate.count_permits(host, HOST(host)) end
-  visit.resting, visit.robots_wait = visit.rules.till > now, visit.rules.robots_wait > now
-  local place = state[5] and address_of(host)
-  visit.address = place and gate.load_address(place)
+  if visit.deserted then call('HDEL', key, 'v') end
+  if visit.through then visit.pool = via.open_pool(name) end
+  visit.resting = gate.is_resting(visit)
   return visit
 end
 
@@ -34,64 +29,64 @@ end
 local function is_early(visit)
   if visit.resting then return false end
   local from = claimable_from(visit.next_time, visit.d)
-  if from > now then call('ZADD', HOSTS, integer(math.ceil(from)), visit.host)
+  if from > now then call('ZADD', HOSTS, integer(math.ceil(from)), visit.name)
   elseif visit.active > 0 and is_unsent(visit.d) then
-    call('ZREM', HOSTS, visit.host)  -- note_sent adds it again, or free_slots
+    call('ZREM', HOSTS, visit.name)  -- note_sent adds it again, or free_slots
   else return false end
   return true
 end
 
 local function list_lanes(visit)
   -- Lanes that must wait do not hide others: requests of cancelled tasks wait for nothing.
-  local most = (visit.resting or visit.robots_wait) and MAX_LANES.chosen or MAX_LANES.few
-  local listed = call('ZRANGE', LANES(visit.host), 0, most - 1, 'WITHSCORES')
+  local most = (visit.resting or visit.rules.robots_wait > now) and MAX_LANES.chosen or MAX_LANES.few
+  local listed = call('ZRANGE', LANES(visit.name), 0, most - 1, 'WITHSCORES')
   if #listed == 2 * MAX_LANES.few and most == MAX_LANES.few then
     most = MAX_LANES.more
-    listed = call('ZRANGE', LANES(visit.host), 0, most - 1, 'WITHSCORES')
+    listed = call('ZRANGE', LANES(visit.name), 0, most - 1, 'WITHSCORES')
   end
   visit.members, visit.others = in_turn(listed, visit.turn)
   visit.most = most
 end
 
-local function hide_lane(visit, member) visit.gone = visit.gone + call('ZREM', LANES(visit.host), member) end
+local function hide_lane(visit, member) visit.gone = visit.gone + call('ZREM', LANES(visit.name), member) end
+
+-- A lane that may not go now does not hide others.
+local function look_further(visit)
+  if #visit.members < visit.most or visit.most == MAX_LANES.chosen then return end
+  local rest = call('ZRANGE', LANES(visit.name), visit.most, MAX_LANES.chosen - 1)
+  visit.most = MAX_LANES.chosen
+  for _, more in ipairs(rest) do visit.members[#visit.members + 1] = more end
+end
+
+-- The lane must wait until a time.
+local function skip(visit, till)
+  look_further(visit)
+  visit.skipped, visit.till = visit.skipped + 1, math.min(visit.till, till)
+end
 
 -- The lane is of a task that another generation serves, or has no room here.
 local function set_apart(visit, holder)
-  if visit.apart == 0 and #visit.members == visit.most and visit.most < MAX_LANES.chosen then  -- they do not hide others
-    local rest = call('ZRANGE', LANES(visit.host), visit.most, MAX_LANES.chosen - 1)
-    visit.most = MAX_LANES.chosen
-    for _, more in ipairs(rest) do visit.members[#visit.members + 1] = more end
-  end
+  look_further(visit)
   visit.apart = visit.apart + 1
   visit.holders[holder or ''] = true
 end
 
--- How requests of a running task may go to this host now: {delay, gap, at, n, pair = {delay, adaptive, concurrency}}.
--- n: of this lane.
+-- The terms of the gate for this lane, with n: how many of its requests may go now. With proxies, `pair` are those of
+-- each of them.
 local function terms_of(visit, task, lane, n)
-  local rules, pool, address = visit.rules, visit.pool, visit.address
-  local at, unread, pair = math.max(now, visit.next_time), false, nil
-  local delay = rules.delay or task.delay
-  local concurrency = rules.concurrency or task.concurrency
-  if task.robots then
-    delay, visit.obeyed = math.max(delay, rules.robots_delay), true
-    unread = not gate.knows_robots(visit.site)
-    if unread then concurrency = 1 end  -- this one brings the robots.txt
+  local terms, pool, address = gate.terms(visit, task), visit.pool, visit.address
+  visit.obeyed = visit.obeyed or task.robots
+  if task.shares and not address and not visit.through then  -- this one only finds out the address
+    terms.concurrency, terms.delay, terms.gap = 1, 0, nil
   end
-  if rules.probation then concurrency = 1 end
-  local homeless = task.shares and not address and not visit.through  -- this one only finds out the address
-  if homeless then concurrency, delay = 1, 0 end
-  -- An order's delay replaces the adaptive rate.
-  local adaptive = task.auto and not rules.delay and not homeless
   if pool then
-    pair = {delay = delay, adaptive = adaptive, concurrency = concurrency}
+    terms.pair = {delay = terms.delay, adaptive = terms.gap ~= nil, concurrency = terms.concurrency}
     if pool.each then  -- the limits of the host hold for each proxy
-      delay, adaptive, concurrency = 0, false, unread and 1 or math.huge
+      terms.delay, terms.gap, terms.concurrency = 0, nil, terms.unread and 1 or math.huge
     end
   end
-  local gap = adaptive and gate.adaptive_gap(visit.host)
   -- The strictest limit so far applies, so that a task with a low limit is never starved.
-  visit.limit = math.min(visit.limit, concurrency)
+  visit.limit = math.min(visit.limit, terms.concurrency)
   local room = visit.limit - visit.active - visit.beside - visit.kept
   n = math.min(n, room)
   if address and task.shares then
@@ -100,15 +95,16 @@ local function terms_of(visit, task, lane, n)
     end
     visit.spacing = math.max(visit.spacing, task.ip_delay)
     n = math.min(n, gate.room_at(address, visit.crowd, visit.spacing))
-    if visit.spacing > 0 then at = math.max(at, address.next_time) end
+    if visit.spacing > 0 then terms.at = math.max(terms.at, address.next_time) end
   end
-  if delay > 0 then n = math.min(n, 1)
-  elseif gap then n = math.min(n, pace_rules().batch_of(gap, visit.next_time, at)) end
+  if terms.delay > 0 then n = math.min(n, 1)
+  elseif terms.gap then n = math.min(n, pace_rules().batch_of(terms.gap, visit.next_time, terms.at)) end
   if left < poorer and n > 0 and not task.pin and not pool then
     local due = math.min(room, call('LLEN', LANE(lane)))
     if n >= due then n, visit.kept, left = due - 1, visit.kept + 1, left + 1 end
   end
-  return {delay = delay, gap = gap, at = at, n = n, pair = pair}
+  terms.n = n
+  return terms
 end
 
 -- The address of the host has `some` more requests in flight.
@@ -133,7 +129,7 @@ local function note_turn(visit, member, empty)
   if served and #visit.members > 1 then
     visit.turn = visit.turn + 1
     local score = string.match(served, '%d+$') * TURNS + visit.turn % TURNS
-    call('ZADD', LANES(visit.host), 'XX', integer(score), served)
+    call('ZADD', LANES(visit.name), 'XX', integer(score), served)
   end
 end
 
@@ -143,7 +139,7 @@ local function note_times(visit, terms, some, empty)
   if gap then
     -- The rate may only grow while it is what limits the host.
     local bound = pace_rules().held_up(visit.next_time, at, gap) and not empty
-    if bound then call('HINCRBY', HOST(visit.host), 'w', some) else call('HDEL', HOST(visit.host), 'w') end
+    if bound then call('HINCRBY', HOST(visit.name), 'w', some) else call('HDEL', HOST(visit.name), 'w') end
     visit.next_time, visit.waits = pace_rules().next_after(visit.next_time, at, gap, some, delay), true
   elseif delay > 0 then
     visit.next_time, visit.waits = at + delay, true
@@ -157,7 +153,7 @@ local function note_times(visit, terms, some, empty)
 end
 
 local function take_from(visit, task, member, n)
-  local lane, terms, some, empty = member .. ':' .. visit.host, nil, 0, false
+  local lane, terms, some, empty = member .. ':' .. visit.name, nil, 0, false
   if task.pin then n = math.min(n, rooms[task.id]) end
   if task.state == 'running' then
     terms = terms_of(visit, task, lane, n)
@@ -180,28 +176,27 @@ local function take_turn(visit, member, quota)
   local task = id and task_of(id)
   if not task then
     hide_lane(visit, member)
-    call('DEL', LANE(member .. ':' .. visit.host))
+    call('DEL', LANE(member .. ':' .. visit.name))
     return
   elseif task.state == 'paused' then
     hide_lane(visit, member)
-    call('SADD', PAUSED(id), member .. ':' .. visit.host)
+    call('SADD', PAUSED(id), member .. ':' .. visit.name)
     return
   elseif task.pin then
     local served, holder = serves(task)
     if not served then return set_apart(visit, holder) end
   end
-  local polite = task.state == 'running'
-  if polite and (visit.resting or visit.robots_wait and task.robots) then
-    visit.skipped = visit.skipped + 1
-  elseif visit.got < quota and not (polite and visit.waits) then
+  local till = gate.ask(visit, task)
+  if till then skip(visit, till)
+  elseif visit.got < quota and not (task.state == 'running' and visit.waits) then
     take_from(visit, task, member, quota - visit.got)
   end
 end
 
 local function save_visit(visit)
-  local key = HOST(visit.host)
+  local key = HOST(visit.name)
   if visit.got > 0 then
-    add_slots(visit.host, visit.got, visit.address and visit.address.name)
+    add_slots(visit.name, visit.got, visit.address and visit.address.name)
     if visit.lasts or visit.obeyed or visit.pool then call('PERSIST', key) end  -- it may have been idle
   end
   if visit.turn ~= visit.first_turn then call('HSET', key, 't', visit.turn) end
@@ -214,12 +209,12 @@ end
 
 -- All that the host has is of tasks that other generations serve, or for which this one has no room.
 local function leave_to_holders(visit, from)
-  call('ZREM', HOSTS, visit.host)
+  call('ZREM', HOSTS, visit.name)
   local after = math.max(now, from)
   for holder in pairs(visit.holders) do
     -- A worker without room here is asked again a little later.
     local due = holder == generation and math.max(after, now + LEFT) or after
-    call('ZADD', APART(holder), integer(math.ceil(due)), visit.host)
+    call('ZADD', APART(holder), integer(math.ceil(due)), visit.name)
   end
 end
 
@@ -227,9 +222,9 @@ end
 local function wait_at_address(visit, from)
   local address = visit.address
   address.full = true
-  call('ZREM', HOSTS, visit.host)
+  call('ZREM', HOSTS, visit.name)
   local after = math.max(now, from) + (visit.got > 0 and 1 or 0)  -- those that got nothing come first
-  call('ZADD', WAITING(address.name), integer(math.ceil(after)), visit.host)
+  call('ZADD', WAITING(address.name), integer(math.ceil(after)), visit.name)
   local crowded = visit.crowd > 0 and address.active + address.beside >= visit.crowd
   if address.unsent or crowded and address.active > 0 then
     call('ZREM', HOSTS, '@' .. address.name)  -- free_slots adds it again, or note_sent
@@ -241,7 +236,7 @@ end
 
 -- The host is seen again when it may be asked next.
 local function put_back(visit)
-  local host, active, lanes_left = visit.host, visit.active, #visit.members - visit.gone
+  local host, active, lanes_left = visit.name, visit.active, #visit.members - visit.gone
   local from = claimable_from(visit.next_time, visit.d and visit.got == 0)
   local function again(at) call('ZADD', HOSTS, integer(math.ceil(at)), host) end
   if lanes_left == 0 and (visit.gone < visit.most or call('EXISTS', LANES(host)) == 0) then
@@ -250,7 +245,7 @@ local function put_back(visit)
   elseif visit.apart > 0 and visit.apart == lanes_left and not visit.holders[''] then
     leave_to_holders(visit, from)
   elseif visit.skipped > 0 and visit.skipped + visit.apart == lanes_left then
-    local till = visit.resting and visit.rules.till or visit.rules.robots_wait
+    local till = visit.till
     if visit.through then till = math.min(till, now + via.LOOK_AGAIN) end  -- an order for its host does not wake a place
     again(math.max(visit.next_time, till))
   elseif active <= 0 and visit.beside >= visit.limit then
@@ -284,7 +279,7 @@ end
 local MAX_HOSTS = 50  -- of an address that one claim examines
 
 local function take_at(name, quota)
-  local address, got = gate.load_address(name), 0
+  local address, got = gate.address(name), 0
   address.full = false
   if address.next_time <= now + AHEAD then
     local some = math.min(quota, MAX_HOSTS)

@@ -1,0 +1,131 @@
+-- Gate: whether a request of a task may go to a host now, and if not, until when and why in one word. It is
+-- asked by claim, permit, hosts and waits; what holds a host or a task is said nowhere else. It writes nothing.
+-- Times are ms, by the clock of Redis.
+local gate = {}
+do  -- a script may have 200 locals at a time
+local FIRST_GAP = 1000  -- of a host with an adaptive rate that has not answered yet; as FIRST_RATE in _pace.lua
+local FREE = {rest = 0, paused = 0, robots_delay = 0, robots_wait = 0}  -- of a host that nothing holds
+
+-- What holds a host, or the host of a place, beyond the limits of its tasks. held: its own `x`, without which it
+-- does not rest. `over`: of the fields that say so, some mean nothing any more.
+local function rules_of(name, site, held)
+  if not held and name == site then return FREE end
+  local own = held and call('HMGET', HOST(name), 'r', 'why', 'p') or {}
+  local said = call('HMGET', HOST(site), 'x', 'rd', 'rw', 'ro', 'od', 'oc', 'op', 'ou')
+  if not held and not said[1] then return FREE end
+  local ends, over = tonumber(said[8] or nil), nil
+  if ends and ends <= now_ms() then
+    said[5], said[6], said[7], over = false, false, false, 'order'
+  end
+  if not (own[1] or own[3] or said[2] or said[3] or said[5] or said[6] or said[7]) then over = over or 'all' end
+  return {
+    rest = tonumber(own[1]) or 0, why = own[2], probation = own[3],
+    robots_delay = tonumber(said[2]) or 0, robots_wait = tonumber(said[3]) or 0,
+    delay = tonumber(said[5] or nil), concurrency = tonumber(said[6] or nil), paused = said[7] and (ends or FOREVER) or 0,
+    over = over,
+  }
+end
+
+-- Slots of a host, or of "@<address>", that fetches outside of the queue have, or wait for, when the first of them
+-- lapses, and whether there are any permits. token: of a fetch that is not counted; it waits for no other that waits.
+local function count_permits(name, token)
+  local n, first, permits = 0, FOREVER, call('HGETALL', PERMITS(name))
+  for i = 1, #permits, 2 do
+    local kind, ends = string.match(permits[i + 1], '^(%a) %d+ (%d+)$')
+    ends = tonumber(ends) or 0
+    local counts = not token and kind ~= 'o' or token and kind == 'g' and permits[i] ~= token
+    if counts and ends > now_ms() then n, first = n + 1, math.min(first, ends) end
+  end
+  return n, first, #permits > 0
+end
+
+local addresses = {}  -- of this script; claim says with `full` that one of them held a host up
+
+-- Its slots that are taken, those of fetches beside the queue, and its next time.
+function gate.address(name, token)
+  local address = addresses[name]
+  if not address then
+    local state = call('HMGET', ADDRESS(name), 'a', 'n', 'd', 'v')
+    address = {name = name, active = math.max(0, tonumber(state[1]) or 0), next_time = tonumber(state[2]) or 0,
+      unsent = is_unsent(state[3]), beside = 0, until_then = 0}
+    if state[4] then address.beside, address.until_then = count_permits('@' .. name, token) end
+    addresses[name] = address
+  end
+  return address
+end
+
+-- How many more requests may go to the address.
+function gate.room_at(address, concurrency, delay)
+  if delay > 0 and (address.unsent or address.next_time > now_ms() + AHEAD) then return 0 end
+  local room = concurrency > 0 and concurrency - address.active - address.beside or math.huge
+  return delay > 0 and math.min(room, 1) or room
+end
+
+-- A host, a place or a pair as it is kept. token: as in count_permits.
+function gate.open(name, token)
+  local state = call('HMGET', HOST(name), 'a', 'n', 't', 'x', 'ip', 'd', 'v')
+  local host = {
+    name = name, site = name, through = string.find(name, '|', 1, true) ~= nil,  -- its requests go through proxies
+    active = math.max(0, tonumber(state[1]) or 0), next_time = tonumber(state[2]) or 0,
+    turn = tonumber(state[3]) or 0, d = state[6], beside = 0, until_then = 0, lasts = state[2] or state[4],
+  }
+  if host.through then host.site = string.match(name, '^([^|]*)') end
+  host.rules = rules_of(name, host.site, state[4])
+  if state[7] then
+    local some
+    host.beside, host.until_then, some = count_permits(name, token)
+    host.deserted = not some
+  end
+  local place = state[5] and address_of(name)
+  host.address = place and gate.address(place, token)
+  return host
+end
+
+-- Whether the host itself keeps all requests of running tasks back.
+function gate.is_resting(host)
+  return host.rules.rest > now_ms() or host.rules.paused > now_ms()
+end
+
+function gate.knows_robots(host)
+  if host.robots_known == nil then host.robots_known = (tonumber(call('HGET', HOST(host.site), 'ro')) or 0) > now_ms() end
+  return host.robots_known
+end
+
+-- Returns until when requests of a task may not go to a host (FOREVER: until somebody acts) and why; nil: they may.
+-- Those of a task that is being cancelled wait for nothing.
+function gate.ask(host, task)
+  local rules, till, why = host.rules, now_ms(), nil
+  if rules == FREE or task.state == 'cancelling' then return nil end
+  if rules.rest > till then till, why = rules.rest, rules.why or 'refused' end
+  if rules.paused > now_ms() and rules.paused >= till then till, why = rules.paused, 'paused' end
+  if task.robots and rules.robots_wait > till then
+    till, why = rules.robots_wait, gate.knows_robots(host) and 'delay' or 'robots'
+  end
+  if why then return till, why end
+end
+
+-- On which terms requests of a running task go to a host that is open: at (when), delay and concurrency, gap (nil: the
+-- rate is not adaptive), and whether this request brings the robots.txt.
+function gate.terms(host, task)
+  local rules = host.rules
+  local terms = {at = math.max(now_ms(), host.next_time), delay = rules.delay or task.delay,
+    concurrency = rules.concurrency or task.concurrency, unread = false}
+  if task.robots then
+    terms.delay = math.max(terms.delay, rules.robots_delay)
+    terms.unread = task.id ~= nil and not gate.knows_robots(host)
+  end
+  if terms.unread or rules.probation then terms.concurrency = 1 end
+  -- An order's delay replaces the adaptive rate.
+  if task.auto and not rules.delay then terms.gap = tonumber(call('HGET', HOST(host.name), 'g')) or FIRST_GAP end
+  return terms
+end
+
+-- As ask, for one more request, which waits for the delay of the host, too.
+function gate.wait(host, task)
+  local till, why = gate.ask(host, task)
+  if till then return till, why end
+  if task.state ~= 'cancelling' and host.next_time > now_ms() then return host.next_time, 'delay' end
+end
+
+gate.FIRST_GAP, gate.count_permits = FIRST_GAP, count_permits
+end
