@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from crawlframe import gates
 from crawlframe.head import wrong_in_head
 from crawlframe.near.settings import NearSettings
 from crawlframe.tls import Tls, check_tls
@@ -108,6 +109,9 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
+        for name in gates.names():
+            if value := getattr(self, name):
+                gates.check(name, value)
         if self.delay != "auto":
             if self.delay < 0:
                 raise ValueError("delay must not be negative")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from crawlframe import gates
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.keys import Keys
@@ -30,6 +32,7 @@ class HostOrder(NamedTuple):
     concurrency: int | None = None  # requests in flight
     paused: bool = False
     until: float | None = None  # seconds since the epoch at which it ends; None: never
+    gates: Mapping[str, str] = MappingProxyType({})  # further rules of the gate, by name
 
 
 @dataclass
@@ -188,7 +191,7 @@ class Hosts:
 
         order = None
         ends = number("ou", FOREVER)
-        if ends > now and not fields.keys().isdisjoint({b"od", b"oc", b"op"}):
+        if ends > now and not fields.keys().isdisjoint({b"od", b"oc", b"op", b"og"}):
             order = HostOrder(
                 number("od") / 1000 if b"od" in fields else None,
                 round(number("oc")) if b"oc" in fields else None,
@@ -229,7 +232,8 @@ class Hosts:
     def order(self, host: str, order: HostOrder) -> None:
         """From now on this order holds for the host, in place of an earlier one. Raises
         FrontierError if it says nothing, or something impossible."""
-        if order.delay is None and order.concurrency is None and not order.paused:
+        limits = order.delay, order.concurrency, order.paused or None, order.gates or None
+        if not any(limit is not None for limit in limits):
             raise FrontierError(
                 f"the order for {host} says nothing; give a delay or a concurrency, or pause it"
             )
@@ -244,6 +248,8 @@ class Hosts:
             fields += ["oc", str(order.concurrency)]
         if order.paused:
             fields += ["op", "1"]
+        if order.gates:
+            fields += ["og", gates.encode(order.gates)]
         if order.until is not None:
             fields += ["ou", str(round(1000 * order.until))]
         self._run("order", host, pack(fields))

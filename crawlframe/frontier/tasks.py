@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from crawlframe import gates
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.layers import Layers
@@ -342,6 +343,8 @@ def _limits(limits: TaskLimits) -> list[str]:
     )
     if limits.host_page_limit:  # other tasks do without the field
         fields += _flat(host_limit=limits.host_page_limit)
+    if limits.gates:
+        fields += _flat(gates=gates.encode(limits.gates))
     return fields
 
 

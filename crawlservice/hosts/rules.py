@@ -24,10 +24,12 @@ class Condition(StrEnum):
 
 class Rule(NamedTuple):
     """``reason``: begins a sentence that goes on with the end of the wait; "" if the condition says
-    it all."""
+    it all. ``label``, ``help``: of one that can be ordered for a host."""
 
     condition: Condition
     reason: str | Promise
+    label: str | Promise = ""
+    help: str | Promise = ""
 
 
 RULES: dict[str, Rule] = {

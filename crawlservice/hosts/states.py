@@ -139,6 +139,7 @@ def described(now: HostNow) -> dict[str, Any]:
         "held_since": host.held_since,
         "delay": host.delay,
         "concurrency": host.concurrency,
+        "rules": host.gates,
         "paused": host.paused,
         "order_until": host.order_until,
         "note": host.note,

@@ -11,18 +11,18 @@ local FREE = {rest = 0, paused = 0, robots_delay = 0, robots_wait = 0}  -- of a 
 local function rules_of(name, site, held)
   if not held and name == site then return FREE end
   local own = held and call('HMGET', HOST(name), 'r', 'why', 'p') or {}
-  local said = call('HMGET', HOST(site), 'x', 'rd', 'rw', 'ro', 'od', 'oc', 'op', 'ou')
+  local said = call('HMGET', HOST(site), 'x', 'rd', 'rw', 'ro', 'od', 'oc', 'op', 'ou', 'og')
   if not held and not said[1] then return FREE end
   local ends, over = tonumber(said[8] or nil), nil
   if ends and ends <= now_ms() then
-    said[5], said[6], said[7], over = false, false, false, 'order'
+    said[5], said[6], said[7], said[9], over = false, false, false, nil, 'order'
   end
-  if not (own[1] or own[3] or said[2] or said[3] or said[5] or said[6] or said[7]) then over = over or 'all' end
+  if not (own[1] or own[3] or said[2] or said[3] or said[5] or said[6] or said[7] or said[9]) then over = over or 'all' end
   return {
     rest = tonumber(own[1]) or 0, why = own[2], probation = own[3],
     robots_delay = tonumber(said[2]) or 0, robots_wait = tonumber(said[3]) or 0,
     delay = tonumber(said[5] or nil), concurrency = tonumber(said[6] or nil), paused = said[7] and (ends or FOREVER) or 0,
-    over = over,
+    gates = said[9] or nil, over = over,
   }
 end
 
@@ -91,15 +91,50 @@ function gate.knows_robots(host)
   return host.robots_known
 end
 
+-- Further rules: name -> function(numbers, at), which returns the first time from `at` on at which requests may go.
+-- Settings of a task and orders for a host have values for them, as crawlframe/gates writes them.
+local RULES = {}
+
+local read = {}  -- text -> {name -> numbers}
+
+local function values_in(text)
+  if not text then return {} end
+  if not read[text] then
+    local values = {}
+    for name, list in string.gmatch(text, '([%a_]+)=([^;]*)') do
+      values[name] = {}
+      for number in string.gmatch(list, '-?%d+') do values[name][#values[name] + 1] = tonumber(number) end
+    end
+    read[text] = values
+  end
+  return read[text]
+end
+
+-- Until when further rules close the host from `at` on, and the last of them; nil: they do not. An order stands in
+-- place of the setting of a task.
+local function further(host, task, at)
+  local ordered, own, till, why = values_in(host.rules.gates), values_in(task.gates), at, nil
+  for name, opens in pairs(RULES) do
+    local value = ordered[name] or own[name]
+    local from = value and opens(value, till) or till
+    if from > till then till, why = from, name end
+  end
+  if why then return till, why end
+end
+
 -- Returns until when requests of a task may not go to a host (FOREVER: until somebody acts) and why; nil: they may.
--- Those of a task that is being cancelled wait for nothing.
-function gate.ask(host, task)
+-- Those of a task that is being cancelled wait for nothing. at: when they would go.
+function gate.ask(host, task, at)
   local rules, till, why = host.rules, now_ms(), nil
-  if rules == FREE or task.state == 'cancelling' then return nil end
+  if rules == FREE and not task.gates or task.state == 'cancelling' then return nil end
   if rules.rest > till then till, why = rules.rest, rules.why or 'refused' end
   if rules.paused > now_ms() and rules.paused >= till then till, why = rules.paused, 'paused' end
   if task.robots and rules.robots_wait > till then
     till, why = rules.robots_wait, gate.knows_robots(host) and 'delay' or 'robots'
+  end
+  if (rules.gates or task.gates) and till < FOREVER then
+    local opens, word = further(host, task, math.max(till, at or till))
+    if opens then till, why = opens, word end
   end
   if why then return till, why end
 end
@@ -122,7 +157,7 @@ end
 
 -- As ask, for one more request, which waits for the delay of the host, too.
 function gate.wait(host, task)
-  local till, why = gate.ask(host, task)
+  local till, why = gate.ask(host, task, math.max(now_ms(), host.next_time))
   if till then return till, why end
   if task.state ~= 'cancelling' and host.next_time > now_ms() then return host.next_time, 'delay' end
 end

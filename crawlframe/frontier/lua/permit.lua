@@ -87,7 +87,7 @@ local function keep(kind, start, ends)
   if address then keep_at('@' .. address.name, ADDRESS(address.name), there, permit, math.ceil(ends)) end
 end
 
-local till, terms = gate.ask(seen, task), gate.terms(seen, task)
+local terms = gate.terms(seen, task)
 local delay, start = math.max(terms.delay, terms.gap or 0), terms.at
 local crowded = seen.active + seen.beside >= terms.concurrency
 local unsent = delay > 0 and seen.active > 0 and is_unsent(seen.d)
@@ -98,6 +98,7 @@ if address then
     unsent = unsent or address.unsent
   end
 end
+local till = gate.ask(seen, task, start)
 local idle = seen.active <= 0 and call('EXISTS', LANES(host)) == 0
 local given = false
 if till then start = till

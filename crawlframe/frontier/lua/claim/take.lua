@@ -15,7 +15,7 @@ local function begin_visit(name)
   local over = visit.rules.over
   if over and not visit.through then
     if over == 'order' then
-      call('HDEL', key, 'od', 'oc', 'op', 'ou')
+      call('HDEL', key, 'od', 'oc', 'op', 'og', 'ou')
       mark_held(name)
     else call('HDEL', key, 'x') end
   end
@@ -186,7 +186,7 @@ local function take_turn(visit, member, quota)
     local served, holder = serves(task)
     if not served then return set_apart(visit, holder) end
   end
-  local till = gate.ask(visit, task)
+  local till = gate.ask(visit, task, math.max(now, visit.next_time))
   if till then skip(visit, till)
   elseif visit.got < quota and not (task.state == 'running' and visit.waits) then
     take_from(visit, task, member, quota - visit.got)
