@@ -7,22 +7,22 @@ local FIRST_GAP = 1000  -- of a host with an adaptive rate that has not answered
 local FREE = {rest = 0, paused = 0, robots_delay = 0, robots_wait = 0}  -- of a host that nothing holds
 
 -- What holds a host, or the host of a place, beyond the limits of its tasks. held: its own `x`, without which it
--- does not rest. `over`: of the fields that say so, some mean nothing any more.
+-- does not rest. `ended`: an order is over; `empty`: nothing is left that `x` tells of.
 local function rules_of(name, site, held)
   if not held and name == site then return FREE end
   local own = held and call('HMGET', HOST(name), 'r', 'why', 'p') or {}
   local said = call('HMGET', HOST(site), 'x', 'rd', 'rw', 'ro', 'od', 'oc', 'op', 'ou', 'og')
   if not held and not said[1] then return FREE end
-  local ends, over = tonumber(said[8] or nil), nil
+  local ends, ended = tonumber(said[8] or nil), false
   if ends and ends <= now_ms() then
-    said[5], said[6], said[7], said[9], over = false, false, false, nil, 'order'
+    said[5], said[6], said[7], said[9], ended = false, false, false, false, true
   end
-  if not (own[1] or own[3] or said[2] or said[3] or said[5] or said[6] or said[7] or said[9]) then over = over or 'all' end
+  local some = own[1] or own[3] or said[2] or said[3] or said[5] or said[6] or said[7] or said[9]
   return {
     rest = tonumber(own[1]) or 0, why = own[2], probation = own[3],
     robots_delay = tonumber(said[2]) or 0, robots_wait = tonumber(said[3]) or 0,
     delay = tonumber(said[5] or nil), concurrency = tonumber(said[6] or nil), paused = said[7] and (ends or FOREVER) or 0,
-    gates = said[9] or nil, over = over,
+    gates = said[9] or nil, ended = ended, empty = not some,
   }
 end
 

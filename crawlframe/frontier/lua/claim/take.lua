@@ -12,13 +12,12 @@ local function begin_visit(name)
   visit.holders = {}  -- generations that serve lanes of `apart`
   visit.limit, visit.crowd, visit.spacing = math.huge, 0, 0  -- the strictest limits here and of the address, 0 = none
   visit.first_turn = visit.turn
-  local over = visit.rules.over
-  if over and not visit.through then
-    if over == 'order' then
-      call('HDEL', key, 'od', 'oc', 'op', 'og', 'ou')
-      mark_held(name)
-    else call('HDEL', key, 'x') end
+  local rules = visit.rules
+  if rules.ended and not visit.through then
+    call('HDEL', key, 'od', 'oc', 'op', 'og', 'ou')
+    mark_held(name)
   end
+  if rules.empty and not visit.through then call('HDEL', key, 'x') end
   if visit.deserted then call('HDEL', key, 'v') end
   if visit.through then visit.pool = via.open_pool(name) end
   visit.resting = gate.is_resting(visit)
