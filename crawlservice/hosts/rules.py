@@ -41,6 +41,12 @@ RULES: dict[str, Rule] = {
     "unreachable": Rule(Condition.RESTING, _("after time-outs or refused connections")),
     "robots": Rule(Condition.ROBOTS, _("its robots.txt cannot be read")),
     "delay": Rule(Condition.WAITING, _("for its delay")),
+    "window": Rule(
+        Condition.WAITING,
+        _("outside of its window"),
+        _("Window"),
+        _("the time of day of requests, such as 22:00-06:00 Europe/Berlin; UTC without a zone"),
+    ),
 }
 OTHER = Rule(Condition.WAITING, "")  # of a word that is not known here
 

@@ -95,6 +95,22 @@ end
 -- Settings of a task and orders for a host have values for them, as crawlframe/gates writes them.
 local RULES = {}
 
+-- The time of day: minutes at which it opens and closes, offset of local time (s), and for each change of it the
+-- time (s) and the new offset.
+function RULES.window(numbers, at)
+  local DAY = 86400000
+  local opens, length = 60000 * numbers[1], 60000 * (numbers[2] - numbers[1]) % DAY
+  for i = 3, #numbers, 2 do
+    local ends = numbers[i + 1] and 1000 * numbers[i + 1] or math.huge
+    if at < ends then
+      local since = (at + 1000 * numbers[i] - opens) % DAY
+      if since < length or length == 0 then return at end
+      if at + DAY - since < ends then return at + DAY - since end
+      at = ends
+    end
+  end
+end
+
 local read = {}  -- text -> {name -> numbers}
 
 local function values_in(text)
@@ -111,8 +127,9 @@ local function values_in(text)
 end
 
 -- Until when further rules close the host from `at` on, and the last of them; nil: they do not. An order stands in
--- place of the setting of a task.
+-- place of the setting of a task. Of a host "/..." nothing is fetched.
 local function further(host, task, at)
+  if string.sub(host.name, 1, 1) == '/' then return nil end
   local ordered, own, till, why = values_in(host.rules.gates), values_in(task.gates), at, nil
   for name, opens in pairs(RULES) do
     local value = ordered[name] or own[name]
