@@ -24,6 +24,8 @@ PARTS = {
     )
 }  # fmt: skip
 
+DEFERRED = {"affinity", "proxies"}  # parts that are defined where a claim needs them
+
 
 @cache
 def source(verb: str) -> str:
@@ -42,11 +44,18 @@ def source(verb: str) -> str:
         parts.append("keep_pulse()")
     if verb in PARTS:
         begin, *blocks = files(verb)
-        parts += [begin.read_text(), *(f"do\n{block.read_text()}end" for block in blocks)]
+        parts += [
+            begin.read_text(),
+            *(f"{_head(block)}\n{block.read_text()}end" for block in blocks),
+        ]
     else:
         parts.append(files(verb)[0].read_text())
     text = "\n".join(parts)
     return f"{lua_prelude(text)}\n{text}"
+
+
+def _head(block: Path) -> str:
+    return f"function define_{block.stem}()" if block.stem in DEFERRED else "do"
 
 
 def verbs() -> list[str]:

@@ -1,7 +1,6 @@
 -- Affinity: a host belongs to the node of the slot that the hash of its name, or of its domain, names. A claim takes the
 -- hosts of its own node first. Those of another node follow when they are due for longer, or at once when
 -- that node does not ask for more.
-affinity = {}
 local RESERVED = 250  -- ms for which a due host is left to a node that has asked for more within this time
 local HEAD_START = 2000  -- ms by which a host of another node must have been due earlier to be taken before own ones
 local LEAST, MOST = 16, 256  -- due hosts that one claim looks at
@@ -10,7 +9,6 @@ local LONGEST = 253  -- characters of a name of a host
 local LABELS = 9  -- at the end of a name that can be a domain: unpack has a limit, and pages name the hosts
 
 local by_domain, generations, slots
-local hungry = {}  -- generation -> whether it has asked for more
 
 -- Reads AFFINITY. Without it, or when it does not name this generation and another one, all hosts are equal.
 local function load_table()
@@ -78,18 +76,6 @@ local function owners_of(hosts)
   return owners
 end
 
--- Of generations that ask for more, those that do not take part. Leaving requests to the others would be in vain.
-function affinity.strangers(asking)
-  if ARGV[6] == '1' and want > 0 then load_table() end
-  if not affinity.members then return asking end
-  local strangers = {}
-  for _, other in ipairs(asking) do
-    hungry[other] = true
-    if not affinity.members[other] then strangers[#strangers + 1] = other end
-  end
-  return strangers
-end
-
 -- The due hosts that this claim takes, in order.
 function affinity.due()
   local most = math.max(LEAST, math.min(MOST, want * affinity.count))
@@ -102,7 +88,7 @@ function affinity.due()
     if not owner or owner == generation then
       own[#own + 1] = i
       if #own == want then break end
-    elseif not hungry[owner] or since[i] <= now - RESERVED then others[#others + 1] = i end
+    elseif not affinity.hungry[owner] or since[i] <= now - RESERVED then others[#others + 1] = i end
   end
   local due, next_own, next_other = {}, 1, 1
   while #due < want and (own[next_own] or others[next_other]) do
@@ -122,9 +108,11 @@ function affinity.first()
   local owners, first = owners_of(hosts), nil
   for i in ipairs(hosts) do
     local from = tonumber(listed[2 * i])
-    if owners[i] and owners[i] ~= generation and hungry[owners[i]] then from = from + RESERVED end
+    if owners[i] and owners[i] ~= generation and affinity.hungry[owners[i]] then from = from + RESERVED end
     first = math.min(first or from, from)
   end
   if #hosts == UPCOMING then first = math.min(first, math.max(tonumber(listed[#listed]), now + LEFT)) end
   return {'', first}
 end
+
+load_table()

@@ -21,10 +21,23 @@ end
 -- got less than it asked for and holds less than half as much.
 local STARVED_FOR = 250  -- ms for which a request may be left to such a generation; a node asks every 100 ms
 
+-- Of generations that ask for more, those that do not take part in affinity. Leaving requests to the others would be
+-- in vain.
+local function strangers(asking)
+  if ARGV[6] == '1' and want > 0 then define_affinity() end
+  if not affinity.members then return asking end
+  local found = {}
+  for _, other in ipairs(asking) do
+    affinity.hungry[other] = true
+    if not affinity.members[other] then found[#found + 1] = other end
+  end
+  return found
+end
+
 local function count_poorer()
   local n, mine = 0, nil
   local asking = call('ZRANGEBYSCORE', STARVED, integer(now - STARVED_FOR), '+inf')
-  for _, other in ipairs(affinity.strangers(asking)) do
+  for _, other in ipairs(strangers(asking)) do
     if other ~= generation then
       mine = mine or call('SCARD', INPROGRESS(generation))
       if 2 * call('SCARD', INPROGRESS(other)) < mine - 1 then n = n + 1 end
@@ -75,6 +88,7 @@ end
 promote()
 poorer = count_poorer()
 local got = take_due()
+show_hosts()
 local wait = wait_after(got)
 if got < want and call('EXISTS', REQ) == 1 then  -- an idle node writes nothing
   call('ZADD', STARVED, integer(now), generation)

@@ -4,33 +4,53 @@
 -- where only some may go, not those either.
 local MAX_LANES = {few = 16, more = 100, chosen = 500}
 
+local visit = {}  -- the present one: a new table for each would cost more than the rest of a visit
+
 -- What is known of a host when its turn comes, and what this claim does with it.
 local function begin_visit(name)
-  local visit, key = gate.open(name), HOST(name)
+  gate.open(name, nil, visit)
   visit.got, visit.gone, visit.apart, visit.kept = 0, 0, 0, 0  -- requests; lanes that are gone, or are of others
+  visit.holders = nil  -- generations that serve lanes of `apart`
   visit.skipped, visit.till = 0, FOREVER  -- lanes that must wait, and until when
-  visit.holders = {}  -- generations that serve lanes of `apart`
   visit.limit, visit.crowd, visit.spacing = math.huge, 0, 0  -- the strictest limits here and of the address, 0 = none
-  visit.first_turn = visit.turn
-  local rules = visit.rules
-  if rules.ended and not visit.through then
-    call('HDEL', key, 'od', 'oc', 'op', 'og', 'ou')
+  visit.first_turn, visit.pool = visit.turn, nil
+  visit.waits, visit.obeyed, visit.asked = false, false, false
+  visit.unsent = nil  -- `d` of the host, if a delay is to be kept after the request that is claimed here
+  if visit.rules.ended and not visit.through then
+    call('HDEL', visit.key, 'od', 'oc', 'op', 'og', 'ou')
     mark_held(name)
   end
-  if rules.empty and not visit.through then call('HDEL', key, 'x') end
-  if visit.deserted then call('HDEL', key, 'v') end
-  if visit.through then visit.pool = via.open_pool(name) end
+  if visit.rules.empty and not visit.through then call('HDEL', visit.key, 'x') end
+  if visit.deserted then call('HDEL', visit.key, 'v') end
+  if visit.through then
+    if not via.open_pool then define_proxies() end
+    visit.pool = via.open_pool(name)
+  end
   visit.resting = gate.is_resting(visit)
-  return visit
+end
+
+local shown = {}  -- host -> time from which on it is seen again; written at the end, by show_hosts
+
+local function show_again(visit, at) shown[visit.name] = integer(math.ceil(at)) end
+
+local function hide(visit)
+  shown[visit.name] = nil
+  call('ZREM', HOSTS, visit.name)
+end
+
+function show_hosts()
+  local entries = {}
+  for name, at in pairs(shown) do entries[#entries + 1], entries[#entries + 2] = at, name end
+  if #entries > 0 then call('ZADD', HOSTS, unpack(entries)) end
 end
 
 -- Whether no lane need be looked at: the host was shown too early.
 local function is_early(visit)
   if visit.resting then return false end
   local from = claimable_from(visit.next_time, visit.d)
-  if from > now then call('ZADD', HOSTS, integer(math.ceil(from)), visit.name)
+  if from > now then show_again(visit, from)
   elseif visit.active > 0 and is_unsent(visit.d) then
-    call('ZREM', HOSTS, visit.name)  -- note_sent adds it again, or free_slots
+    hide(visit)  -- note_sent adds it again, or free_slots
   else return false end
   return true
 end
@@ -66,7 +86,7 @@ end
 -- The lane is of a task that another generation serves, or has no room here.
 local function set_apart(visit, holder)
   look_further(visit)
-  visit.apart = visit.apart + 1
+  visit.apart, visit.holders = visit.apart + 1, visit.holders or {}
   visit.holders[holder or ''] = true
 end
 
@@ -109,7 +129,6 @@ end
 -- The address of the host has `some` more requests in flight.
 local function note_address(visit, terms, some)
   local address = visit.address
-  if not address or some == 0 then return end
   address.active = address.active + some
   if terms and visit.spacing > 0 then
     address.next_time, address.unsent = terms.at + visit.spacing, true
@@ -138,7 +157,9 @@ local function note_times(visit, terms, some, empty)
   if gap then
     -- The rate may only grow while it is what limits the host.
     local bound = pace_rules().held_up(visit.next_time, at, gap) and not empty
-    if bound then call('HINCRBY', HOST(visit.name), 'w', some) else call('HDEL', HOST(visit.name), 'w') end
+    if bound then call('HINCRBY', visit.key, 'w', some)
+    elseif visit.limited then call('HDEL', visit.key, 'w') end
+    visit.limited = bound
     visit.next_time, visit.waits = pace_rules().next_after(visit.next_time, at, gap, some, delay), true
   elseif delay > 0 then
     visit.next_time, visit.waits = at + delay, true
@@ -165,7 +186,7 @@ local function take_from(visit, task, member, n)
   if task.pin then rooms[task.id] = rooms[task.id] - some end
   visit.got, visit.active = visit.got + some, visit.active + some
   visit.asked = visit.asked or terms ~= nil and some > 0
-  note_address(visit, terms, some)
+  if visit.address and some > 0 then note_address(visit, terms, some) end
   note_turn(visit, member, empty)
   if terms and some > 0 then note_times(visit, terms, some, empty) end
 end
@@ -193,22 +214,24 @@ local function take_turn(visit, member, quota)
 end
 
 local function save_visit(visit)
-  local key = HOST(visit.name)
+  local key = visit.key
   if visit.got > 0 then
     add_slots(visit.name, visit.got, visit.address and visit.address.name)
     if visit.lasts or visit.obeyed or visit.pool then call('PERSIST', key) end  -- it may have been idle
   end
-  if visit.turn ~= visit.first_turn then call('HSET', key, 't', visit.turn) end
-  if visit.waits then call('HSET', key, 'n', exact(visit.next_time)) end
-  if visit.unsent then call('HSET', key, 'd', visit.unsent)
+  local set, n = {}, 0
+  if visit.turn ~= visit.first_turn then set[1], set[2], n = 't', visit.turn, 2 end
+  if visit.waits then set[n + 1], set[n + 2], n = 'n', exact(visit.next_time), n + 2 end
+  if visit.unsent then set[n + 1], set[n + 2], n = 'd', visit.unsent, n + 2
   elseif visit.d and visit.got > 0 then call('HDEL', key, 'd') end
-  if visit.rules.probation and visit.asked then call('HSET', key, 'p', 2) end
+  if visit.rules.probation and visit.asked then set[n + 1], set[n + 2], n = 'p', 2, n + 2 end
+  if n > 0 then call('HSET', key, unpack(set)) end
   if visit.pool then via.close_pool(visit.pool) end
 end
 
 -- All that the host has is of tasks that other generations serve, or for which this one has no room.
 local function leave_to_holders(visit, from)
-  call('ZREM', HOSTS, visit.name)
+  hide(visit)
   local after = math.max(now, from)
   for holder in pairs(visit.holders) do
     -- A worker without room here is asked again a little later.
@@ -221,7 +244,7 @@ end
 local function wait_at_address(visit, from)
   local address = visit.address
   address.full = true
-  call('ZREM', HOSTS, visit.name)
+  hide(visit)
   local after = math.max(now, from) + (visit.got > 0 and 1 or 0)  -- those that got nothing come first
   call('ZADD', WAITING(address.name), integer(math.ceil(after)), visit.name)
   local crowded = visit.crowd > 0 and address.active + address.beside >= visit.crowd
@@ -237,35 +260,34 @@ end
 local function put_back(visit)
   local host, active, lanes_left = visit.name, visit.active, #visit.members - visit.gone
   local from = claimable_from(visit.next_time, visit.d and visit.got == 0)
-  local function again(at) call('ZADD', HOSTS, integer(math.ceil(at)), host) end
   if lanes_left == 0 and (visit.gone < visit.most or call('EXISTS', LANES(host)) == 0) then
-    call('ZREM', HOSTS, host)
+    hide(visit)
     if active <= 0 then rest_host(host) end
   elseif visit.apart > 0 and visit.apart == lanes_left and not visit.holders[''] then
     leave_to_holders(visit, from)
   elseif visit.skipped > 0 and visit.skipped + visit.apart == lanes_left then
     local till = visit.till
     if visit.through then till = math.min(till, now + via.LOOK_AGAIN) end  -- an order for its host does not wake a place
-    again(math.max(visit.next_time, till))
+    show_again(visit, math.max(visit.next_time, till))
   elseif active <= 0 and visit.beside >= visit.limit then
-    again(visit.until_then)  -- earlier, when one of those fetches is over
+    show_again(visit, visit.until_then)  -- earlier, when one of those fetches is over
   elseif active + visit.beside >= visit.limit or visit.unsent then
     -- free_slots adds it again, or note_sent: a worker may send a request later than it was claimed.
-    call('ZREM', HOSTS, host)
+    hide(visit)
   elseif visit.pool and visit.pool.dry and not visit.resting then
-    again(math.max(from, via.dry_until(visit.pool)))
+    show_again(visit, math.max(from, via.dry_until(visit.pool)))
   elseif visit.address and not visit.resting and (visit.crowd > 0 or visit.spacing > 0)
     and gate.room_at(visit.address, visit.crowd, visit.spacing) <= 0 then
     wait_at_address(visit, from)
   else
-    again(visit.resting and now or math.max(now, from))
+    show_again(visit, visit.resting and now or math.max(now, from))
   end
 end
 
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take_host(host, quota)
-  local visit = begin_visit(host)
+  begin_visit(host)
   if is_early(visit) then return 0 end
   list_lanes(visit)
   for _, member in ipairs(visit.members) do take_turn(visit, member, quota) end
@@ -294,7 +316,6 @@ end
 
 -- entry: of HOSTS. Returns how many requests were taken.
 function take(entry, quota)
-  local address = string.match(entry, '^@(.*)$')
-  if address then return take_at(address, quota) end
+  if string.byte(entry) == 64 then return take_at(string.sub(entry, 2), quota) end  -- @
   return take_host(entry, quota)
 end
