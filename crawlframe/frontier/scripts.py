@@ -30,7 +30,7 @@ DEFERRED = {"affinity", "proxies"}  # parts that are defined where a claim needs
 @cache
 def source(verb: str) -> str:
     """The complete Lua text of a verb."""
-    parts = [(LUA / "_shared.lua").read_text()]
+    parts = [(LUA / f"{name}.lua").read_text() for name in ("_naming", "_shared")]
     if verb not in READING:
         parts.append((LUA / "_proxies.lua").read_text())
     if verb in HEARING:
@@ -55,7 +55,7 @@ def source(verb: str) -> str:
 
 
 def _head(block: Path) -> str:
-    return f"function define_{block.stem}()" if block.stem in DEFERRED else "do"
+    return f"function define.{block.stem}()" if block.stem in DEFERRED else "do"
 
 
 def verbs() -> list[str]:

@@ -23,8 +23,8 @@ class Condition(StrEnum):
 
 
 class Rule(NamedTuple):
-    """``reason``: begins a sentence that goes on with the end of the wait; "" if the condition says
-    it all. ``label``, ``help``: of one that can be ordered for a host."""
+    """``reason``: the first part of a sentence whose second part is the end of the wait; "" if the
+    condition says it all. ``label``, ``help``: of one that can be ordered for a host."""
 
     condition: Condition
     reason: str | Promise

@@ -46,10 +46,12 @@ def close(bench: Bench, task: int = 1, **options: int) -> None:
 def opens(redis_client: Any) -> Callable[[str, int], int]:
     """Opens(window, at): the first ms from ``at`` on at which it is open, as Lua computes it."""
     text = scripts.source("waits")
-    head = text[: text.index("-- waits:")].replace(
-        "gate.FIRST_GAP", "gate.rules, gate.FIRST_GAP", 1
-    )
-    head = re.sub(r"= FIRST_GAP, count_permits", "= RULES, FIRST_GAP, count_permits", head, count=1)
+    head = text[: text.index("-- waits:")]
+    inner, outer = "  return further\n", "gate.FIRST_GAP,"
+    assert inner in head
+    assert outer in head
+    head = head.replace(inner, "  return further, RULES\n")
+    head = head.replace(outer, "gate.rules = select(2, define_further())\ngate.FIRST_GAP,")
     script = f"""{head}
 local numbers = {{}}
 for number in string.gmatch(ARGV[1], '-?%d+') do numbers[#numbers + 1] = tonumber(number) end

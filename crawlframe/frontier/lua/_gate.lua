@@ -48,7 +48,7 @@ function gate.address(name, token)
     local state = call('HMGET', ADDRESS(name), 'a', 'n', 'd', 'v')
     address = {name = name, active = math.max(0, tonumber(state[1]) or 0), next_time = tonumber(state[2]) or 0,
       unsent = is_unsent(state[3]), beside = 0, until_then = 0}
-    if state[4] then address.beside, address.until_then = count_permits('@' .. name, token) end
+    if state[4] then address.beside, address.until_then = count_permits(naming.entry_of(name), token) end
     addresses[name] = address
   end
   return address
@@ -67,13 +67,13 @@ function gate.open(name, token, host)
   local state = call('HMGET', key, 'a', 'n', 't', 'x', 'ip', 'd', 'v', 'ro', 'g', 'w')
   host = host or {}
   host.key = key
-  host.name, host.site, host.through = name, name, string.find(name, '|', 1, true) ~= nil  -- through proxies
+  host.name, host.site, host.through = name, name, not naming.is_host(name)  -- through proxies
   host.active, host.next_time = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0
   host.turn, host.d, host.lasts = tonumber(state[3]) or 0, state[6], state[2] or state[4]
   host.beside, host.until_then = 0, 0
   host.robots_known, host.gap, host.limited = state[8], state[9], state[10]
   if host.through then
-    host.site = string.match(name, '^([^|]*)')
+    host.site = naming.host_in(name)
     host.robots_known = call('HGET', HOST(host.site), 'ro')
   end
   host.rules = (state[4] or host.through) and rules_of(name, host.site, state[4]) or FREE

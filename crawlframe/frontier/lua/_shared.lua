@@ -275,9 +275,9 @@ end
 local function show_address(address)
   local first = call('ZRANGE', WAITING(address), 0, 0, 'WITHSCORES')
   local state = call('HMGET', ADDRESS(address), 'n', 'd')
-  if not first[2] or is_unsent(state[2]) then return call('ZREM', HOSTS, '@' .. address) end
+  if not first[2] or is_unsent(state[2]) then return call('ZREM', HOSTS, naming.entry_of(address)) end
   local due = math.max(tonumber(first[2]), (tonumber(state[1]) or 0) - AHEAD, now_ms())
-  call('ZADD', HOSTS, integer(math.ceil(due)), '@' .. address)
+  call('ZADD', HOSTS, integer(math.ceil(due)), naming.entry_of(address))
 end
 
 -- Host slots: `a` of a host counts the requests in progress whose fetch is not over ----------------
@@ -291,7 +291,7 @@ local function rest_host(host)
   if state[6] then keep = math.max(keep, now_ms() + PLACED_FOR) end
   if state[2] or state[3] or state[4] or state[5] or state[8] or state[9] then
     local rate_only = not (state[2] or state[3] or state[5] or state[8] or state[9])
-    local pair = rate_only and string.find(host, '|%d+$')
+    local pair = rate_only and naming.split_pair(host)
     keep = math.max(keep, now_ms()) + (pair and PAIR_REMEMBERED or REMEMBERED)
     if state[2] then
       local orders = call('HMGET', HOST(host), 'ou', 'od', 'oc', 'op', 'og')
@@ -463,7 +463,7 @@ local function leave(rid, own, freed, groups, kind, ms, address)
     count(task, 'inprogress', -1)
     if hold ~= OVER then
       freed[host] = (freed[host] or 0) + 1
-      local proxy = hold and string.match(hold, '~(%d+)$')
+      local proxy = naming.split_hold(hold or '')
       if proxy then left_pairs[#left_pairs + 1] = {host, proxy} end
       if kind then note_signal(id, host, kind, ms, address, proxy) end
     end

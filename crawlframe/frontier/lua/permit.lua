@@ -24,7 +24,7 @@ local now = now_ms()
 
 -- The permit is kept with the host, and with its address for the limits of that.
 local function drop(address)
-  local place = address and '@' .. address
+  local place = address and naming.entry_of(address)
   if place and call('HDEL', PERMITS(place), token) == 1 then
     if call('EXISTS', PERMITS(place)) == 0 then call('HDEL', ADDRESS(address), 'v') end
     show_address(address)
@@ -38,7 +38,7 @@ if lasts == 0 then
     note_signal(id, host, tonumber(ARGV[6]), tonumber(ARGV[7]), '')
     hear_signals()
     if call('EXISTS', PERMITS(host)) == 0 then call('HDEL', HOST(host), 'v') end
-    local site, proxy = string.match(host, '^([^|]*)|(%d+)$')
+    local site, proxy = naming.split_pair(host)
     if proxy then call('ZREM', BUSY(site), proxy) end  -- claim looks at the pair itself
     if not (address and call('ZSCORE', WAITING(address), host)) then reconsider(host) end
   end
@@ -71,7 +71,7 @@ end
 if task.shares and ARGV[8] ~= '' and not address_of(host) then move_host(host, ARGV[8]) end
 local seen = gate.open(host, token)
 local address = task.shares and seen.address or nil
-local there = address and read_permits('@' .. address.name)
+local there = address and read_permits(naming.entry_of(address.name))
 
 -- Claims see it by `v` of the host and of the address.
 local function keep_at(place, key, others, permit, ends)
@@ -84,7 +84,7 @@ end
 local function keep(kind, start, ends)
   local permit = kind .. ' ' .. integer(math.ceil(start)) .. ' ' .. integer(math.ceil(ends))
   keep_at(host, HOST(host), here, permit, math.ceil(ends))
-  if address then keep_at('@' .. address.name, ADDRESS(address.name), there, permit, math.ceil(ends)) end
+  if address then keep_at(naming.entry_of(address.name), ADDRESS(address.name), there, permit, math.ceil(ends)) end
 end
 
 local terms = gate.terms(seen, task)

@@ -26,7 +26,7 @@ end
 -- of the ends of names what the Public Suffix List does.
 local function names_of(hosts)
   local names = {}
-  for i, host in ipairs(hosts) do names[i] = via.host_in(host) end
+  for i, host in ipairs(hosts) do names[i] = naming.host_in(host) end
   if not by_domain then return names end
   local ends, places = {}, {}
   for i, name in ipairs(names) do

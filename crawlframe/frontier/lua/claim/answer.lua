@@ -19,7 +19,7 @@ function answer(wait)
       end
       local id, _, host = split_lane(lanes[i])
       local task = task_of(id)
-      if task.shares and not string.find(host, '|', 1, true) and not address_of(host) then homeless[#homeless + 1] = rid end
+      if task.shares and naming.is_host(host) and not address_of(host) then homeless[#homeless + 1] = rid end
       if not named[id] then
         named[id] = true
         states[#states + 1] = id
@@ -48,7 +48,7 @@ if last then
       if own and record then
         local holder, lane, hold = split_own(own)
         if holder == generation then
-          local place, proxy = #rids + 1, via.proxy_in(hold)
+          local place, proxy = #rids + 1, naming.split_hold(hold)
           rids[place], lanes[place], found[place] = rid, lane, record
           if proxy then routed[#routed + 1], routed[#routed + 2] = rid, proxy end
         end

@@ -24,7 +24,7 @@ local STARVED_FOR = 250  -- ms for which a request may be left to such a generat
 -- Of generations that ask for more, those that do not take part in affinity. Leaving requests to the others would be
 -- in vain.
 local function strangers(asking)
-  if ARGV[6] == '1' and want > 0 then define_affinity() end
+  if ARGV[6] == '1' and want > 0 then define.affinity() end
   if not affinity.members then return asking end
   local found = {}
   for _, other in ipairs(asking) do

@@ -25,7 +25,7 @@ local now = now_ms()
 
 -- Each part is a block of its own, as a script may have 200 locals; they define this for each other.
 local answer, take_lane, in_turn, serves, take, show_hosts
-local define_proxies, define_affinity  -- functions that define what many claims do without
+local define = {}  -- part -> function that defines what many claims do without
 local affinity = {hungry = {}}  -- generation -> whether it has asked for more
 
 local LEFT = 20  -- ms after which a claim that left requests to others comes back for them

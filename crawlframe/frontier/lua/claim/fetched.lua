@@ -7,8 +7,8 @@ local function end_fetches(over)
   for i, own in ipairs(call('HMGET', OWN, unpack(rids))) do
     local holder, lane, hold = split_own(own or '|')
     local place = 5 * i
-    local proxy = hold and via.proxy_in(hold)
-    if proxy then hold = string.match(hold, '^[^~]*') end
+    local proxy
+    proxy, hold = naming.split_hold(hold or '')
     if holder == generation and hold == '.' .. over[place - 3] and not told[rids[i]] then
       local id, _, host = split_lane(lane)
       if over[place - 2] == SENT then

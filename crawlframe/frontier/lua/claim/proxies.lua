@@ -88,9 +88,9 @@ end
 
 -- Returns nil for a place whose route is no choice of the pool.
 function via.open_pool(place)
-  local choice, each, session = via.pool_route(place)
+  local choice, each, session = naming.pool_route(place)
   if not choice then return nil end
-  local pool = {place = place, host = via.host_in(place), each = each, ids = {}, scores = {}, i = 0, last = 0,
+  local pool = {place = place, host = naming.host_in(place), each = each, ids = {}, scores = {}, i = 0, last = 0,
     count = 0, taken = 0, most = math.huge, soonest = FOREVER, start = 0}
   local tiers = tiers_of(choice)
   if not tiers then
@@ -163,7 +163,7 @@ local function examine(pool, id, concurrency)
     pool.full = true
     return nil
   end
-  local name = pool.host .. '|' .. id
+  local name = naming.pair(pool.host, id)
   local state = call('HMGET', HOST(name), 'a', 'n', 'd', 'r', 'p', 'g', 'v')
   local active, next_time = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0
   local from = math.max(claimable_from(next_time, state[3]), tonumber(state[4]) or 0)
@@ -202,7 +202,7 @@ end
 local function assign(pool, pair, lane, terms, empty)
   local delay, place = terms.delay, #rids
   local rid, key, d, later = rids[place], HOST(pair.name), nil, nil
-  owners[2 * place] = generation .. '.' .. sequence .. '~' .. pair.id .. '|' .. lane
+  owners[2 * place] = naming.hold_through(generation .. '.' .. sequence, pair.id) .. '|' .. lane
   routed[#routed + 1], routed[#routed + 2] = rid, pair.id
   add_active(key, 1)
   add_active(PROXY(pair.id), 1)

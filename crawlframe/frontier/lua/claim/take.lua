@@ -23,7 +23,7 @@ local function begin_visit(name)
   if visit.rules.empty and not visit.through then call('HDEL', visit.key, 'x') end
   if visit.deserted then call('HDEL', visit.key, 'v') end
   if visit.through then
-    if not via.open_pool then define_proxies() end
+    if not via.open_pool then define.proxies() end
     visit.pool = via.open_pool(name)
   end
   visit.resting = gate.is_resting(visit)
@@ -249,10 +249,10 @@ local function wait_at_address(visit, from)
   call('ZADD', WAITING(address.name), integer(math.ceil(after)), visit.name)
   local crowded = visit.crowd > 0 and address.active + address.beside >= visit.crowd
   if address.unsent or crowded and address.active > 0 then
-    call('ZREM', HOSTS, '@' .. address.name)  -- free_slots adds it again, or note_sent
+    call('ZREM', HOSTS, naming.entry_of(address.name))  -- free_slots adds it again, or note_sent
   else
     local due = crowded and address.until_then or address.next_time - AHEAD
-    call('ZADD', HOSTS, integer(math.ceil(due)), '@' .. address.name)
+    call('ZADD', HOSTS, integer(math.ceil(due)), naming.entry_of(address.name))
   end
 end
 
@@ -316,6 +316,7 @@ end
 
 -- entry: of HOSTS. Returns how many requests were taken.
 function take(entry, quota)
-  if string.byte(entry) == 64 then return take_at(string.sub(entry, 2), quota) end  -- @
+  local address = naming.address_in(entry)
+  if address then return take_at(address, quota) end
   return take_host(entry, quota)
 end
