@@ -16,7 +16,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 EXTRAS := $(filter-out requirements-dev.txt requirements-docs.txt,$(wildcard requirements-*.txt))
 MANAGE := $(BIN)/python manage.py
-WHAT := $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo --workers 2)
+WHAT := $(if $(SPIDER)$(URL),$(MANAGE) crawl $(or $(SPIDER),site),$(BIN)/python -m examples.demo_site.crawl --workers 2)
 SPHINX := build/docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/docs/trees
 # A lock holds everything that a group needs, for every Python and platform, with hashes.
 COMPILE := build/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
@@ -35,13 +35,13 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test quick soak worlds faults morning mutants bench check format messages judges docs links lock wheel clean
+.PHONY: help crawl up test quick soak worlds faults morning mutants bench weight check format messages judges docs links lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
 
 crawl: .venv/runtime ## crawl the demo site; SPIDER=name ARGS="k=v k2=v2" URL=... crawls something else
-	$(MANAGE) crawl $(strip $(WHAT) $(foreach pair,$(ARGS),-a '$(pair)') $(if $(URL),--url '$(URL)'))
+	$(strip $(WHAT) $(foreach pair,$(ARGS),-a '$(pair)') $(if $(URL),--url '$(URL)'))
 
 up: .venv/runtime ## keep web, node and Redis running until Ctrl-C; BIND=127.0.0.1:8000
 	$(MANAGE) up $(if $(BIND),--bind '$(BIND)')
@@ -49,15 +49,16 @@ up: .venv/runtime ## keep web, node and Redis running until Ctrl-C; BIND=127.0.0
 test: .venv/dev ## run the tests; ARGS="-k name" goes to pytest
 	$(BIN)/python -m pytest $(ARGS)
 
-quick: .venv/dev ## run the tests that need no server, process or browser, below 2 minutes; ARGS="-k name"
+quick: .venv/dev ## run the tests that need no server, process or browser, in 2 minutes; ARGS="-k name"
 	$(BIN)/python -m pytest -m quick $(ARGS)
 
-soak: .venv/dev ## the long versions of the tests of nodes, on both databases, some 30 minutes; SEED=2
+soak: .venv/dev ## the long versions of the tests, all on both databases, some 40 minutes; SEED=2
 	RELOADS=50 LISTINGS=2500 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_paper.py
 	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_reload_kills.py
 	KILLS=10 LISTINGS=5000 $(BIN)/python -m pytest -n0 -m process tests/process/test_demo_crawl.py tests/process/test_kills.py
 	WARC_KILLS=200 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_warc_kills.py
 	EXPORT_KILLS=500 $(BIN)/python -m pytest -n0 -m process tests/process/test_exports.py
+	$(BIN)/python -m pytest -m long --ignore=tests/process
 	HAND_OVERS=20 KILLS=8 $(BIN)/python -m pytest -n0 -m long tests/process \
 		$(foreach name,paper reload_kills demo_crawl kills exports warc_kills,--ignore=tests/process/test_$(name).py)
 
@@ -75,6 +76,9 @@ mutants: .venv/dev ## break the protocol line by line and see which test notices
 
 bench: .venv/dev ## the standard job beside Scrapy, scrapy-redis and Crawlee; JOB=latency ARGS="--quick"
 	$(BIN)/python -m benchmarks.$(or $(JOB),standard) $(ARGS)
+
+weight: .venv/dev ## how much there is to carry, beside the limits and goals; ARGS="--exact"
+	$(BIN)/python -m benchmarks.weight $(ARGS)
 
 check: .venv/dev ## format, lint, types, tests
 	$(BIN)/ruff format --check .

@@ -63,7 +63,7 @@ __all__ = [
     "Upsert",
     "XMLFeedSpider",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # What not every spider needs is imported on first use.
 _LATER = {

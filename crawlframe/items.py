@@ -36,8 +36,7 @@ def as_dict(item: Any) -> dict[str, Any]:
 def _adapter() -> type[ItemAdapter]:
     from itemadapter import ItemAdapter  # imports pydantic, which most processes do not need
 
-    from crawlframe.model_adapter import ModelAdapter
-    from crawlframe.struct_adapter import StructAdapter
+    from crawlframe.item_adapters import ModelAdapter, StructAdapter
 
     # Also for the pipelines of authors.
     ItemAdapter.ADAPTER_CLASSES = (*ItemAdapter.ADAPTER_CLASSES, StructAdapter, ModelAdapter)

@@ -183,10 +183,6 @@ class Ledger(Protocol):
     def results(self, page: StoredPage) -> Results | None:
         """What the callback of a page led to; None if that was not recorded, or is gone."""
 
-    def same_content(self, pages: Collection[tuple[int, bytes, bytes, str]]) -> dict[bytes, str]:
-        """``pages``: task, rid, digest and callback of each. The URL of another page of the task
-        that has the same body, and was parsed by that callback, by rid."""
-
     def urls_of(self, beginnings: Collection[bytes], task: int) -> dict[bytes, str]:
         """The URL of the page whose rid begins with each of these bytes, the first one if there are
         several; without those that have no row. ``task``: to which they belong; 0: to any."""

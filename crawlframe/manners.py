@@ -102,8 +102,8 @@ _RULES: dict[str, Callable[[Any], Bound | None]] = {
     "proxy_limits": lambda value: Bound("stays", value),
     # What a task may cost.
     **dict.fromkeys(
-        ("max_body", "max_file", "timeout", "file_timeout", "max_redirects", "browser_settle",
-         "near_limit"), _most,
+        ("max_body", "max_parse", "max_file", "timeout", "file_timeout", "max_redirects",
+         "browser_settle", "near_limit"), _most,
     ),
     **dict.fromkeys(
         ("page_limit", "byte_limit", "time_limit", "depth_limit", "layers", "links_per_page",

@@ -112,7 +112,7 @@ class CheckedResponse(web_poet.HttpResponse):
     @property
     def text(self) -> str:
         if self._ours.kind == "html":
-            self._ours._check("selector")  # page objects parse it
+            _ = self._ours.selector  # raises if page objects cannot parse it
         return self._ours.text
 
     @property

@@ -1,5 +1,7 @@
 """Payload: the encoding of the values of cb_kwargs and meta. Types that msgpack does not have are
-sent as its extension types: Python's own types, and instances of the authors' classes.
+sent as its extension types: Python's own types, and instances of the authors' classes. The package
+msgpack asks for each of these (``strict_types``); msgspec would write tuples and sets as lists and
+dates as text without asking, and refuse integers of more than 64 bits.
 
 A record cannot choose code: an instance is made only of a class that this process has imported
 and that is a dataclass, attrs or pydantic class, named tuple, enum or Scrapy item. Its fields are
@@ -52,9 +54,10 @@ def unpack(packed: bytes) -> Any:
     return msgpack.unpackb(packed, strict_map_key=False, ext_hook=_read)
 
 
-def first_unfit(value: Any, path: str) -> str:
-    """The path of the innermost part that ``pack`` refuses, and why; "" when there is none."""
-    if len(path) > 500:
+def first_unfit(value: Any, path: str, around: tuple[int, ...] = ()) -> str:
+    """The path of the innermost part that ``pack`` refuses, and why; "" when there is none.
+    ``around``: ids of the containers that it is in."""
+    if id(value) in around or len(path) > 500:
         return f"{path[:100]}… contains itself, or is nested too deeply"
     parts: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
@@ -66,7 +69,7 @@ def first_unfit(value: Any, path: str) -> str:
         try:
             pack(part)
         except (TypeError, ValueError, RecursionError):
-            return first_unfit(part, place)
+            return first_unfit(part, place, (*around, id(value)))
     try:
         pack(value)
     except (TypeError, ValueError, RecursionError) as error:

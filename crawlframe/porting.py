@@ -19,13 +19,32 @@ _PROXY = (
     "write proxy='pool', or the URL of a proxy, in the request or in the settings of the spider"
 )
 NO_PROXY = (
-    "proxies are not supported yet in spiders of Scrapy: the request would show the address of "
-    "this machine"
+    "a Scrapy project has no proxies here, and the request would show the address of this machine; "
+    "a spider of crawlframe has them: proxy='pool', or the URL of a proxy"
+)
+NO_BROWSER = (
+    "pages of a Scrapy project are not rendered here; a spider of crawlframe has them rendered: "
+    "downloader='browser'"
+)
+NO_IMPERSONATION = (
+    "a Scrapy project has no downloader that imitates a browser here; a spider of crawlframe has "
+    "one: downloader='...', the name of a plug-in (docs/howto/downloaders.md)"
 )
 _SESSION = "write session='...' in the request, the name of a cookie jar of its own"
-_NO_BROWSER = "pages are not rendered in a browser yet; fetch the API that the page uses"
-_NO_IMPERSONATION = "imitating a browser is not supported yet; set headers and user_agent"
-_NO_LOGIN = "write headers={'Authorization': ...} in the request or the settings"
+_BROWSER = "write downloader='browser' in the request"
+_ACTIONS = (
+    "write actions=[...] in the request, which renders it; docs/howto/render-pages.md lists them"
+)
+_PAGE = "write actions=[KeepPage()] in the request, and await response.page() in its callback"
+_CONTEXT = f"{_BROWSER}; requests with session='...' have cookies of their own"
+_IMPERSONATION = (
+    "write downloader='...', the name of a plug-in that imitates a browser; "
+    "docs/howto/downloaders.md"
+)
+_LOGIN = (
+    "write headers={'Authorization': ...} in the request, or store it for the host with "
+    "`credential set`"
+)
 _OUTPUT = "Scrapy sets it itself; leave it out"
 _REDIRECTED = "response.redirects has the URLs that were passed"
 _STATUSES = _setting('"handle_statuses": (404, ...)')
@@ -55,38 +74,37 @@ META = {
     "download_maxsize": "write max_body=33554432 in the request",
     "download_warnsize": "there is no size warning; write max_body=... in the request",
     "download_delay": _DELAY,
-    "download_slot": "requests of one host share its delay and concurrency; other groups of "
-    "requests are not supported yet",
+    "download_slot": "all requests to one host share its delay and concurrency; leave it out",
     "download_latency": _OUTPUT,
     "download_fail_on_dataloss": "a body that breaks off is tried again; leave it out",
     "autothrottle_dont_adjust_delay": "the pace of a host is decided for all its requests; leave "
     "it out",
     "cookiejar": _SESSION,
     "dont_merge_cookies": f'{_SESSION}, or settings = {{"cookies": False}} in the spider',
-    "dont_cache": "nothing is cached; leave it out",
+    "dont_cache": "the cache of `crawl --cache` has all pages of a crawl or none; leave it out",
     "dont_obey_robotstxt": "robots.txt is obeyed by all requests of a spider or by none: write "
     '"robots": False in its settings',
     "allow_offsite": "write dont_filter=True in the request",
-    "bindaddress": "choosing the address to send from is not supported yet",
-    "referrer_policy": "no Referer is sent; write headers={'Referer': ...} in the request",
+    "bindaddress": "the address to send from cannot be chosen; leave it out",
+    "referrer_policy": "write headers={'Referer': ...} in the request; there is no other Referer",
     "verbatim_url": "URLs are always normalised; leave it out",
     "is_start_request": _OUTPUT,
-    "impersonate": _NO_IMPERSONATION,
-    "impersonate_args": _NO_IMPERSONATION,
-    "splash": _NO_BROWSER,
-    "selenium": _NO_BROWSER,
-    "playwright": _NO_BROWSER,
-    "playwright_context": _NO_BROWSER,
-    "playwright_context_kwargs": _NO_BROWSER,
-    "playwright_include_page": _NO_BROWSER,
-    "playwright_page": _NO_BROWSER,
-    "playwright_page_event_handlers": _NO_BROWSER,
-    "playwright_page_goto_kwargs": _NO_BROWSER,
-    "playwright_page_init_callback": _NO_BROWSER,
-    "playwright_page_methods": _NO_BROWSER,
-    "zyte_api": _NO_BROWSER,
-    "zyte_api_automap": _NO_BROWSER,
-    "zyte_api_provider": _NO_BROWSER,
+    "impersonate": _IMPERSONATION,
+    "impersonate_args": _IMPERSONATION,
+    "splash": _BROWSER,
+    "selenium": _BROWSER,
+    "playwright": _BROWSER,
+    "playwright_context": _CONTEXT,
+    "playwright_context_kwargs": _CONTEXT,
+    "playwright_include_page": _PAGE,
+    "playwright_page": _PAGE,
+    "playwright_page_event_handlers": _PAGE,
+    "playwright_page_goto_kwargs": _BROWSER,
+    "playwright_page_init_callback": _ACTIONS,
+    "playwright_page_methods": _ACTIONS,
+    "zyte_api": _BROWSER,
+    "zyte_api_automap": _BROWSER,
+    "zyte_api_provider": _BROWSER,
 }
 
 # Arguments of Scrapy's Request, FormRequest and JsonRequest, and of other HTTP clients.
@@ -103,7 +121,7 @@ KEYWORDS = {
     "handle_httpstatus_list": "write handle=[404, ...]",
     "allow_redirects": _REDIRECTS,
     "auth": "write headers={'Authorization': ...}",
-    "impersonate": _NO_IMPERSONATION,
+    "impersonate": _IMPERSONATION,
 }
 
 ATTRIBUTES = {
@@ -116,9 +134,9 @@ ATTRIBUTES = {
     "user_agent": _setting('"user_agent": "..."'),
     "handle_httpstatus_list": _STATUSES,
     "handle_httpstatus_all": _STATUSES,
-    "http_user": _NO_LOGIN,
-    "http_pass": _NO_LOGIN,
-    "http_auth_domain": _NO_LOGIN,
+    "http_user": _LOGIN,
+    "http_pass": _LOGIN,
+    "http_auth_domain": _LOGIN,
     "rules": _NO_RULES,
     "sitemap_urls": _NO_SITEMAP,
     "sitemap_rules": _NO_SITEMAP,
@@ -134,7 +152,8 @@ METHODS = {
     "spider_opened": "call it opened(self, task)",
     "spider_idle": "a task ends when nothing is left of it; leave it out",
     "from_crawler": "spiders are made without a crawler; arguments are parameters of start or "
-    "annotated class attributes, and signals are not supported yet",
+    "annotated class attributes; opened(self, task) and closed(self, summary) are called at its "
+    "beginning and end",
     "update_settings": "write settings = {...}",
     "make_requests_from_url": "yield Request(url) in start",
     "parse_start_url": "inherit from CrawlSpider, or write start, with a callback for its requests",
@@ -143,10 +162,12 @@ METHODS = {
 SETTINGS = {
     "DOWNLOAD_DELAY": "delay",
     "CONCURRENT_REQUESTS_PER_DOMAIN": "concurrency",
-    "CONCURRENT_REQUESTS_PER_IP": "concurrency",
+    "CONCURRENT_REQUESTS_PER_IP": "ip_concurrency",
     "CONCURRENT_REQUESTS": "concurrency",
     "DEPTH_LIMIT": "depth_limit",
     "CLOSESPIDER_PAGECOUNT": "page_limit",
+    "CLOSESPIDER_TIMEOUT": "time_limit",
+    "URLLENGTH_LIMIT": "url_length",
     "DOWNLOAD_TIMEOUT": "timeout",
     "DOWNLOAD_MAXSIZE": "max_body",
     "RETRY_TIMES": "retries",
@@ -158,16 +179,28 @@ SETTINGS = {
     "COOKIES_ENABLED": "cookies",
     "ROBOTSTXT_OBEY": "robots",
 }
-_OTHER_SETTINGS = {
+OTHER_SETTINGS = {
     "RETRY_ENABLED": "write retries: 0 for no further tries",
     "HTTPCACHE_ENABLED": "leave it out, and run `crawl --cache`",
     "ITEM_PIPELINES": "write pipelines = [...] in the spider, next to settings",
     "DOWNLOADER_MIDDLEWARES": "list middlewares for the fetch in the attribute middlewares",
     "SPIDER_MIDDLEWARES": "write a method follow for the requests that go out of callbacks",
-    "EXTENSIONS": "extensions are not supported yet",
+    "EXTENSIONS": "write opened(self, task) and closed(self, summary) in the spider",
     "FEEDS": "items are stored; write them to a file with the command export",
     "LOG_LEVEL": "it is a setting of the node: CRAWLFRAME_LOG_LEVEL",
-    "AUTOTHROTTLE_ENABLED": "delays are never adjusted; write delay",
+    "AUTOTHROTTLE_ENABLED": 'leave it out: "delay": "auto" is the default',
+    "AUTOTHROTTLE_MAX_DELAY": 'leave it out: "delay": "auto" is the default',
+    "AUTOTHROTTLE_START_DELAY": 'leave it out: "delay": "auto" is the default',
+    "AUTOTHROTTLE_TARGET_CONCURRENCY": 'leave it out: "delay": "auto" is the default',
+    "DOWNLOAD_HANDLERS": "write downloader, the name of a plug-in; docs/howto/downloaders.md",
+    "DOWNLOAD_VERIFY_CERTIFICATES": 'write "tls": {"*": {"verify": False}}',
+    "DOWNLOAD_FAIL_ON_DATALOSS": META["download_fail_on_dataloss"],
+    "DOWNLOAD_BIND_ADDRESS": META["bindaddress"],
+    "DOWNLOAD_WARNSIZE": 'there is no size warning; write "max_body"',
+    "HTTPERROR_ALLOW_ALL": 'write "handle_statuses", with the statuses that callbacks get',
+    "JOBDIR": "leave it out: all tasks survive a restart",
+    "LOG_FILE": "leave it out: the node writes the log",
+    "MEMUSAGE_LIMIT_MB": "it is a setting of the node: CRAWLFRAME_MAX_MEMORY",
     "RANDOMIZE_DOWNLOAD_DELAY": "delays are kept as they are; leave it out",
     "REDIRECT_ENABLED": _REDIRECTS,
 }
@@ -226,8 +259,8 @@ def misuse_in_settings(settings: Mapping[str, Any], known: Iterable[str]) -> str
             continue
         if name in SETTINGS:
             return f"{name} is Scrapy's name; write {SETTINGS[name]!r}"
-        if name in _OTHER_SETTINGS:
-            return f"{name} is Scrapy's: {_OTHER_SETTINGS[name]}"
+        if name in OTHER_SETTINGS:
+            return f"{name} is Scrapy's: {OTHER_SETTINGS[name]}"
         lower = str(name).lower()
         near = f" (did you mean {lower!r}?)" if lower in known else did_you_mean(str(name), known)
         return f"there is no setting {name!r}{near}; docs/spiders.md lists them"

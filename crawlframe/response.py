@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -14,14 +14,13 @@ from crawlframe.callback import Callback, callback_name
 from crawlframe.charsets.content_type import MAX_CONTENT_TYPE, content_type_of
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode_query
-from crawlframe.errors import BadRequest, TooDeep
+from crawlframe.errors import BadRequest, TooComplex, TooDeep
 from crawlframe.href import Nofollow, href_of
 from crawlframe.json_body import decoded
 from crawlframe.kinds import kind_of
 from crawlframe.links import join, join_all
 from crawlframe.live_page import LivePage, page_of
-from crawlframe.markup import complexity, roots, xhtml
-from crawlframe.markup.outline import Markup
+from crawlframe.markup import parsers, roots, xhtml
 from crawlframe.origin import Origin
 from crawlframe.page_links import links_of
 from crawlframe.request import Request
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
     from crawlframe.text.article import Article
 
 MAX_LINK = 1 << 16  # characters; no server takes longer ones
+MAX_LINKS = 120_000  # distinct links of a page; joining them to its URL takes some 0.3 s
+_Tree = TypeVar("_Tree")
 _BASE_TAG = re.compile(rb"<[bB][aA][sS][eE][\s/]")
 
 
@@ -59,6 +60,8 @@ class Response(Origin):
     usage: Usage | None = None
     reservation: Reservation | None = None  # what the tdmrep.json says that was asked
     nofollow: Nofollow | None = None  # set if the spider obeys it
+    max_parse: float = parsers.MAX_PARSE  # seconds of CPU for a parser
+    selector_tree: Literal["libxml2", "browser"] = "libxml2"  # of selector, css and xpath
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class Response(Origin):
         self.elapsed, self.address = elapsed, address
         self._joined: dict[str, str | None] = {}  # link -> URL
         self._links = 0  # joined so far
+        self._refusal: TooComplex | None = None  # of a parser that took too long
 
     @property
     def size(self) -> int:
@@ -132,7 +136,6 @@ class Response(Origin):
         or TooDeep."""
         return self._json
 
-    # No parser begins a page that would take it too long: TooDeep or TooComplex is raised instead.
     @cached_property
     def _html(self) -> bytes:
         """The text that HTML parsers read."""
@@ -144,25 +147,34 @@ class Response(Origin):
     def _html_text(self) -> str:
         return self.text if self._html is self._utf8 else self._html.decode("utf-8", "replace")
 
-    @cached_property
-    def _markup(self) -> Markup:
-        return complexity.markup_of(self._html, self.url)
+    def _parsed(self, parse: Callable[[Any, str, float], _Tree], page: bytes | str) -> _Tree:
+        """What a parser makes of the page. One that took too long is not parsed again."""
+        if self._refusal is not None:
+            raise self._refusal
+        try:
+            return parse(page, self.url, self.max_parse)
+        except TooComplex as error:
+            self._refusal = error
+            raise
 
-    @cached_property
-    def _xml_markup(self) -> Markup:
-        return complexity.markup_of_xml(self._utf8, self.url)
+    def _root(self) -> Any:
+        """The root of libxml2's tree."""
+        if self.kind == "xml":
+            return parsers.xml_root(self.text, self.url)
+        text = self.tree.html if self.selector_tree == "browser" else self._html_text
+        return self._parsed(parsers.html_root, text or "")
 
-    def _check(self, parser: str, *, xml: bool = False) -> None:
-        markup = self._xml_markup if xml else self._markup
-        complexity.check(markup, len(self._utf8), parser, self.url, xml=xml)
+    def _check(self, parser: str) -> None:
+        """Raises TooDeep or TooComplex when a page is too much for a parser in Python ("soup",
+        "article")."""
+        parsed = self.__dict__.get("selector")
+        root = self._root() if parsed is None else parsed.root
+        parsers.check_slow(root, len(self._utf8), parser, self.url)
 
     @cached_property
     def tree(self) -> LexborHTMLParser:
         """The selectolax parser: nodes have ``text()`` and ``attributes``."""
-        from selectolax.lexbor import LexborHTMLParser
-
-        self._check("tree")
-        return LexborHTMLParser(self._html)
+        return self._parsed(parsers.html_tree, self._html)
 
     @cached_property
     def selector(self) -> Selector:
@@ -175,10 +187,8 @@ class Response(Origin):
             except RecursionError:
                 raise TooDeep(f"{self.url}: the JSON is nested too deeply") from None
         if self.kind == "xml":
-            self._check("selector", xml=True)
-            return Selector(text=self.text, type="xml", base_url=self.url)
-        self._check("selector")
-        return roots.joined(Selector(text=self._html_text, type="html", base_url=self.url))
+            return Selector(root=self._root(), type="xml")
+        return roots.joined(Selector(root=self._root(), type="html"))
 
     def css(self, query: str) -> SelectorList[Selector]:
         """Return the elements that match a CSS selector; ``::text`` and ``::attr(name)`` work."""
@@ -205,10 +215,9 @@ class Response(Origin):
         """The BeautifulSoup object, on lxml."""
         from bs4 import BeautifulSoup
 
-        if self.kind == "xml":
-            self._check("soup", xml=True)
-            return BeautifulSoup(self.text, "lxml-xml")
         self._check("soup")
+        if self.kind == "xml":
+            return BeautifulSoup(self.text, "lxml-xml")
         return BeautifulSoup(self._html_text, "lxml")
 
     @cached_property
@@ -335,9 +344,8 @@ class Response(Origin):
         joined = self._joined
         new = [link for link in links if link not in joined and len(link) <= MAX_LINK]
         self._links += len(new)
-        # What is not parsed is not read for this.
-        markup = self.__dict__.get("_markup", complexity.LITTLE)
-        complexity.check_links(self._links, markup, self.url)
+        if self._links > MAX_LINKS:
+            raise TooComplex(f"{self.url} has more than {MAX_LINKS:,} distinct links")
         sent = new
         if not self.encoding.startswith("utf"):
             sent = [link if link.isascii() else encode_query(link, self.encoding) for link in new]

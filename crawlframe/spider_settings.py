@@ -13,8 +13,8 @@ from crawlframe.tls import Tls, check_tls
 
 MAX_LAYERS = 1000  # the frontier distinguishes 4095 depths
 STORE_MISFIT = (
-    "max_age, conditional, skip_unchanged and same_content do not fit with middlewares, which may "
-    "change what is sent and received; leave one of the two out"
+    "max_age, conditional and skip_unchanged do not fit with middlewares, which may change what is "
+    "sent and received; leave one of the two out"
 )
 
 
@@ -52,6 +52,9 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     browser_settle: float = 2.0
     browser_failure_pictures: bool = False  # keep a picture of the page if the request fails
     max_body: int = 32 << 20  # bytes, also after decompression
+    max_parse: float = 0.5  # seconds of CPU in which a parser must have read a page
+    # What css and xpath see: the tree of Scrapy, or that of browsers, which takes longer.
+    selector_tree: Literal["libxml2", "browser"] = "libxml2"
     max_redirects: int = 10
     max_file: int = 1 << 30  # bytes of a saved file, as sent and after decompression
     file_timeout: float = 3600.0  # seconds for one fetch whose body is saved
@@ -77,8 +80,6 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     max_age: float = 0.0  # seconds for which a page that any task has fetched is not fetched again
     conditional: bool = False  # ask servers whether a page has changed since it was kept
     skip_unchanged: bool = False  # do not run callbacks of pages that have not
-    # A page with the bytes of another one of its task.
-    same_content: Literal["parse", "skip"] = "parse"
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
@@ -90,8 +91,7 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     @property
     def uses_store(self) -> bool:
         """Whether pages that were kept spare fetches or callbacks."""
-        spared = self.max_age or self.conditional or self.skip_unchanged
-        return bool(spared) or self.same_content == "skip"
+        return bool(self.max_age or self.conditional or self.skip_unchanged)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,7 +118,14 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
                 raise ValueError("delay must not be negative")
             if self.min_delay:
                 raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
-        for name in ("concurrency", "timeout", "max_body", "max_file", "file_timeout"):
+        for name in (
+            "concurrency",
+            "timeout",
+            "max_body",
+            "max_parse",
+            "max_file",
+            "file_timeout",
+        ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0")
         if not 0 <= self.layers <= MAX_LAYERS:
@@ -133,8 +140,8 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
             raise ValueError('render = "auto" needs the items of a page, which fetch_only leaves')
         if self.purpose and not self.robots:
             raise ValueError("purpose needs robots, because robots.txt says what pages are for")
-        for name in ("max_age", "conditional", "skip_unchanged", "same_content"):
-            if getattr(self, name) in (0, False, "parse"):
+        for name in ("max_age", "conditional", "skip_unchanged"):
+            if not getattr(self, name):
                 continue
             if self.keep != "all":
                 raise ValueError(

@@ -11,7 +11,6 @@ if sys.version_info >= (3, 14):
         ZstdDecompressor,
         ZstdDict,
         ZstdError,
-        train_dict,
     )
 else:
     from backports.zstd import (
@@ -20,7 +19,6 @@ else:
         ZstdDecompressor,
         ZstdDict,
         ZstdError,
-        train_dict,
     )
 
 __all__ = [
@@ -29,5 +27,4 @@ __all__ = [
     "ZstdDecompressor",
     "ZstdDict",
     "ZstdError",
-    "train_dict",
 ]

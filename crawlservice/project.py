@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
+
+from dotenv.parser import parse_stream
 
 from crawlframe.errors import ConfigError
 
 MANAGE = "manage.py"
 ENV_FILE = "CRAWLFRAME_ENV_FILE"  # environment variable: another file than .env
-ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*)")
 
 
 def script() -> Path | None:
@@ -47,24 +47,16 @@ def load_environment(folder: Path) -> None:
         return
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-    for name, value in _variables(text, path):
-        os.environ.setdefault(name, value)
-
-
-def _variables(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.strip()
-        if not words or words.startswith("#"):
-            continue
-        found = ASSIGNMENT.fullmatch(words)
-        value = found[2] if found else ""
-        quoted = value[:1] in ("'", '"')
-        if not found or (quoted and (len(value) < 2 or value[-1] != value[0])):
+    for binding in parse_stream(StringIO(text)):
+        name, value = binding.key, binding.value
+        if name is not None and value is not None and name.isidentifier():
+            os.environ.setdefault(name, value)
+        elif name is not None or binding.error:
+            begin = binding.original.string.partition("=")[0].strip()
             raise ConfigError(
-                f"{path}:{number}: {words.partition('=')[0]!r} … is not NAME=value; comments need "
-                "a line of their own, and a value that begins with a quote must end with one"
+                f"{path}:{binding.original.line}: {begin!r} … is not NAME=value; a value that "
+                "begins with a quote must end with one, and only a comment may follow"
             )
-        yield found[1], value[1:-1] if quoted else value
 
 
 def _is_ours(path: Path) -> bool:

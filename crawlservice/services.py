@@ -28,7 +28,6 @@ from crawlservice.ledger.recovery import uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.monitoring import lives
 from crawlservice.pages import today
-from crawlservice.steward.steward import Steward
 
 
 class DjangoServices(Services):
@@ -123,6 +122,9 @@ class DjangoServices(Services):
             return replay(frontier, generation)
 
     def run_steward(self, channel: FromChildLine) -> None:
+        # Imported here: no other process does chores.
+        from crawlservice.steward.steward import Steward
+
         frontier = Frontier.connect(self._redis, self._settings, follows=True)
         use(frontier)  # schedules submit through it
         Steward(self._settings, frontier).run(channel)

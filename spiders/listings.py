@@ -1,4 +1,4 @@
-"""The houses of the demo site (``python manage.py demosite``): two requests make one item."""
+"""The houses of the demo site (``python -m examples.demo_site``): two requests make one item."""
 
 from __future__ import annotations
 

@@ -31,10 +31,11 @@ from django.db import connections
 from django.test import override_settings
 from redis import Redis
 
+from crawlframe.charsets import detection
 from crawlframe.embedded.server import ensure_redis
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.connections.database_url import database_config
-from tests import quick, scheduling, second_try
+from tests import databases, quick, scheduling, second_try
 from tests.files.s3_server import S3Server
 from tests.servers import PostgresServer, RedisServer
 
@@ -95,9 +96,17 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        scheduling.sort(config.rootpath, items)
+    databases.choose(items)
     quick.mark(items)
     quick.guard(config)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return scheduling.processes(config)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.Scheduler:
@@ -106,6 +115,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.S
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(VAR_DIR, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def no_known_hosts() -> None:
+    """Forgets in which encodings the hosts of earlier tests had their pages."""
+    detection.hosts.clear()
 
 
 @pytest.fixture(scope="session")
@@ -207,7 +222,7 @@ def new_databases(request: pytest.FixtureRequest, directory: Path) -> Iterator[N
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def database(request: pytest.FixtureRequest, new_database: NewDatabase) -> str:
-    """The URL of a fresh database with all tables, once on SQLite and once on PostgreSQL."""
+    """The URL of a fresh database with all tables, of the kinds that ``databases`` chooses."""
     return new_database(request.param)
 
 

@@ -1,10 +1,14 @@
-"""Quick: the marker of tests that need no server, no other process and no browser. Tests have it
-unless they use one of those, or are in a folder where all do; ``make quick`` runs them. In such a
-run, a test that starts a process fails: it needs another marker."""
+"""Quick: the marker of tests that need no server, no other process, no browser and no seconds of
+CPU time; ``make quick`` runs them. Who starts processes is read from the code of the tests; where
+the product starts one, the test has the marker ``forks``. In a quick run, a test that starts a
+process fails."""
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Iterator
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
@@ -14,20 +18,22 @@ SLOW_FIXTURES = {
     "manage", "manage_env", "postgres_template", "postgres_url", "redis_client", "redis_server",
     "redis_url", "start_manage",
 }  # fmt: skip
-SLOW_MARKS = ("forks", "long", "postgres", "process")
+SLOW_MARKS = ("forks", "long", "postgres", "process", "slow")
 SLOW_FOLDERS = {"benchmarks", "browser", "faults", "morning", "mutants", "process", "worlds"}
 STARTS = {"os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"}
+STARTERS = {"DemoServer", "Popen", "fork", "forkpty", "posix_spawn", "subprocess"}  # in code
 
 
 def mark(items: list[pytest.Item]) -> None:
+    """Gives each test ``forks`` whose own code or fixtures start a process, and ``quick`` to those
+    that have no other marker."""
+    known: dict[Any, bool] = {}
     for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        slow = (
-            not SLOW_FIXTURES.isdisjoint(fixtures)
-            or any(map(item.get_closest_marker, SLOW_MARKS))
-            or not SLOW_FOLDERS.isdisjoint(item.path.parts)
-        )
-        if not slow:
+        fixtures = getattr(item, "fixturenames", ())
+        if SLOW_FIXTURES.intersection(fixtures) or any(_starts(one, known) for one in _used(item)):
+            item.add_marker(pytest.mark.forks)
+        slow = any(map(item.get_closest_marker, SLOW_MARKS))
+        if not slow and SLOW_FOLDERS.isdisjoint(item.path.parts):
             item.add_marker(pytest.mark.quick)
 
 
@@ -36,6 +42,52 @@ def guard(config: pytest.Config) -> None:
     runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
     if config.getoption("markexpr") == "quick" and runs_tests:
         sys.addaudithook(_refuse)
+
+
+def _used(item: pytest.Item) -> Iterator[Any]:
+    """The functions that a test is made of: itself, parameters and fixtures."""
+    yield getattr(item, "function", None)
+    yield from filter(callable, getattr(getattr(item, "callspec", None), "params", {}).values())
+    fixtures = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    for definitions in fixtures.values():
+        yield from (definition.func for definition in definitions)
+
+
+def _starts(found: Any, known: dict[Any, bool]) -> bool:
+    """Whether a function or class of the tests, or one of those that it names, starts processes."""
+    found = inspect.unwrap(found) if callable(found) else found
+    if not isinstance(found, FunctionType | type):
+        return getattr(found, "__name__", "") in STARTERS
+    if found not in known:
+        known[found] = False  # until it is known, for those that call each other
+        known[found] = any(_names_starter(one, known) for one in _functions(found))
+    return known[found]
+
+
+def _functions(found: Any) -> list[FunctionType]:
+    parts = vars(found).values() if isinstance(found, type) else (found,)
+    return [part for part in parts if isinstance(part, FunctionType)]
+
+
+def _names_starter(function: FunctionType, known: dict[Any, bool]) -> bool:
+    names = {*_names(function.__code__)}
+    if not names.isdisjoint(STARTERS):
+        return True
+    used = (function.__globals__.get(name) for name in names)
+    near = ("tests.", function.__module__)
+    return any(
+        _starts(one, known)
+        for one in used
+        if isinstance(one, FunctionType | type) and one.__module__.startswith(near)
+    )
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names in it and in the functions inside."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:

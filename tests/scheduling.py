@@ -1,8 +1,12 @@
-"""Scheduling: tests of a file or folder that share a fixture run in the same process of xdist; all
-others wherever there is room."""
+"""Scheduling: in which process of xdist a test runs, and in which order. The tests of a file run
+in the same process, as do those of a folder that share a fixture; each test of nodes runs alone,
+and first: they take longest. Large files come before small ones, so that all processes end
+together."""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,17 +15,36 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 OF_FILE, OF_FOLDER = 'scope="module"', 'scope="package"'
+NODES = "tests/process/"
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
     """xdist's own groups do nothing with pytest 9.2: it no longer reads the ids they change."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
+        config.option.loadscopereorder = False  # the order is that of ``sort``
         super().__init__(config, log)
         self._root = config.rootpath
 
     def _split_scope(self, nodeid: str) -> str:
         return group(self._root, nodeid)
+
+
+def processes(config: pytest.Config) -> int:
+    """How many processes ``-n auto`` means. Tests of nodes wait a lot: one more than processors."""
+    return len(os.sched_getaffinity(0)) + (config.getoption("markexpr") != "quick")
+
+
+def sort(root: Path, items: list[pytest.Item]) -> None:
+    """Puts the groups that take longest first."""
+    groups = {item: group(root, item.nodeid) for item in items}
+    sizes = Counter(groups.values())
+
+    def key(item: pytest.Item) -> tuple[bool, int, str]:
+        name = groups[item]
+        return not name.startswith(NODES), -sizes[name], name
+
+    items.sort(key=key)
 
 
 def group(root: Path, nodeid: str) -> str:
@@ -31,7 +54,8 @@ def group(root: Path, nodeid: str) -> str:
     beside = _source(root / folder / "conftest.py")
     if OF_FOLDER in beside:
         return folder
-    return file if OF_FILE in beside + _source(root / file) else nodeid
+    alone = file.startswith(NODES) and OF_FILE not in beside + _source(root / file)
+    return nodeid if alone else file
 
 
 @cache

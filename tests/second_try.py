@@ -1,17 +1,22 @@
 """Second try: a test with processes, a browser or connections that failed is run again, alone,
 after all others. What passes then is flaky: a defect of its own, listed in the last lines of the
-run with its first failure, but not a failure of the run. ``-p no:second_try`` switches it off."""
+run with its first failure. The run fails all the same, unless ``flaky.toml`` lists the test with a
+date and a reason. ``-p no:second_try`` switches it off."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import tomllib
+from datetime import date
+from pathlib import Path
 
 import pytest
 from _pytest.terminal import TerminalReporter
 
 NAME = "second_try"
+LIST = Path(__file__).with_name("flaky.toml")
 PLACES = ("tests/process/", "tests/browser/", "tests/fetch/", "tests/files/")
 MARK = "process"
 MAX_FAILURES = 20  # failures; with more, it is not the machine that was busy
@@ -31,6 +36,7 @@ class SecondTry:
         self._config = config
         self._failed: dict[str, list[pytest.TestReport]] = {}  # by node id
         self._flaky: dict[str, list[pytest.TestReport]] = {}
+        self._known = _known_flaky()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed and _depends_on_the_machine(report):
@@ -51,7 +57,8 @@ class SecondTry:
                 self._say(problem)
             else:
                 self._flaky[name] = reports
-        if sum(map(len, self._flaky.values())) == session.testsfailed:
+        tolerated = sum(len(self._flaky[name]) for name in self._flaky.keys() - self._unlisted)
+        if tolerated == session.testsfailed:
             session.exitstatus = pytest.ExitCode.OK
         self._move_reports()
 
@@ -69,6 +76,16 @@ class SecondTry:
         terminal.write_line("")
         for name, reports in self._flaky.items():
             terminal.write_line(f"FLAKY {name} - {_in_a_line(reports[0])}", yellow=True)
+        if self._unlisted:
+            terminal.write_line(
+                f"this run fails for {len(self._unlisted)} that tests/{LIST.name} does not list; "
+                "mend it, or list it with the date and the reason",
+                red=True,
+            )
+
+    @property
+    def _unlisted(self) -> set[str]:
+        return {name for name in self._flaky if name.partition("[")[0] not in self._known}
 
     def _try_again(self, name: str) -> str:
         """Why it failed; "" if it passed."""
@@ -118,6 +135,15 @@ class SecondTry:
     def _say(self, text: str) -> None:
         if self._reporter is not None:
             self._reporter.write_line(f"\n{text}")
+
+
+def _known_flaky() -> set[str]:
+    """The names in the list. Raises pytest.UsageError for an entry without a date or a reason."""
+    entries = tomllib.loads(LIST.read_text())
+    for name, entry in entries.items():
+        if not isinstance(entry.get("since"), date) or not entry.get("reason"):
+            raise pytest.UsageError(f"{LIST.name}: {name} needs since, a date, and reason, a text")
+    return {*entries}
 
 
 def _depends_on_the_machine(report: pytest.TestReport) -> bool:

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from multidict import CIMultiDict
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.charsets import detection
 from crawlframe.charsets.content_type import content_type_of
 from crawlframe.charsets.encoding import declared_in, encoding_of
@@ -187,7 +188,7 @@ class Host(str):
 
 
 def test_threads_may_forget_hosts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detection, "_HOSTS", 2)
+    monkeypatch.setattr(detection.hosts, "_found", BoundedDict(2))
     for name in ("a.com", "b.com"):
         detection.hosts.add(Host(name), "cp1252")
     Host.other = True
@@ -252,7 +253,7 @@ def test_pages_that_say_little_are_as_the_others_of_their_host() -> None:
 
 
 def test_only_so_many_hosts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detection, "_HOSTS", 3)
+    monkeypatch.setattr(detection.hosts, "_found", BoundedDict(3))
     for number in range(10):
         detection.hosts.add(f"{number}.com", "cp1251")
     assert [detection.hosts.get(f"{n}.com") for n in range(5, 10)] == [None, None, *["cp1251"] * 3]

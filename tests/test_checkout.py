@@ -12,8 +12,6 @@ from crawlframe.code import checkout as checkout_module
 from crawlframe.code.checkout import Checkout, GitError, run_git, without_secrets
 from tests.repository import Repository
 
-pytestmark = pytest.mark.forks
-
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
@@ -36,6 +34,7 @@ def test_a_checkout_is_found_from_below(repository: Repository, checkout: Checko
     assert checkout.revision() == repository.head
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("name", ["outside", "missing"])
 def test_no_checkout_around(tmp_path: Path, name: str) -> None:
     (tmp_path / "outside").mkdir()
@@ -155,6 +154,7 @@ def test_errors_are_gits_own_words(repository: Repository, monkeypatch: pytest.M
         run_git(repository.path, "status")
 
 
+@pytest.mark.forks
 def test_passwords_are_not_shown() -> None:
     text = "fatal: unable to access 'https://me:secret@example.com/x.git/': no"
     assert without_secrets(text) == "fatal: unable to access 'https://***@example.com/x.git/': no"

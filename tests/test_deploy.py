@@ -237,7 +237,6 @@ def test_what_is_started_exists() -> None:
     assert re.search(r"^USER 10001$", dockerfile, re.MULTILINE)
 
 
-@pytest.mark.forks
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_systemd_understands_the_units(unit: Path, tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ import pytest
 from crawlframe.errors import ConfigError
 from crawlframe.logs import config
 
-pytestmark = pytest.mark.forks
-
 LOG = """
 import logging, os, sys
 from crawlframe.logs import configure

@@ -12,10 +12,7 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parent.parent
 SITE = "https://x.example/?a=1&b=2"
 
-pytestmark = [
-    pytest.mark.forks,
-    pytest.mark.skipif(shutil.which("make") is None, reason="needs make"),
-]
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 
 
 def make(*arguments: str, directory: Path = CHECKOUT) -> subprocess.CompletedProcess[str]:
@@ -53,7 +50,7 @@ def test_other_variables_too() -> None:
 
 def test_without_variables_the_demo_is_crawled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("url", "https://of-another-program.example/")
-    assert planned("crawl").endswith(" crawl listings --demo --workers 2")
+    assert planned("crawl").endswith("python -m examples.demo_site.crawl --workers 2")
 
 
 def test_a_variable_that_means_nothing_is_refused() -> None:

@@ -18,7 +18,7 @@ from crawlframe.spider_settings import SpiderSettings
 FREE = {
     "aliases", "browser_failure_pictures", "conditional", "cookies", "denoise", "downloader",
     "failed_share", "fetch_only", "keep", "max_age", "near_duplicates", "near_likeness",
-    "pause_layers", "same_content", "skip_unchanged", "keep_partial",
+    "pause_layers", "selector_tree", "skip_unchanged", "keep_partial",
 }  # fmt: skip
 STRICT = SpiderSettings(
     window="22:00-06:00",

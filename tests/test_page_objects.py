@@ -284,7 +284,7 @@ class Plain(Spider):
 describe(Plain)
 assert run(Plain, make_response(html="<p>")).items == [{"a": 1}]
 unused = ["web_poet", "andi", "itemadapter", "itemloaders", "pydantic", "attrs"]
-unused += ["page_objects", "forms", "page_data", "microdata", "item_type", "struct_adapter"]
+unused += ["page_objects", "forms", "page_data", "microdata", "item_type", "item_adapters"]
 print([name for name in unused if name in sys.modules or f"crawlframe.{name}" in sys.modules])
 """
     done = subprocess.run(

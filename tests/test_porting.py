@@ -13,7 +13,6 @@ from crawlframe.code.registry import Registry
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.request import Request
 from crawlframe.spider import Spider, describe
-from crawlframe.spider_settings import SpiderSettings
 
 URL = "http://example.com/"
 
@@ -147,14 +146,6 @@ def test_names_of_settings(name: str, words: str) -> None:
     with pytest.raises(SpiderError) as caught:
         describe(type("Wrong", (Spider,), {"name": "wrong", "settings": {name: 1}}))
     assert words in str(caught.value)
-
-
-def test_every_setting_that_is_advised_exists() -> None:
-    known = SpiderSettings.__struct_fields__
-    assert set(porting.SETTINGS.values()) <= {*known}
-    for mend in [*porting.META.values(), *porting.ATTRIBUTES.values(), *porting.KEYWORDS.values()]:
-        if mend.startswith("write settings = {"):
-            assert mend.split('"')[1] in known
 
 
 SCRAPY = """

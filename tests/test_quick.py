@@ -13,7 +13,7 @@ CONFTEST = """
 import pytest
 from tests import quick
 
-MARKS = ("quick", "forks", "long", "postgres", "process")
+MARKS = ("quick", "forks", "long", "postgres", "process", "slow")
 
 def pytest_configure(config):
     for name in MARKS:
@@ -44,7 +44,38 @@ def test_of_processes(): pass
 @pytest.mark.forks
 def test_marked(): subprocess.run([sys.executable, "-c", ""])
 
-def test_that_starts_one(): subprocess.run([sys.executable, "-c", ""])
+@pytest.mark.slow
+def test_that_takes_seconds(): pass
+
+def test_that_starts_one_in_secret():
+    getattr(__import__("sub" + "process"), "run")([sys.executable, "-c", ""])
+"""
+STARTING = """
+import contextlib, os, subprocess, sys, pytest
+
+@contextlib.contextmanager
+def server():
+    yield subprocess.run([sys.executable, "-c", ""])
+
+class Git:
+    def run(self): subprocess.run([sys.executable, "-c", ""])
+
+def helper():
+    Git().run()
+
+@pytest.fixture
+def served():
+    with server():
+        yield
+
+def test_directly(): subprocess.run([sys.executable, "-c", ""])
+
+def test_by_a_helper(): helper()
+
+def test_by_a_fixture(served): pass
+
+@pytest.mark.parametrize("call", [os.getpid, lambda: helper()], ids=["pure", "starting"])
+def test_by_a_parameter(call): call()
 """
 
 
@@ -54,8 +85,15 @@ def test_quick_tests_start_nothing(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(TESTS, **{"browser/test_page": "def test_page(): pass"})
+    sources = {"browser/test_page": "def test_page(): pass", "test_starting": STARTING}
+    pytester.makepyfile(TESTS, **sources)
     done = pytester.runpytest_subprocess("-v", "-m", "quick")
-    done.assert_outcomes(passed=1, failed=1, deselected=4)
-    done.stdout.fnmatch_lines(["*::test_plain PASSED*", "*mark it with @pytest.mark.forks"])
-    pytester.runpytest_subprocess().assert_outcomes(passed=6)
+    done.assert_outcomes(passed=2, failed=1, deselected=9)
+    done.stdout.fnmatch_lines(
+        [
+            "*::test_plain PASSED*",
+            "*::test_by_a_parameter[[]pure] PASSED*",
+            "*mark it with @pytest.mark.forks",
+        ]
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=12)

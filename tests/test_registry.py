@@ -210,7 +210,6 @@ def names(directory: Path, **options: Any) -> list[str]:
     return found
 
 
-@pytest.mark.forks
 @pytest.mark.parametrize("cached", [False, True])
 def test_each_version_is_loaded_as_it_lies_there(tmp_path: Path, cached: bool) -> None:
     tree = tmp_path / "some_spiders"
@@ -235,7 +234,6 @@ def test_each_version_is_loaded_as_it_lies_there(tmp_path: Path, cached: bool) -
     assert names(tree, **options) == ["new"]
 
 
-@pytest.mark.forks
 def test_a_renamed_package_is_not_found_under_its_old_name(tmp_path: Path) -> None:
     tree = tmp_path / "some_spiders"
     write(tree / "shops/__init__.py", "price = 7\n")
@@ -249,7 +247,6 @@ def test_a_renamed_package_is_not_found_under_its_old_name(tmp_path: Path) -> No
     assert first.endswith("one.py:1: ModuleNotFoundError: No module named 'some_spiders.shops'")
 
 
-@pytest.mark.forks
 def test_what_a_link_leads_to_is_loaded(tmp_path: Path) -> None:
     for version in ("one", "two"):
         path = write(tmp_path / version / "shop.py", spider(version))
@@ -263,7 +260,6 @@ def test_what_a_link_leads_to_is_loaded(tmp_path: Path) -> None:
     assert names(tree) == ["two"]
 
 
-@pytest.mark.forks
 def test_modules_that_came_from_bytecode_before_are_loaded_anew(tmp_path: Path) -> None:
     tree = tmp_path / "some_spiders"
     path = write(tree / "one.py", spider("old"))
@@ -297,7 +293,6 @@ def test_modules_that_killed_a_process_are_left_out(load: Callable[..., Registry
     assert told == ["some_spiders.other", "some_spiders.third"]
 
 
-@pytest.mark.forks
 @pytest.mark.parametrize(
     ("deed", "end"), [("os._exit(3)", 3), ("os.kill(os.getpid(), 9)", -signal.SIGKILL)]
 )
@@ -455,7 +450,6 @@ def test_a_missing_declared_file_is_known_so_that_it_can_be_waited_for(
     assert load(one=spider("one", "files = ['../gone.csv']")).files == [tmp_path / "gone.csv"]
 
 
-@pytest.mark.forks
 def test_parts_of_the_engine_are_not_of_the_authors_files(tmp_path: Path) -> None:
     tree = tmp_path / "some_spiders"
     write(tree / "one.py", "import crawlframe.embedded.server\n" + spider("one"))

@@ -239,7 +239,6 @@ def test_parsers_take_anything(body: bytes) -> None:
     assert isinstance(response.links(), list)
 
 
-@pytest.mark.forks
 def test_links_do_not_pay_for_other_parsers() -> None:
     """Importing Response is cheap, and so is using links only."""
     code = f"""

@@ -11,11 +11,12 @@ pytest_plugins = "pytester"
 pytestmark = pytest.mark.process
 
 CONFTEST = """
-import pytest
+import pathlib, pytest
 from tests import second_try
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "process: as ours")
+    second_try.LIST = pathlib.Path(__file__).with_name("flaky.toml")
     second_try.register(config)
     second_try.MAX_FAILURES = 3
 """
@@ -38,6 +39,12 @@ def test_broken():
     assert False, "a defect"
 """
 
+LISTED = """
+["test_a.py::test_flaky"]
+since = 2026-11-28
+reason = "it fails when it is run for the first time"
+"""
+
 Session = Callable[..., pytest.RunResult]
 
 
@@ -49,7 +56,8 @@ def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Sessi
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p xdist.plugin")
     pytester.makeconftest(CONFTEST)
 
-    def run(*options: str, **sources: str) -> pytest.RunResult:
+    def run(*options: str, listed: str = "", **sources: str) -> pytest.RunResult:
+        pytester.makefile(".toml", flaky=listed)
         pytester.makepyfile(**sources)
         return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
 
@@ -61,7 +69,7 @@ def test_what_passes_alone_is_listed_in_the_last_lines(
     session: Session, options: tuple[str, ...]
 ) -> None:
     done = session(*options, test_a=FLAKY, test_b="def test_fine(): pass")
-    assert done.ret == 0
+    assert done.ret == 1
     done.assert_outcomes(passed=1, failed=0)
     done.stdout.fnmatch_lines(
         [
@@ -72,8 +80,33 @@ def test_what_passes_alone_is_listed_in_the_last_lines(
             "*the machine was busy*",
         ]
     )
-    assert done.stdout.lines[-1].startswith("FLAKY test_a.py::test_flaky - AssertionError")
+    assert done.stdout.lines[-2].startswith("FLAKY test_a.py::test_flaky - AssertionError")
+    assert done.stdout.lines[-1].startswith(
+        "this run fails for 1 that tests/flaky.toml does not list"
+    )
     assert "FAILURES" not in done.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("others", "status"),
+    [({}, 0), ({"test_b": FLAKY}, 1), ({"test_b": "def test_other(): assert False"}, 1)],
+    ids=["alone", "with another", "with a failure"],
+)
+def test_what_is_listed_does_not_fail_the_run(
+    session: Session, others: dict[str, str], status: int
+) -> None:
+    done = session("-n0", listed=LISTED, test_a=FLAKY, **others)
+    assert done.ret == status
+    done.stdout.fnmatch_lines(["FLAKY test_a.py::test_flaky - AssertionError*"])
+    assert ("this run fails for 1 " in done.stdout.str()) == (FLAKY in others.values())
+
+
+@pytest.mark.parametrize("left_out", ["since", "reason"])
+def test_the_list_has_dates_and_reasons(session: Session, left_out: str) -> None:
+    lines = [line for line in LISTED.splitlines() if not line.startswith(left_out)]
+    done = session("-n0", listed="\n".join(lines), test_a="def test_fine(): pass")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*test_a.py::test_flaky needs since, a date, and reason, a text"])
 
 
 def test_what_fails_twice_fails(session: Session) -> None:
@@ -81,7 +114,7 @@ def test_what_fails_twice_fails(session: Session) -> None:
     assert done.ret == 1
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["test_b.py::test_broken failed again", "*a defect*"])
-    assert done.stdout.lines[-1].startswith("FLAKY test_a.py::test_flaky")
+    assert done.stdout.lines[-2].startswith("FLAKY test_a.py::test_flaky")
 
 
 def test_only_tests_of_this_kind_get_one(session: Session) -> None:
@@ -103,7 +136,7 @@ def test_a_set_up_that_fails_once_is_flaky_too(session: Session) -> None:
     source = FLAKY.replace("def test_flaky():", "def test_x(server): pass\n\n@pytest.fixture\n"
                            "def server():", 1)  # fmt: skip
     done = session("-n0", test_a=source)
-    assert done.ret == 0
+    assert done.ret == 1
     done.stdout.fnmatch_lines(["test_a.py::test_x, first failure (setup):"])
 
 
@@ -111,7 +144,7 @@ def test_a_worker_that_dies_with_a_test_is_tried_again(session: Session) -> None
     """xdist reports it without marks: its place says what it is."""
     source = FLAKY.replace("assert again", "again or __import__('os')._exit(3)\n    assert again")
     done = session("-n1", **{"tests/process/test_a": source})
-    assert done.ret == 0
+    assert done.ret == 1
     done.stdout.fnmatch_lines(["FLAKY tests/process/test_a.py::test_flaky - *crashed*"])
 
 

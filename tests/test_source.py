@@ -111,7 +111,6 @@ def poisoned(path: Path) -> None:
     path.write_text("value = 'new'\n")
 
 
-@pytest.mark.forks
 @pytest.mark.parametrize(
     "change", [equal_size_within_a_second, restored_time, swapped_link, poisoned]
 )
@@ -123,7 +122,6 @@ def test_stale_bytecode_is_not_run(
     assert importlib.import_module("stale").value == "new"
 
 
-@pytest.mark.forks
 def test_no_bytecode_is_written_beside_the_source(finder: SourceFinder, tmp_path: Path) -> None:
     write(tmp_path / "mine/part.py", "")
     importlib.import_module("mine.part")
@@ -132,7 +130,6 @@ def test_no_bytecode_is_written_beside_the_source(finder: SourceFinder, tmp_path
     assert [*tmp_path.rglob("__pycache__")]
 
 
-@pytest.mark.forks
 def test_bytecode_without_source_is_refused(finder: SourceFinder, tmp_path: Path) -> None:
     path = write(tmp_path / "lonely.py", "value = 'old'\n")
     py_compile.compile(str(path), cfile=str(tmp_path / "lonely.pyc"))
@@ -179,7 +176,6 @@ def test_an_odd_encoding_is_read(finder: SourceFinder, tmp_path: Path) -> None:
         importlib.import_module("wrong")
 
 
-@pytest.mark.forks
 @pytest.mark.parametrize("cached", [False, True])
 def test_optimised_python_has_code_of_its_own(tmp_path: Path, cached: bool) -> None:
     write(tmp_path / "checked.py", "kept = False\nassert [kept := True]\n")

@@ -14,8 +14,6 @@ import pytest
 from crawlframe.code.checkout import Checkout
 from crawlframe.code.version import GONE, Snapshot, code_version, content, digest, files, is_code
 
-pytestmark = pytest.mark.forks
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:

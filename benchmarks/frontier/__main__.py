@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 
-from redis import RedisError
-
-from benchmarks.frontier import memory, tables
-from benchmarks.frontier.memory import Memory, Peer
+from benchmarks.frontier import tables
+from benchmarks.frontier.memory import Memory
 from benchmarks.frontier.report import Report
 from benchmarks.frontier.rows import server, tell
-from benchmarks.frontier.tables import HOSTS, LINKS, QUEUE, Line, Size
-from benchmarks.lab import results
-from crawlframe.errors import CrawlframeError
+from benchmarks.frontier.tables import Line, Size
+from benchmarks.lab.job import keep, run
 
 TABLES = {"speed": tables.speed, "hosts": tables.hosts, "links": tables.links}
-NAMES = ("speed", "lengths", "hosts", "links", "peers")
+NAMES = ("speed", "lengths", "hosts", "links")
 
 
 def main() -> int:
     options = parsed()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped
     size = Size(
         rounds=options.rounds or (1 if options.quick else 3),
         requests=2_000 if options.quick else 20_000,
@@ -32,20 +27,14 @@ def main() -> int:
         longest=100_000 if options.quick else 10_000_000 if options.large else 1_000_000,
         most_hosts=10_000 if options.quick else 1_000_000,
     )
-    try:
+
+    def measure(_: Path) -> int:
         report = measured(size, options.only)
-    except (OSError, RuntimeError, CrawlframeError, RedisError) as error:
-        print(f"frontier: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    report.show()
-    tell(f"figures: {results.write('frontier', report.figures(), options.output)}")
-    try:
-        report.draw(options.output.with_suffix(".svg"))
-    except (OSError, RuntimeError) as error:
-        tell(str(error))
-    return 0
+        report.show()
+        keep("frontier", report.figures(), options.output)
+        return 0
+
+    return run("frontier", measure)
 
 
 def measured(size: Size, only: list[str]) -> Report:
@@ -54,16 +43,13 @@ def measured(size: Size, only: list[str]) -> Report:
         version = redis.version()
     lines: dict[str, list[Line]] = {}
     kept: list[Memory] = []
-    peers: list[Peer] = []
     for name in only:
         tell(name)
-        if name == "peers":
-            peers = memory.peers(QUEUE, size.requests // 5, LINKS, HOSTS, *tables.UNSAVED)
-        elif name == "lengths":
+        if name == "lengths":
             lines[name], kept = tables.lengths(size)
         else:
             lines[name] = TABLES[name](size)
-    return Report(lines, kept, peers, version)
+    return Report(lines, kept, version)
 
 
 def parsed() -> argparse.Namespace:
@@ -82,7 +68,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=0, help="(3)")
     parser.add_argument("--workers", type=int, default=2, help="simulated, each a process (2)")
     parser.add_argument("--batch", type=int, default=64, help="requests per claim (64)")
-    parser.add_argument("--output", type=Path, default=results.PLACE / "frontier.json")
+    parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
     options = parser.parse_args()
     if unknown := set(options.only) - set(NAMES):
         parser.error(

@@ -1,21 +1,12 @@
-"""Memory: the bytes in Redis for a queued request and a seen URL, compared with scrapy-redis."""
+"""Memory: the bytes in Redis for a queued request and a seen URL."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 import time
-from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.frontier.rows import Queue, server
-from benchmarks.frontier.web import Web
-from benchmarks.lab import venv
+from benchmarks.frontier.rows import Queue
 from benchmarks.lab.redis import RedisServer
-
-PEERS = ("PriorityQueue", "FifoQueue")
-PROGRAM = Path(__file__).with_name("peer.py")
-REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 
 
 class Memory(NamedTuple):
@@ -25,16 +16,6 @@ class Memory(NamedTuple):
     admitted: int  # URLs, including those of requests that have ended
     request: float  # all bytes of a queued request: itself, its place in the queue, its fingerprint
     seen: float  # of these the fingerprint, which stays when the request has ended
-
-
-class Peer(NamedTuple):
-    """The same for scrapy-redis, and the cost of taking a request and looking up its links."""
-
-    queue: str
-    queued: int
-    request: float  # bytes, dupefilter included
-    redis_us: float
-    client_us: float
 
 
 def memory(queue: Queue) -> Memory:
@@ -58,21 +39,3 @@ def _settled(redis: RedisServer) -> int:
     while int(redis.client.info("memory")["lazyfree_pending_objects"]):
         time.sleep(0.05)
     return redis.memory()
-
-
-def peers(queued: int, taken: int, links: int, hosts: int, *options: str) -> list[Peer]:
-    """Raises RuntimeError when scrapy-redis cannot be installed or fails."""
-    python = venv.environment("frontier-peer", REQUIREMENTS)
-    web = Web(hosts)
-    urls = "".join(f"{web.url(number)}\n" for number in range(queued + taken))
-    rows = []
-    for kind in PEERS:
-        with server(*options) as redis:
-            numbers = map(str, (queued, taken, links))
-            command = [str(python), str(PROGRAM), redis.url, kind, *numbers]
-            done = subprocess.run(command, input=urls, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"scrapy-redis: {done.stderr.strip()[-1000:]}")
-        data = json.loads(done.stdout)
-        rows.append(Peer(kind, queued, data["bytes"] / queued, data["redis"], data["client"]))
-    return rows

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from benchmarks.hostile.callbacks import CALLBACKS, Held
 from benchmarks.hostile.corpus import CORPUS, Hostile
-from benchmarks.lab.chart import Bar, Panel
 from benchmarks.lab.job import keep, run, say, show
 
 SIZES, QUICK = (64 << 10, 1 << 20, 30 << 20), (64 << 10, 1 << 20)  # bytes
@@ -52,15 +51,7 @@ def measure(sizes: tuple[int, ...], output: Path | None) -> int:
             for row in rows
         ]
     }
-    panels = [
-        Panel(
-            _text(size),
-            "seconds",
-            [Bar(name, {"seconds": value}) for name, value in values.items()],
-        )
-        for size, values in worst.items()
-    ]
-    keep("hostile", figures, "Hostile pages", panels, output)
+    keep("hostile", figures, output)
     slow = [f"{name} ({_text(size)})" for size, values in worst.items()
             for name, value in values.items() if value > MAX_HOLD]  # fmt: skip
     say("hostile", f"longer than {MAX_HOLD:g} s: {', '.join(slow) or 'none'}")

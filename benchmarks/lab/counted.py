@@ -18,13 +18,12 @@ from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.request import urlopen
 
 import psutil
 import uvloop
 
-from benchmarks.lab.connection import Connection
 from benchmarks.lab.tree import Tree
 from crawlservice.cli.process_group import die_with_parent
 
@@ -36,11 +35,10 @@ NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
 class Answered(NamedTuple):
-    """When pages were answered. Times by time.monotonic(), the same in all processes."""
+    """When pages were answered, by time.monotonic(), which is the same in all processes."""
 
-    first: float  # 0.0 when there was none
-    last: float
     counts: dict[int, int]  # number of the BIN -> pages
+    different: int = 0  # pages, each counted once
 
     @property
     def pages(self) -> int:
@@ -77,7 +75,7 @@ class CountedSite:
         with urlopen(f"{self.url}{TAKE.decode()[1:]}", timeout=30) as response:
             data = json.load(response)
         counts = {int(number): count for number, count in data["counts"].items()}
-        return Answered(data["first"], data["last"], counts)
+        return Answered(counts, data["different"])
 
     def cpu_seconds(self) -> float:
         """CPU seconds used since its start."""
@@ -119,40 +117,51 @@ class _Count:
         self._clear()
 
     def _clear(self) -> None:
-        self.first = self.last = 0.0
         self.counts: Counter[int] = Counter()
+        self._seen: set[int] = set()  # hashes, since there may be millions
 
-    def add(self) -> None:
-        self.last = now = time.monotonic()
-        self.first = self.first or now
-        self.counts[int(now / BIN)] += 1
+    def add(self, page: bytes) -> None:
+        self.counts[int(time.monotonic() / BIN)] += 1
+        self._seen.add(hash(page))
 
     def take(self) -> bytes:
-        data = {"first": self.first, "last": self.last, "counts": self.counts}
+        data = {"counts": self.counts, "different": len(self._seen)}
         self._clear()
         return answer(json.dumps(data).encode(), "application/json")
 
 
-class _Connection(Connection):
+class _Connection(asyncio.Protocol):
+    """Receives requests one after another; clients do not pipeline."""
+
     def __init__(self, page: Callable[[bytes], bytes], latency: float, count: _Count) -> None:
-        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self._received = b""
         self._page = page
         self._latency = latency
         self._count = count
 
-    def requested(self, request: bytes) -> None:
-        words = request.split(b" ", 2)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if not self._received.endswith(b"\r\n\r\n"):
+            return
+        words = self._received.split(b" ", 2)
+        self._received = b""
         target = words[1] if len(words) == 3 else b""
         if target == TAKE:
-            self.transport.write(self._count.take())
+            self._transport.write(self._count.take())
+        elif self._latency:
+            self._loop.call_later(self._latency, self._write, self._page(target))
         else:
-            self.after(self._latency, self._write, self._page(target))
+            self._write(self._page(target))
 
     def _write(self, page: bytes) -> None:
-        if not self.transport.is_closing():
-            self.transport.write(page)
+        if not self._transport.is_closing():
+            self._transport.write(page)
             if page is not NOT_FOUND:
-                self._count.add()
+                self._count.add(page)
 
 
 def answer(body: bytes, kind: str = "text/html; charset=utf-8") -> bytes:

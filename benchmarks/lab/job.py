@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.lab import results
-from benchmarks.lab.chart import Panel, draw
 from crawlframe.errors import CrawlframeError
 
 WIDTH = 118  # of the tables
@@ -52,20 +51,8 @@ def show(
     Console(highlight=False, width=WIDTH).print(table, "")
 
 
-def keep(
-    name: str,
-    figures: dict[str, Any],
-    title: str,
-    panels: Sequence[Panel],
-    output: Path | None,
-) -> None:
-    """Writes the figures as JSON into ``output`` (by default under build/bench/results/), and a
-    chart beside them; says where, and why there is no chart when it cannot be drawn."""
+def keep(name: str, figures: dict[str, Any], output: Path | None) -> None:
+    """Writes the figures as JSON into ``output`` (by default under build/bench/results/), and says
+    where."""
     path = results.write(name, {"job": name, "machine": results.machine(), **figures}, output)
     say(name, f"figures: {path}")
-    chart = path.with_suffix(".svg")
-    try:
-        draw(title, panels, chart)
-        say(name, f"chart: {chart}")
-    except (OSError, RuntimeError) as error:
-        say(name, str(error))

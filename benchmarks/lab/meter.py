@@ -22,25 +22,6 @@ from crawlservice.cli.process_group import die_with_parent
 SAMPLE_EVERY = 0.25  # seconds between two measurements of the memory
 
 
-def left(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Those that have not ended after so many seconds. psutil.wait_procs fails if the number of
-    one of them has become that of a thread."""
-    deadline = time.monotonic() + seconds
-    alive = [*processes]
-    while alive := [process for process in alive if not _ended(process)]:
-        if time.monotonic() >= deadline:
-            break
-        time.sleep(0.05)
-    return alive
-
-
-def _ended(process: psutil.Process) -> bool:
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 class Usage(NamedTuple):
     """The resources used by a command, with all its descendants."""
 

@@ -12,27 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-import psutil
-
 from crawlservice.cli.process_group import die_with_parent
 
 TYPES = {
-    "text/html": "html htm shtml",
-    "application/xhtml+xml": "xhtml",
+    "text/html": "html",
     "text/css": "css",
-    "text/javascript": "js mjs",
-    "text/plain": "txt conf md",
-    "text/xml": "xml dtd ent",
-    "application/json": "json",
+    "text/plain": "txt",
     "application/pdf": "pdf",
-    "application/gzip": "gz",
-    "application/zip": "zip",
     "image/png": "png",
-    "image/jpeg": "jpg jpeg",
-    "image/gif": "gif",
-    "image/svg+xml": "svg",
-    "image/x-icon": "ico",
-    "font/woff2": "woff2",
 }
 LOG_FORMAT = (
     '{"agent":"$http_user_agent","uri":"$request_uri","status":$status,'
@@ -53,20 +40,36 @@ class Hit(NamedTuple):
 class Nginx:
     """``with Nginx(directory, work) as nginx: nginx.url``; ``work`` takes configuration and logs.
     ``log``: keep what ``hits`` tells. ``locations``: further lines of the server's configuration.
+    ``tls``: a file with key and certificate, for TLS 1.3 on all addresses of loopback.
 
     Raises FileNotFoundError without nginx on PATH, RuntimeError with nginx's words when it does
     not start."""
 
-    def __init__(self, root: Path, work: Path, *, log: bool = True, locations: str = "") -> None:
+    def __init__(
+        self,
+        root: Path,
+        work: Path,
+        *,
+        log: bool = True,
+        locations: str = "",
+        tls: Path | None = None,
+    ) -> None:
         self._program = find_program()
         self._work = work
         self._log = work / "access.log" if log else None
         config = work / "nginx.conf"
-        self._port = _free_port()
+        self.port = _free_port()
+        self._listen = f"127.0.0.1:{self.port}"
+        if tls is not None:
+            self._listen = f"{self.port} ssl"
+            locations += (
+                f"    ssl_certificate {tls};\n    ssl_certificate_key {tls};\n"
+                "    ssl_protocols TLSv1.3;\n"
+            )
         config.write_text(self._configuration(root.resolve(), locations))
         self._command = [self._program, "-p", str(work), "-c", str(config), "-e", "error.log"]
         self._process: subprocess.Popen[bytes] | None = None
-        self.url = f"http://127.0.0.1:{self._port}/"
+        self.url = f"http://127.0.0.1:{self.port}/"
 
     def _configuration(self, root: Path, locations: str) -> str:
         types = "".join(f"    {kind} {endings};\n" for kind, endings in TYPES.items())
@@ -82,7 +85,7 @@ class Nginx:
             f"  log_format crawl escape=json '{LOG_FORMAT}';\n"
             f"  access_log {log};\n  sendfile on;\n"
             "  keepalive_requests 1000000000;\n  keepalive_timeout 1h;\n"
-            f"  server {{\n    listen 127.0.0.1:{self._port} backlog=4096;\n    root {root};\n"
+            f"  server {{\n    listen {self._listen} backlog=4096;\n    root {root};\n"
             f"    index index.html;\n{locations}"
             "  }\n}\n"
         )
@@ -95,11 +98,6 @@ class Nginx:
             entries = map(json.loads, lines)
             hits = [Hit(**{**entry, "type": _media_type(entry["type"])}) for entry in entries]
         return [hit for hit in hits if agent in hit.agent]
-
-    def cpu_seconds(self) -> float:
-        """CPU seconds used since its start."""
-        assert self._process is not None
-        return float(sum(psutil.Process(self._process.pid).cpu_times()[:2]))
 
     def version(self) -> str:
         """The version, such as "nginx 1.22.1"."""
@@ -118,11 +116,11 @@ class Nginx:
             if self._process.poll() is not None:
                 raise RuntimeError(f"nginx does not start: {self._words()}")
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self._port)) == 0:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return self
             time.sleep(0.05)
         self._process.kill()
-        raise RuntimeError(f"nginx does not listen on port {self._port}: {self._words()}")
+        raise RuntimeError(f"nginx does not listen on port {self.port}: {self._words()}")
 
     def _words(self) -> str:
         assert self._process is not None

@@ -35,8 +35,8 @@ class Node:
     ``var`` is its directory, made if missing, with its log in ``node.log``; ``dsn`` names a
     PostgreSQL database with all tables (``migrated``). ``spiders`` is the dotted name of the
     package whose spiders it runs. ``options`` are further words for runcrawler, ``env`` further
-    variables, ``program`` what stands for manage.py. Several nodes on one database and Redis are a
-    cluster; they need different ``name``.
+    variables, ``directory`` has the manage.py that runs. Several nodes on one database and Redis
+    are a cluster; they need different ``name``.
 
     Every method raises RuntimeError with the end of the log when the node does not do it."""
 
@@ -51,16 +51,17 @@ class Node:
         concurrency: int = 64,
         name: str = "bench",
         options: tuple[str, ...] = (),
-        program: tuple[str, ...] = MANAGE,
+        directory: Path = CHECKOUT,
         env: Mapping[str, str] | None = None,
     ) -> None:
         var.mkdir(parents=True, exist_ok=True)
         self._dsn = dsn
         self._redis = redis
+        self._directory = directory
         self._env = {**environment(var, dsn, redis), "CRAWLFRAME_SPIDERS": spiders, **(env or {})}
         words = ["--workers", workers, "--concurrency", concurrency, "--node", name]
-        command = [*program, "runcrawler", *map(str, words), *options]
-        self.run = Metered(command, var / "node.log", cwd=CHECKOUT, env=self._env)
+        command = [*MANAGE, "runcrawler", *map(str, words), *options]
+        self.run = Metered(command, var / "node.log", cwd=directory, env=self._env)
 
     def submit(
         self, spider: str, settings: Mapping[str, Any] | None = None, /, **arguments: Any
@@ -69,7 +70,7 @@ class Node:
         self.wait_until_known(spider)
         words = [f"-a{name}={value}" for name, value in arguments.items()]
         words += [f"-s{name}={value}" for name, value in (settings or {}).items()]
-        done = manage(self._env, "submit", spider, *words)
+        done = manage(self._env, "submit", spider, *words, directory=self._directory)
         found = re.search(r"task (\d+) submitted", done.stdout)
         if found is None:
             raise self.run.problem(f"got no task: {done.stdout}{done.stderr}")
@@ -151,18 +152,19 @@ def environment(var: Path, dsn: str, redis: str) -> dict[str, str]:
     }
 
 
-def manage(env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs manage.py and waits for its end."""
+def manage(
+    env: Mapping[str, str], *words: str, directory: Path = CHECKOUT
+) -> subprocess.CompletedProcess[str]:
+    """Runs manage.py of a directory and waits for its end."""
     return subprocess.run(
-        [*MANAGE, *words], cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False
+        [*MANAGE, *words], cwd=directory, env=env, capture_output=True, text=True, check=False
     )
 
 
-def migrated(postgres: Postgres, var: Path, **variables: str) -> str:
-    """The DSN of a database with all tables, from which ``new_database`` makes copies.
-    ``variables`` of the environment may name apps with more of them."""
+def migrated(postgres: Postgres, var: Path) -> str:
+    """The DSN of a database with all tables, from which ``new_database`` makes copies."""
     dsn = postgres.new_database()
-    env = environment(var, dsn, "redis://127.0.0.1:1") | variables
+    env = environment(var, dsn, "redis://127.0.0.1:1")
     done = manage(env, "migrate", "--verbosity=0")
     if done.returncode:
         raise RuntimeError(f"manage.py migrate: {done.stderr[-2000:]}")

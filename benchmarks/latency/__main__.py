@@ -8,17 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.lab import venv
-from benchmarks.lab.chart import Bar, Panel
 from benchmarks.lab.job import keep, run, say, show
-from benchmarks.latency import paper
-from benchmarks.latency.paper import Paper
 from benchmarks.latency.slow import LATENCY, Crawl, SlowBench
 from benchmarks.standard.entries import NAMES, OURS, Entry, chosen
 from benchmarks.standard.runs import Failed
 from benchmarks.standard.site import FEWEST
 
 PAGES, QUICK_PAGES = 20_000, 2_000
-HOUSES, QUICK_HOUSES = 480, 48
 IN_FLIGHT = [64, 256]
 PEERS = ["scrapy", "scrapy-redis", "crawlee"]
 GOAL = 0.9  # of the ideal, with 256 in flight
@@ -34,20 +30,18 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.latency",
         description=f"The standard job on a site that answers after {LATENCY * 1000:g} ms, with 64 "
-        "and 256 requests in flight in one process, by Crawlframe and its peers in turn; then the "
-        "setting of Zhao and Liu. Exit code 1 when one of them failed. Takes about 15 minutes.",
+        "and 256 requests in flight in one process, by Crawlframe and its peers in turn. Exit "
+        "code 1 when one of them failed. Takes about 10 minutes.",
     )
     parser.add_argument("--pages", type=int, help=f"of the slow site ({PAGES:,})")
     parser.add_argument("--in-flight", type=_numbers, default=IN_FLIGHT, metavar="N,N",
                         help="requests (64,256)")  # fmt: skip
     parser.add_argument("--only", type=lambda text: text.split(","), default=[OURS, *PEERS],
                         metavar="NAMES", help=f"some of {','.join(NAMES)}")  # fmt: skip
-    parser.add_argument("--quick", action="store_true",
-                        help=f"{QUICK_PAGES:,} pages, {QUICK_HOUSES} houses")  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_PAGES:,} pages")
     parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
     options = parser.parse_args()
     options.pages = options.pages or (QUICK_PAGES if options.quick else PAGES)
-    options.houses = QUICK_HOUSES if options.quick else HOUSES
     if unknown := [name for name in options.only if name not in NAMES]:
         parser.error(f"--only: there is no {', '.join(unknown)}; there are {', '.join(NAMES)}")
     if options.pages < FEWEST or min(options.in_flight) < 1:
@@ -62,20 +56,15 @@ def _numbers(text: str) -> list[int]:
 def measure(options: argparse.Namespace, work: Path) -> int:
     failures: list[str] = []
     crawls = [*_crawls(options, work, failures)]
-    say("latency", f"the setting of Zhao and Liu: {options.houses} houses")
-    houses = paper.paper(options.houses, work)
     if crawls:
         _show(crawls)
-    _show_paper(houses)
     figures = {
         "pages": options.pages,
         "latency": LATENCY,
         "crawls": [_as_dict(crawl) for crawl in crawls],
-        "paper": {**houses._asdict(), "whole": houses.whole, "published": paper.PUBLISHED},
         "failures": failures,
     }
-    title = f"Pages that take {LATENCY * 1000:g} ms, one process"
-    keep("latency", figures, title, panels(crawls), options.output)
+    keep("latency", figures, options.output)
     for failure in failures:
         say("latency", f"FAILED {failure}")
     return 1 if failures else 0
@@ -140,38 +129,6 @@ def _cpu(crawl: Crawl) -> float:
 
 def _site_cpu(crawls: Sequence[Crawl]) -> float:
     return 1000 * sum(c.site_cpu for c in crawls) / sum(c.result.pages for c in crawls)
-
-
-def _show_paper(houses: Paper) -> None:
-    show(
-        f"Zhao and Liu: pages take 1 s, {paper.IN_FLIGHT} in flight, two requests an item",
-        ["URL/s", "steadily", "items/s", "CPU ms/URL", "core"],
-        [
-            ["published, 12 cores", f"{paper.PUBLISHED}", "", "", "", ""],
-            ["ideal", f"{paper.IDEAL:.1f}", "", f"{paper.IDEAL / paper.PER_ITEM:.1f}", "", ""],
-            [
-                "crawlframe, one worker",
-                f"{houses.whole:.1f}",
-                f"{houses.steady:.1f}",
-                f"{houses.whole / paper.PER_ITEM:.1f}",
-                f"{houses.cpu / (houses.houses * paper.PER_ITEM) * 1000:.2f}",
-                f"{houses.cpu / houses.seconds:.1%}",
-            ],
-        ],
-        "CPU of all processes of the node, waiting included.",
-    )
-
-
-def panels(crawls: Sequence[Crawl]) -> list[Panel]:
-    """The diagrams of the chart, one for each number in flight."""
-    return [
-        Panel(
-            f"{number} in flight (ideal: {number / LATENCY:,.0f})",
-            "pages per second, without the first and last tenth",
-            [Bar(c.result.label, {"": c.steady}) for c in crawls if c.in_flight == number],
-        )
-        for number in dict.fromkeys(crawl.in_flight for crawl in crawls)
-    ]
 
 
 def _as_dict(crawl: Crawl) -> dict[str, object]:

@@ -8,16 +8,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.lab.chart import Line, Panel
 from benchmarks.lab.job import keep, run, show
 from benchmarks.memory.crawl import IN_FLIGHT, crawl
-from benchmarks.memory.growth import Growth, Sample, at_peak, growth, per_request
+from benchmarks.memory.growth import Growth, Sample, growth
 
 PAGES, QUICK = 1_000_000, 50_000
 FEWEST = 1000
 WARM = 0.3  # of the pages
-ENOUGH = 40_000  # queued requests that outweigh the other things Redis holds
-POINTS = 80  # of a line in the chart
 MIB = 2**20
 COLUMNS = (
     "then", "at the end", "highest, 1st third", "2nd", "3rd", "PSS", "RSS", "bytes/1,000 pages",
@@ -47,7 +44,6 @@ def measure(pages: int, work: Path, output: Path | None) -> int:
     if not any(row.name == "worker" for row in found):
         raise RuntimeError("the worker was replaced during the crawl, so its memory says nothing")
     _show_growth(found, samples, pages)
-    _show_redis(samples)
     figures = {
         "pages": pages,
         "in_flight": IN_FLIGHT,
@@ -55,7 +51,7 @@ def measure(pages: int, work: Path, output: Path | None) -> int:
         "growth": [{**row._asdict(), "slope": _or_none(row.slope)} for row in found],
         "samples": [sample._asdict() for sample in samples],
     }
-    keep("memory", figures, f"Memory over {pages:,} pages, one worker", panels(samples), output)
+    keep("memory", figures, output)
     return 0
 
 
@@ -78,47 +74,6 @@ def _show_growth(found: Sequence[Growth], samples: Sequence[Sample], pages: int)
         "CRAWLFRAME_MAX_AGE were out of reach. A worker remembers 100,000 to 200,000 known links, "
         "then drops the older half: its line is a saw.",
     )
-
-
-def _show_redis(samples: Sequence[Sample]) -> None:
-    peak = at_peak(samples)
-    data = ["too short", "too short"]
-    if peak.queued >= ENOUGH:
-        data = [f"{size:.0f}" for size in per_request(samples)]
-    show(
-        "Redis when the queue was longest",
-        ["queued", "seen", "allocated MiB", "RSS MiB", "bytes/URL seen", "bytes/queued request"],
-        [
-            [
-                "",
-                f"{peak.queued:,}",
-                f"{peak.pages + peak.queued:,}",
-                f"{peak.redis / MIB:.0f}",
-                f"{peak.redis_rss / MIB:.0f}",
-                *data,
-            ]
-        ],
-        "URLs of 90 characters. The bytes are estimated from three moments of this crawl; "
-        "python -m benchmarks.frontier measures them one by one.",
-    )
-
-
-def panels(samples: Sequence[Sample]) -> list[Panel]:
-    """The diagrams of the chart."""
-    some = samples[:: max(1, len(samples) // POINTS)]
-    names = list(dict.fromkeys(name for sample in some for name in sample.uss))
-    lines = [
-        Line(name, [(s.pages / 1000, s.uss[name] / MIB) for s in some if name in s.uss])
-        for name in names
-    ]
-    redis = [Line("Redis", [(s.pages / 1000, s.redis / MIB) for s in some])]
-    queue = [Line("queued", [(s.pages / 1000, s.queued / 1000) for s in some])]
-    x = "thousand pages done"
-    return [
-        Panel("Processes", x, lines=lines, y="USS, MiB"),
-        Panel("Redis", x, lines=redis, y="allocated, MiB"),
-        Panel("Queue", x, lines=queue, y="thousand requests"),
-    ]
 
 
 def _or_none(slope: float) -> float | None:

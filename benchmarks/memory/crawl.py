@@ -12,12 +12,12 @@ import psycopg2
 
 from benchmarks.lab.counted import CountedSite
 from benchmarks.lab.job import say
+from benchmarks.lab.names import Names
 from benchmarks.lab.node import Node, migrated
 from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.lab.tree import Tree
 from benchmarks.memory.growth import Sample
-from benchmarks.memory.names import Names
 from crawlframe.frontier.records import Counts
 
 IN_FLIGHT = 64

@@ -59,22 +59,3 @@ def growth(samples: Sequence[Sample], warm: int) -> list[Growth]:
             slope = 1000 * statistics.linear_regression(pages, sizes).slope
         found.append(Growth(name, sizes[0], sizes[-1], thirds, slope))
     return found
-
-
-def at_peak(samples: Sequence[Sample]) -> Sample:
-    """The moment when the queue was longest."""
-    return max(samples, key=lambda sample: sample.queued)
-
-
-def per_request(samples: Sequence[Sample]) -> tuple[float, float]:
-    """Bytes in Redis for each URL seen, and for each queued request beyond that: from the moments
-    when the server was empty, when the queue was longest, and when it was shortest at the end."""
-    empty, peak = samples[0], at_peak(samples)
-    end = min((s for s in samples if s.seconds >= peak.seconds), key=lambda sample: sample.queued)
-    # used = empty + seen * (pages + queued) + queue * queued, at two moments
-    a, b = peak.pages + peak.queued, peak.queued
-    c, d = end.pages + end.queued, end.queued
-    x, y = peak.redis - empty.redis, end.redis - empty.redis
-    if (divisor := a * d - b * c) == 0:
-        return math.nan, math.nan
-    return (x * d - b * y) / divisor, (a * y - c * x) / divisor

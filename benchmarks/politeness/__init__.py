@@ -1,1 +1,1 @@
-"""How polite Crawlframe, Scrapy and Crawlee are to simulated servers on loopback addresses."""
+"""How polite a cluster is to simulated servers on loopback addresses."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.politeness [--quick] [--only NAME,…] [--scenes NAME,…]``"""
+"""``python -m benchmarks.politeness [--quick] [--scenes NAME,…]``"""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from benchmarks.lab.job import run, say
 from benchmarks.politeness import trials
 from benchmarks.politeness.report import write_files, write_text
 from benchmarks.politeness.scenes import scenes
-from benchmarks.politeness.throttling import LABELS, OURS, Run, contend
+from benchmarks.politeness.throttling import Run, throttling
 
 JOB = "politeness"
-NAMES = [*LABELS]
 PARTS = ["throttling", "trials"]
 TOLD = 10  # faults of a trial that are printed
 SCENES = [scene.name for scene in scenes(quick=True)]
@@ -28,13 +27,10 @@ def parsed() -> argparse.Namespace:
     """The arguments of the command line."""
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks.{JOB}",
-        description="Crawls simulated servers with limits by Crawlframe and its peers in turn, and "
-        "judges them from the servers' log; then many hosts with a robots.txt by Crawlframe, which "
-        "must not make a single fault. Exit code 1 when Crawlframe missed a goal. Takes about "
-        "forty minutes.",
+        description="Crawls simulated servers with limits, and judges that from the servers' log; "
+        "then many hosts with a robots.txt, where not a single fault is allowed. Exit code 1 when "
+        "a goal was missed. Takes about twenty minutes.",
     )
-    parser.add_argument("--only", type=lambda text: text.split(","), default=NAMES, metavar="NAMES",
-                        help=f"some of {','.join(NAMES)}")  # fmt: skip
     parser.add_argument("--scenes", type=lambda text: text.split(","), default=SCENES,
                         metavar="NAMES", help=f"some of {','.join(SCENES)}")  # fmt: skip
     parser.add_argument("--parts", type=lambda text: text.split(","), default=PARTS,
@@ -42,7 +38,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes")
     parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
     options = parser.parse_args()
-    for option, known in (("only", NAMES), ("scenes", SCENES), ("parts", PARTS)):
+    for option, known in (("scenes", SCENES), ("parts", PARTS)):
         if unknown := [name for name in getattr(options, option) if name not in known]:
             parser.error(
                 f"--{option}: there is no {', '.join(unknown)}; there are {', '.join(known)}"
@@ -54,11 +50,7 @@ def measure(options: argparse.Namespace, work: Path) -> int:
     runs = _throttling(options, work) if "throttling" in options.parts else []
     faults = _trials(options.quick, work) if "trials" in options.parts else {}
     write_files(runs, scenes(options.quick), faults, options.output)
-    return (
-        1
-        if any(faults.values()) or any(run.problems for run in runs if run.contender == OURS)
-        else 0
-    )
+    return 1 if any(faults.values()) or any(run.problems for run in runs) else 0
 
 
 def _trials(quick: bool, work: Path) -> dict[str, list[str]]:
@@ -76,14 +68,12 @@ def _trials(quick: bool, work: Path) -> dict[str, list[str]]:
 
 def _throttling(options: argparse.Namespace, work: Path) -> list[Run]:
     chosen = [scene for scene in scenes(options.quick) if scene.name in options.scenes]
-    runs: list[Run] = []
-    for name in options.only:
-        say(JOB, f"{LABELS[name]}: {len(chosen)} scenes")
-        runs += contend(name, chosen, work)
+    say(JOB, f"{len(chosen)} scenes")
+    runs = throttling(chosen, work)
     write_text(runs, chosen)
     for one in runs:
         if one.problems:
-            say(JOB, f"{one.contender}, {one.scene}: {'; '.join(one.problems)}")
+            say(JOB, f"{one.scene}: {'; '.join(one.problems)}")
     return runs
 
 

@@ -60,17 +60,6 @@ class Cluster:
             cursor.execute("SELECT state FROM crawlservice_task WHERE id = %s", (task,))
             return str(cursor.fetchone()[0])
 
-    def reasons(self, task: int) -> dict[str, int]:
-        """How the requests of a task ended: "status: reason" -> number of them."""
-        with closing(psycopg2.connect(self._dsn)) as connection:
-            cursor = connection.cursor()
-            cursor.execute(
-                "SELECT status, reason, count(*) FROM crawlservice_page WHERE task_id = %s "
-                "GROUP BY 1, 2",
-                (task,),
-            )
-            return {f"{status}: {reason}": count for status, reason, count in cursor}
-
     def ended(self, task: int) -> bool:
         for node in self._nodes.values():
             if not node.run.lives():

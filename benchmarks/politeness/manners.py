@@ -29,18 +29,6 @@ def too_close(
     return faults
 
 
-def closest(entries: Iterable[Entry], delays: Mapping[str, float]) -> float:
-    """The smallest gap between two requests of a host minus its delay, in seconds: below 0 when
-    they came too close. Infinite when no host had two."""
-    gaps = [
-        other.arrived - one.arrived - delays[host]
-        for host, log in by_host(entries).items()
-        if host in delays
-        for one, other in pairwise(log)
-    ]
-    return min(gaps, default=float("inf"))
-
-
 def robots_faults(
     entries: Iterable[Entry], hosts: Iterable[Host], forbidden: Iterable[str]
 ) -> list[str]:

@@ -1,4 +1,4 @@
-"""Scenes: the servers that a crawler is judged at, and what is asked of it there."""
+"""Scenes: the servers at which the crawl is judged, and what is asked of it there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throttling: every scene by Crawlframe and by its peers, judged from the servers' log."""
+"""Throttling: every scene, judged from the servers' log."""
 
 from __future__ import annotations
 
@@ -13,55 +13,47 @@ from benchmarks.lab import results
 from benchmarks.lab.node import migrated
 from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
-from benchmarks.politeness import peers, verdicts
+from benchmarks.politeness import verdicts
 from benchmarks.politeness.cluster import Cluster
 from benchmarks.politeness.scenes import HOUR, Scene
 from benchmarks.politeness.verdicts import Findings
 from benchmarks.politeness.world import World
 
-OURS = "crawlframe"
-LABELS = {OURS: "Crawlframe, 2 nodes x 2 workers", **peers.PEERS}
-CURVE = 10.0  # seconds over which the rate of a curve is averaged
-RELOAD, LOSS = 0.3, 0.5  # parts of the longest scene after which our nodes reload, and one is lost
-SLOWER = 2.0  # times the least duration that a crawler may take
+RELOAD, LOSS = 0.3, 0.5  # parts of the longest scene after which the nodes reload, and one is lost
+SLOWER = 2.0  # times the least duration that the crawl may take
 MORE = 60.0  # seconds beyond that
 
 
 class Run(NamedTuple):
-    """One crawler at one server."""
+    """The crawl of one server."""
 
-    contender: str
     scene: str
     found: Findings
     problems: list[str]
-    curve: list[tuple[float, float]]  # answered pages per second over the time
 
 
-def contend(name: str, scenes: Sequence[Scene], work: Path) -> list[Run]:
-    """Runs one contender at fresh servers, all scenes at the same time. Raises RuntimeError."""
+def throttling(scenes: Sequence[Scene], work: Path) -> list[Run]:
+    """Runs all scenes at the same time. Raises RuntimeError."""
     longest = max(scene.seconds for scene in scenes)
     timeout = SLOWER * longest + MORE
-    place = work / name
+    place = work / "throttling"
     place.mkdir()
     with World([scene.host for scene in scenes], place / "log") as world:
-        if name == OURS:
-            ended, restless = _ours(scenes, world, place, longest, timeout)
-        else:
-            ended, restless = peers.crawl(name, scenes, world, place, timeout), set()
+        ended, restless = _crawl(scenes, world, place, longest, timeout)
         log = world.entries()
     results.PLACE.mkdir(parents=True, exist_ok=True)
-    shutil.copy(world.log, results.PLACE / f"politeness-{name}.log")
+    shutil.copy(world.log, results.PLACE / "politeness.log")
     runs = []
     for scene in scenes:
         found = verdicts.judge(scene, log, ended[scene.name])
         problems = verdicts.failures(scene, found, ended[scene.name])
         if scene.name in restless:
             problems.append("the host does not rest, although it named an hour")
-        runs.append(Run(name, scene.name, found, problems, verdicts.rates(scene, log, CURVE)))
+        runs.append(Run(scene.name, found, problems))
     return runs
 
 
-def _ours(
+def _crawl(
     scenes: Sequence[Scene], world: World, work: Path, longest: float, timeout: float
 ) -> tuple[dict[str, bool], set[str]]:
     """A task for each scene, while the code is changed and a node is lost. Returns which ended, and

@@ -90,18 +90,6 @@ def early(log: Sequence[Entry]) -> int:
     return sum(any(since < one.arrived < until for since, until in named) for one in log)
 
 
-def rates(scene: Scene, entries: Iterable[Entry], width: float) -> list[tuple[float, float]]:
-    """Answered pages per second over the time, in bins of ``width`` seconds: (middle, rate)."""
-    log = _pages(scene, entries)
-    if not log:
-        return []
-    counts = [0] * (int((log[-1].arrived - log[0].arrived) / width) + 1)
-    for one in log:
-        if one.status == OK:
-            counts[int((one.arrived - log[0].arrived) / width)] += 1
-    return [((place + 0.5) * width, count / width) for place, count in enumerate(counts)]
-
-
 def share(part: float | None) -> str:
     """``"12.5 %"``; ``"unknown"`` for None."""
     return "unknown" if part is None else f"{100 * part:.1f} %"

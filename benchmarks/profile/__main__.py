@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections import defaultdict
 from pathlib import Path
 
-from benchmarks.lab.chart import Bar, Panel
 from benchmarks.lab.job import keep, run, say, show
 from benchmarks.lab.nginx import Nginx
 from benchmarks.lab.node import environment, migrated
@@ -57,9 +55,7 @@ def measure(count: int, work: Path, output: Path | None) -> int:
         os.environ.update(environment(work / "var", dsn, redis.url))
         found += stored(pages, redis, postgres)
     print_parts(found)
-    panels = [Panel("Processor time of a page", "microseconds", bars(found))]
-    keep("profile", {"pages": count, "parts": [part._asdict() for part in found]},
-         "A page, part by part", panels, output)  # fmt: skip
+    keep("profile", {"pages": count, "parts": [part._asdict() for part in found]}, output)
     return 0
 
 
@@ -90,14 +86,6 @@ def print_parts(found: list[Part]) -> None:
         "Each part alone, the best of three where it can be repeated. Two processes on the same "
         "pages take more: caches, scheduling, and what the kernel does for them.",
     )
-
-
-def bars(found: list[Part]) -> list[Bar]:
-    """One chart panel for each process, divided into parts."""
-    by_place: dict[str, dict[str, float]] = defaultdict(dict)
-    for part in found:
-        by_place[part.where][part.name] = part.micros
-    return [Bar(place, named) for place, named in by_place.items() if place != "more"]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import argparse
 import gzip
 import os
 import random
-import socket
 import statistics
 import subprocess
 import sys
@@ -16,15 +15,19 @@ from pathlib import Path
 
 import psycopg2
 
-from benchmarks.lab.chart import Bar, Panel
 from benchmarks.lab.job import keep, run, say, show
 from benchmarks.lab.meter import Metered
+from benchmarks.lab.nginx import Nginx
 from benchmarks.lab.node import CHECKOUT, Node, migrated
 from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 
 SIZE, LINKS = 234 << 10, 120  # bytes and links of a generated page
 NAMES = ("crawlframe", "scrapy", "bare")
+COMPRESSED = (
+    '    location /p/ { default_type "text/html; charset=utf-8"; '
+    "add_header Content-Encoding gzip; }\n"
+)
 WORDS = ("flour", "sugar", "butter", "oven", "bake", "minutes", "add", "stir", "until", "golden")
 
 
@@ -33,9 +36,12 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=4_000, help="generated pages (4000)")
     parser.add_argument("--hosts", type=int, default=200, help="(200)")
     parser.add_argument("--rounds", type=int, default=5, help="(5)")
+    parser.add_argument("--quick", action="store_true", help="one round of 200 pages, 20 hosts")
     parser.add_argument("--corpus", type=Path, help="a directory of real pages: a second job")
     parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
     options = parser.parse_args()
+    if options.quick:
+        options.pages, options.hosts, options.rounds = 200, 20, 1
     return run("realpages", lambda work: measure(options, work))
 
 
@@ -76,58 +82,36 @@ def measure(options: argparse.Namespace, work: Path) -> int:
                 for name in NAMES
             ]  # fmt: skip
             show(f"{job}: {site.pages} pages", ("ms of CPU a page", "range", "of Scrapy's"), rows)
-    panels = [
-        Panel(job, "ms of CPU a page", [
-            Bar(name, {"ms": statistics.median(found[name])}) for name in NAMES
-        ])
-        for job, found in figures.items()
-    ]  # fmt: skip
-    keep("realpages", figures, "Pages as the web has them", panels, options.output)
+    keep("realpages", figures, options.output)
     return 0
 
 
-class Site:
-    """The pages, compressed, on as many addresses as there are hosts. A context manager."""
+class Site(Nginx):
+    """The pages, compressed, over TLS on as many addresses as there are hosts."""
 
     def __init__(self, work: Path, pages: Iterator[bytes], hosts: int, *, follow: bool) -> None:
-        (work / "pages").mkdir(parents=True)
+        (work / "root" / "p").mkdir(parents=True)
         self.pages = 0
         for page in pages:
-            (work / "pages" / str(self.pages)).write_bytes(gzip.compress(page, 6))
+            (work / "root" / "p" / str(self.pages)).write_bytes(gzip.compress(page, 6))
             self.pages += 1
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        (work / "root" / "robots.txt").write_text("User-agent: *\nAllow: /\n")
         names = [f"127.0.{number // 250}.{number % 250 + 1}" for number in range(hosts)]
-        self.follow = "yes" if follow else ""
-        self.certificate, self.seeds = work / "certificate.pem", work / "seeds"
-        first = range(hosts) if follow else range(self.pages)
-        urls = [f"https://{names[n % hosts]}:{self._port}/p/{n}" for n in first]
-        self.seeds.write_text("\n".join(urls))
-        self._work = work
+        self.certificate, both = work / "certificate.pem", work / "both.pem"
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-             "-nodes", "-days", "2", "-subj", "/CN=bench", "-keyout", work / "key.pem",
+             "-nodes", "-days", "2", "-subj", "/CN=bench", "-keyout", both,
              "-out", self.certificate, "-addext",
              "subjectAltName=" + ",".join(f"IP:{name}" for name in names)],
             check=True, capture_output=True,
         )  # fmt: skip
-        (work / "both.pem").write_text(
-            (work / "key.pem").read_text() + self.certificate.read_text()
-        )
-
-    def __enter__(self) -> Site:
-        command = [sys.executable, "-m", "benchmarks.realpages.server", str(self._port),
-                   str(self._work / "both.pem"), str(self._work / "pages")]  # fmt: skip
-        self._server = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE)
-        assert self._server.stdout is not None
-        if not self._server.stdout.readline():
-            raise RuntimeError("the server does not start")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.kill()
-        self._server.communicate()
+        with both.open("a") as file:
+            file.write(self.certificate.read_text())
+        super().__init__(work / "root", work, log=False, locations=COMPRESSED, tls=both)
+        first = range(hosts) if follow else range(self.pages)
+        urls = [f"https://{names[n % hosts]}:{self.port}/p/{n}" for n in first]
+        self.seeds, self.follow = work / "seeds", "yes" if follow else ""
+        self.seeds.write_text("\n".join(urls))
 
 
 def generated(count: int, hosts: int) -> Iterator[bytes]:

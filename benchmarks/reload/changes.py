@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from benchmarks.lab.counted import Answered
 from benchmarks.reload.rows import Parses, Row
 
 BEFORE = 1.5  # seconds before a change that are compared with those around it
@@ -44,26 +45,23 @@ class Change:
 
 @dataclass
 class Run:
-    """One crawl with changes: ``pages`` parsed and stored, ``fetched`` by the server's count."""
+    """One crawl with changes: ``pages`` parsed and stored, ``fetched`` by the site's count."""
 
     name: str
     changes: list[Change]
     pages: int = 0
     fetched: int = 0
     twice: int = 0  # fetches of a URL that had been fetched before
-    start_again: int = 0  # of these, those of the start page
     mixed: int = 0  # labels of code versions with rows of different code
-    steps: dict[str, float] = field(default_factory=dict)  # line of the log -> seconds
 
-    def judge(self, rows: Iterable[Row], stats: dict[str, Any], start_path: str) -> None:
-        """Takes the pages and what the server counted."""
+    def judge(self, rows: Iterable[Row], answered: Answered) -> None:
+        """Takes the pages and what the site counted."""
         parses = Parses(rows)
         for change in self.changes:
             change.judge(parses)
         self.pages, self.mixed = len(parses), parses.mixed()
-        self.fetched = stats["requests"]
-        self.twice = self.fetched - len(stats["paths"])
-        self.start_again = stats["paths"].get(start_path, 1) - 1
+        self.fetched = answered.pages
+        self.twice = self.fetched - answered.different
 
     @property
     def lost(self) -> int:

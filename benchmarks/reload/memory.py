@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -35,25 +36,11 @@ def _sizes(process: psutil.Process) -> tuple[int, int, int]:
     return memory.uss >> 10, memory.rss >> 10, process.num_fds()
 
 
-class Growth(NamedTuple):
-    """One column of the samples."""
-
-    name: str
-    first: int
-    last: int
-    highest: int
-    per_thousand: float | None  # per 1,000 reloads, by linear regression; None: too few samples
-
-
-def growth(samples: Sequence[Sample]) -> list[Growth]:
-    """The trend of each figure after the first few reloads."""
-    kept = samples[min(WARM, len(samples) // 2) :]
-    numbers = [sample.reload for sample in kept]
-    found = []
-    for place, name in enumerate(Sample._fields[1:], 1):
-        values = [sample[place] for sample in kept]
-        slope = None
-        if len(kept) >= ENOUGH:
-            slope = 1000 * statistics.linear_regression(numbers, values).slope
-        found.append(Growth(name, values[0], values[-1], max(values), slope))
-    return found
+def slope(samples: Sequence[Sample], name: str) -> float:
+    """Growth of a figure per 1,000 reloads, by linear regression after the first few; nan: there
+    are too few samples."""
+    kept = samples[WARM:]
+    if len(kept) < ENOUGH:
+        return math.nan
+    numbers, values = ([getattr(one, field) for one in kept] for field in ("reload", name))
+    return 1000 * statistics.linear_regression(numbers, values).slope

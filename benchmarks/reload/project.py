@@ -8,17 +8,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from benchmarks.reload.sources import (
-    CRAWLFRAME,
-    EDITED,
-    EDITION,
-    PULLED,
-    Framework,
-    spider_modules,
-)
+from benchmarks.lab.node import CHECKOUT
 
-ROOT = Path(__file__).resolve().parents[2]
 FRAMEWORK = ("crawlframe", "crawlservice", "manage.py", "requirements.txt", "requirements.lock")
+TEMPLATES = Path(__file__).with_name("templates")
 # What git writes last when it moves a branch.
 MARKS = (".git/index", ".git/HEAD", ".git/logs/HEAD")
 IDENTITY = {
@@ -26,20 +19,26 @@ IDENTITY = {
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "Benchmark"), ("EMAIL", "benchmark@example.invalid"))
 }
+# Each change raises one of these numbers, so that the largest of them in a row identifies the last
+# change to the code that wrote it.
+EDITED = '"""The number of the last change by hand."""\n\nEDITED = {number}\n'
+PULLED = '"""The number of the last change that came by git."""\n\nPULLED = {number}\n'
+EDITION = "\nEDITION = {number}\n"
 
 
 class Project:
-    """``directory`` is made here, with its git history and, beside it, the one it pulls from.
+    """``directory`` is made here, with its git history and, beside it, the one it pulls from; it
+    has ``modules`` modules of spiders, of which "tree" crawls.
 
     Changes are numbered; each answers the time.monotonic() of its last write. Raises OSError and
     RuntimeError when git is missing or refuses."""
 
-    def __init__(self, directory: Path, url: str, modules: int) -> None:
+    def __init__(self, directory: Path, modules: int) -> None:
         self.directory = directory
         self._upstream = directory.with_name(f"{directory.name}-upstream")
         directory.mkdir()
         for name in FRAMEWORK:
-            source = ROOT / name
+            source = CHECKOUT / name
             if source.is_dir():
                 ignore = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(source, directory / name, ignore=ignore)
@@ -48,7 +47,9 @@ class Project:
         self._front = directory / "crawlframe" / "__init__.py"
         self._front_text = self._front.read_text()
         self._front.write_text(self._front_text + EDITION.format(number=0))
-        write_spiders(directory, CRAWLFRAME, url, modules)
+        (directory / "spiders").mkdir()
+        for name, text in spider_modules(modules).items():
+            (directory / "spiders" / name).write_text(text)
         git(directory, "init", "-q", "-b", "main")
         git(directory, "add", ".")
         git(directory, "commit", "-q", "-m", "0")
@@ -57,7 +58,8 @@ class Project:
 
     def edit(self, number: int) -> float:
         """Changes a module as an editor saves it."""
-        return edit(self.directory, number)
+        (self.directory / "spiders" / "edited.py").write_text(EDITED.format(number=number))
+        return time.monotonic()
 
     def pull(self, number: int) -> float:
         """Changes a module by a commit and ``git pull``."""
@@ -75,18 +77,21 @@ class Project:
         return time.monotonic()
 
 
-def write_spiders(directory: Path, framework: Framework, url: str, modules: int) -> None:
-    """Makes the package ``spiders`` in a directory."""
-    spiders = directory / "spiders"
-    spiders.mkdir()
-    for name, text in spider_modules(framework, url, modules).items():
-        (spiders / name).write_text(text)
-
-
-def edit(directory: Path, number: int) -> float:
-    """Saves a module of the spiders in ``directory``; returns the time.monotonic() after that."""
-    (directory / "spiders" / "edited.py").write_text(EDITED.format(number=number))
-    return time.monotonic()
+def spider_modules(count: int) -> dict[str, str]:
+    """File name -> text of the package ``spiders``: ``count`` modules with a spider each, much as
+    people write them, and what they share."""
+    template = (TEMPLATES / "shop.txt").read_text()
+    texts = {
+        "__init__.py": "",
+        "edited.py": EDITED.format(number=0),
+        "pulled.py": PULLED.format(number=0),
+        "parsing.py": (TEMPLATES / "parsing.txt").read_text(),
+        "tree.py": (TEMPLATES / "tree.txt").read_text(),
+    }
+    for number in range(count - 1):
+        text = template.replace("@number@", str(number))
+        texts[f"shop{number}.py"] = text.replace("@size@", str(20 + number % 30))
+    return texts
 
 
 def git(directory: Path, *words: str) -> None:

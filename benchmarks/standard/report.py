@@ -1,4 +1,4 @@
-"""Report: the figures of the standard job as tables, as JSON and as a chart."""
+"""Report: the figures of the standard job as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.lab import results
-from benchmarks.lab.chart import Bar, Panel
 from benchmarks.lab.job import keep, show
 from benchmarks.lab.results import Spread
 from benchmarks.standard.figures import Figures, Goal, as_dict, goals
@@ -41,7 +40,7 @@ def write_text(rounds: Rounds) -> None:
 
 
 def write_files(rounds: Rounds, output: Path | None) -> None:
-    """Everything as JSON, and beside it a chart if there is anything to draw."""
+    """Writes everything as JSON."""
     found = rounds.figures()
     data: dict[str, Any] = {
         "pages": rounds.pages,
@@ -54,10 +53,7 @@ def write_files(rounds: Rounds, output: Path | None) -> None:
         "rounds": [[result._asdict() for result in one.values()] for one in rounds.done],
         "failures": rounds.failures,
     }
-    if found:
-        keep(JOB, data, _title(rounds), _panels(found), output)
-    else:
-        results.write(JOB, data, output)
+    keep(JOB, data, output)
 
 
 def _title(rounds: Rounds) -> str:
@@ -110,28 +106,6 @@ def _show_goals(judged: Sequence[Goal]) -> None:
         for goal in judged
     ]
     show("Goals", ("measured", "goal", ""), rows)
-
-
-def _panels(found: Sequence[Figures]) -> list[Panel]:
-    cpu = [
-        Bar(
-            one.entry.label,
-            {
-                "crawler": one.cpu.median,
-                "Redis": one.redis.median,
-                "PostgreSQL": one.postgres.median,
-            },
-        )
-        for one in found
-    ]
-    rate = [
-        Bar(one.entry.label, {"pages/s": one.rate.median}, one.rate.low, one.rate.high)
-        for one in found
-    ]
-    return [
-        Panel("CPU time per page (less is better)", "milliseconds", cpu),
-        Panel("Speed (more is better)", "pages per second", rate),
-    ]
 
 
 def _ratio(spread: Spread | None) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import OrderedDict
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.charsets.labels import codec_of
 from crawlframe.charsets.regions import WESTERN, encoding_of_domain, encoding_of_language
 
@@ -63,7 +63,7 @@ class _Hosts:
     """The encoding found in the pages of each host in this process, while they agree."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[str, str | None] = OrderedDict()  # None: they disagree
+        self._found: BoundedDict[str, str | None] = BoundedDict(_HOSTS)  # None: they disagree
 
     def get(self, host: str) -> str | None:
         return self._found.get(host)
@@ -71,8 +71,6 @@ class _Hosts:
     def add(self, host: str, encoding: str) -> None:
         if host:
             self._found[host] = encoding if self._found.get(host, encoding) == encoding else None
-            if len(self._found) > _HOSTS:
-                self._found.popitem(last=False)  # one step, since several threads may do it
 
     def clear(self) -> None:
         self._found.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PathDistribution
+import csv
 from pathlib import Path
 
 
@@ -20,17 +20,23 @@ class Installation:
         of the metadata if there is not exactly one; "" if the installation is complete."""
         pattern = f"{self._name}-*.dist-info"
         found = [*self._folder.glob(pattern)]
-        if len(found) != 1 or not (found[0] / "RECORD").is_file():
-            return str(found[0] / "RECORD" if len(found) == 1 else self._folder / pattern)
-        for file in PathDistribution(found[0]).files or ():
-            path = self._folder / file
+        if len(found) != 1:
+            return str(self._folder / pattern)
+        record = found[0] / "RECORD"
+        try:
+            lines = record.read_text("utf-8").splitlines()
+        except OSError:
+            return str(record)
+        # Not importlib.metadata, which leaves absent files out from Python 3.12 on.
+        for name, *told in filter(None, csv.reader(lines)):
+            path = self._folder / name
             # Bytecode may be deleted and written again; scripts are rewritten for the interpreter.
-            if path.suffix == ".pyc" or ".." in file.parts:
+            if path.suffix == ".pyc" or ".." in path.parts:
                 continue
             try:
                 size = path.stat().st_size
             except OSError:
                 return str(path)
-            if file.size not in (None, size):
+            if told[1:] not in ([], [""], [str(size)]):
                 return str(path)
         return ""

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.conf import Settings
 from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadHeader, ProxyFailed, TlsError
@@ -70,7 +71,8 @@ class Downloader:
         self._requests: RequestsDownloader | None = None
         self._browser_socket = browser
         self._browser: BrowserClient | None = None
-        self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
+        # Hosts that send headers that libcurl refuses.
+        self._sloppy: BoundedDict[str, None] = BoundedDict(MAX_SLOPPY)
         self._plugged: dict[str, Plugged] = {}
         self._files = FileSaver(settings)
         self.pictures = PictureStore(settings)
@@ -151,8 +153,6 @@ class Downloader:
 
     def _remember(self, host: str) -> None:
         self._sloppy[host] = None
-        if len(self._sloppy) > MAX_SLOPPY:
-            del self._sloppy[next(iter(self._sloppy))]
         log.info(
             "%s sends header lines without a colon; it is fetched with requests from now on", host
         )

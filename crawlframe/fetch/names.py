@@ -15,6 +15,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
 from crawlframe.fetch.name_servers import Found, NameServers, Unresolved
 from crawlframe.fetch.set_cookie import is_address
@@ -53,7 +54,7 @@ class Names:
         """``servers``: name servers other than the machine's, ``address`` or ``address:port``."""
         self._hook = hook
         self._servers = servers
-        self._known: dict[str, Known] = {}  # the one asked for longest ago first
+        self._known: BoundedDict[str, Known] = BoundedDict(MAX_NAMES)
         self._asking: dict[str, asyncio.Task[Known]] = {}
         self._name_servers: NameServers | None = None
 
@@ -133,10 +134,7 @@ class Names:
         return self._keep(host, Known((), monotonic() + error.keep, str(error)))
 
     def _keep(self, host: str, known: Known) -> Known:
-        self._known.pop(host, None)
         self._known[host] = known
-        if len(self._known) > MAX_NAMES:
-            del self._known[next(iter(self._known))]
         return known
 
 

@@ -7,6 +7,7 @@ import hashlib
 import sqlite3
 import threading
 import time
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -71,6 +72,8 @@ class PageCache:
             self._database = sqlite3.connect(
                 path, timeout=WAIT, isolation_level=None, check_same_thread=False
             )
+            # Also if the rest fails, or nobody uses the cache any more.
+            weakref.finalize(self, self._database.close).atexit = False
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = OFF")
             self._database.executescript(SCHEMA)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from time import monotonic
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.fetch.names import MAX_NAMES, Known, Names
 from crawlframe.links import host_of
 
@@ -35,7 +36,7 @@ class Pins:
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self._pins: dict[str, Pin] = {}  # origin -> pin, the one made longest ago first
+        self._pins: BoundedDict[str, Pin] = BoundedDict(MAX_NAMES)  # by origin
 
     def get(self, url: str) -> Pin | None:
         """The pin for a normalised URL, or None if its host must be resolved."""
@@ -47,10 +48,7 @@ class Pins:
         host, port = place_of(url)
         known = await self.names.resolve(host, seconds)
         origin = url[: url.find("/", 8)]
-        self._pins.pop(origin, None)
         pin = self._pins[origin] = Pin(known, host, port)
-        if len(self._pins) > MAX_NAMES:
-            del self._pins[next(iter(self._pins))]
         return pin
 
 

@@ -10,7 +10,6 @@ import socket
 import ssl
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -27,6 +26,7 @@ from requests import exceptions as requests_errors
 from requests.adapters import HTTPAdapter
 from requests.cookies import get_cookie_header
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.conf import Network
 from crawlframe.errors import (
     BadResponse,
@@ -93,7 +93,10 @@ class RequestsDownloader:
             resolve_by_system if names is None else partial(self._resolve, names),
         )
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="requests")
-        self._sessions: OrderedDict[_Kind, list[requests.Session]] = OrderedDict()
+        self._dropped: list[requests.Session] = []  # to be closed
+        self._sessions: BoundedDict[_Kind, list[requests.Session]] = BoundedDict(
+            SESSIONS, lambda _, sessions: self._dropped.extend(sessions)
+        )
         self._lock = threading.Lock()
         self._active: set[_Transfer] = set()
 
@@ -172,12 +175,9 @@ class RequestsDownloader:
         return session
 
     def _give_session(self, kind: _Kind, session: requests.Session) -> None:
-        dropped: list[requests.Session] = []
         with self._lock:
-            self._sessions.setdefault(kind, []).append(session)
-            self._sessions.move_to_end(kind)
-            if len(self._sessions) > SESSIONS:
-                dropped = self._sessions.popitem(last=False)[1]
+            self._sessions[kind] = [*self._sessions.get(kind, ()), session]
+            dropped, self._dropped = self._dropped, []
         for old in dropped:
             old.close()
 

@@ -122,6 +122,7 @@ def _hash_of(host: str) -> int:
 
 
 def pack(value: Any) -> bytes:
-    """msgpack with the old raw types: Redis's cmsgpack does not read bin types."""
+    """msgpack with the old raw types: Redis's cmsgpack does not read bin types, and msgspec writes
+    bytes as nothing else."""
     packed: bytes = msgpack.packb(value, use_bin_type=False)
     return packed

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from multidict import CIMultiDict
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.identity.credentials import DIGEST, Credential, Credentials
 from crawlframe.identity.digest import Challenge
 from crawlframe.identity.keys import SigningKey
@@ -35,7 +36,7 @@ class Identity:
         self._papers: Papers | None = None
         self._signer: Signer | None = None
         self._credentials: Credentials | None = None
-        self._challenges: dict[str, Challenge] = {}
+        self._challenges: BoundedDict[str, Challenge] = BoundedDict(MAX_CHALLENGES)
 
     @property
     def is_loaded(self) -> bool:
@@ -77,8 +78,6 @@ class Identity:
         if challenge is None or f'nonce="{challenge.nonce}"' in sent:
             return False
         self._challenges[host_of(url)] = challenge
-        if len(self._challenges) > MAX_CHALLENGES:
-            del self._challenges[next(iter(self._challenges))]
         return True
 
     def _authorization(self, login: Credential, url: str, method: str) -> str:

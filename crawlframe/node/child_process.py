@@ -58,6 +58,7 @@ class Child:
         self.overdue = False  # it was killed because it hung
         self.born = self.last_beat = time.monotonic()
         self.rss = 0  # bytes
+        self.stuck = False  # whether it says that a parser does not end
         self.waits = ""  # what its results or chores wait for
         self.failures = 0  # of its chores, lately
         self._marks, self._place = marks, place

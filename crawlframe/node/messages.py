@@ -96,11 +96,13 @@ class WorkerReport(Message, tag="report"):
 
 
 class Beat(Message, tag="beat"):
-    """Child to master, every second: it is alive, and uses ``memory`` bytes. See NodeHealth."""
+    """Child to master, every second: it is alive, and uses ``memory`` bytes. ``stuck``: a parser
+    does not end. See NodeHealth."""
 
     memory: int
     waits: str
     failures: int = 0
+    stuck: bool = False
 
 
 class ServiceReady(Message, tag="service ready"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
 from crawlframe.noise.address import LONGEST_KIND, Group, parts_of
 from crawlframe.noise.merging import LITTLE, mergers
@@ -110,21 +110,17 @@ class URLFamilies:
             raise ConfigError(f"URLFamilies: threshold={threshold!r} must be above 0, at most 1")
         if groups < 1:
             raise ConfigError(f"URLFamilies: groups={groups!r} must be at least 1")
-        self._threshold, self._most = threshold, groups
+        self._threshold = threshold
         self._length = lcs()
-        self._buckets: OrderedDict[Group, _Bucket] = OrderedDict()
+        self._buckets: BoundedDict[Group, _Bucket] = BoundedDict(groups)
 
     def add(self, url: str) -> Family:
         """Returns the family of a normalised URL, which counts in it. What is merged later has
         another ``root``."""
         group, parts = parts_of(url)
-        bucket = self._buckets.get(group)
+        bucket = self._buckets.use(group)
         if bucket is None:
             bucket = self._buckets[group] = _Bucket()
-            if len(self._buckets) > self._most:
-                self._buckets.popitem(last=False)
-        else:
-            self._buckets.move_to_end(group)
         self._note_word(bucket, group.depth, parts)
         family = self._fitting(bucket, parts)
         if family is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import TooComplex, TooDeep
 from crawlframe.links import host_of
 from crawlframe.noise.page import PageLinks
@@ -22,7 +22,7 @@ class FollowedOnce:
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._links = TemplateLinks()
-        self._followed: OrderedDict[str, set[str]] = OrderedDict()  # host -> URLs
+        self._followed: BoundedDict[str, set[str]] = BoundedDict(HOSTS)  # host -> URLs
 
     def page(self, response: Page) -> PageTemplate | None:
         """Counts the links of a page. Returns None if none of them belongs to the template of its
@@ -35,13 +35,10 @@ class FollowedOnce:
         if not noise:
             return None
         host = host_of(response.url)
-        known = self._followed.get(host)
+        known = self._followed.use(host)
         if known is None:
             known = self._followed[host] = set()
-            if len(self._followed) > HOSTS:
-                self._followed.popitem(last=False)
             self._tell(host, [*noise])
-        self._followed.move_to_end(host)
         if len(known) > LINKS:  # it has changed often; they are followed once more
             known.clear()
         return PageTemplate(frozenset(noise), known)

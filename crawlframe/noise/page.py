@@ -6,15 +6,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from crawlframe.links import host_of
-from crawlframe.markup import elements
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-# Elements that end a line of text, so that what is in them is a block of its own.
-BLOCKS = frozenset(
-    name.decode() for name in elements.BLOCKS | elements.TABLE_PARTS - {b"tr"}
-) | frozenset(("body", "button", "html", "tr"))
+# Elements that end a line of text, so that their content is a block of its own.
+_BLOCKS = (
+    "address article aside blockquote body button caption center colgroup dd details dialog dir "
+    "div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html li "
+    "listing main menu nav ol p plaintext pre search section summary table tbody td tfoot th thead "
+    "tr ul xmp"
+)
+BLOCKS = frozenset(_BLOCKS.split())
 # Their text is not shown, or is not text of the page.
 SILENT = frozenset(("noscript", "script", "style", "template", "-comment", "svg", "select"))
 

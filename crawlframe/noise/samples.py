@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
 from crawlframe.noise.families import Family, URLFamilies
 from crawlframe.noise.page import PageLinks
@@ -63,7 +64,7 @@ class NoiseFamilies:
         self._share, self._samples, self._alike = share, samples, alike
         self._outliers = outliers
         self._counts: dict[Family, list[int]] = {}  # of noise, of others
-        self._names: OrderedDict[str, _Names] = OrderedDict()
+        self._names: BoundedDict[str, _Names] = BoundedDict(HOSTS)
         self._alike_to: dict[tuple[object, ...], list[Family]] = {}
 
     def sample(self, url: str, *, noise: bool) -> None:
@@ -78,13 +79,11 @@ class NoiseFamilies:
                 self._alike_to[_kind(oldest)].remove(oldest)
         self._counts[family][not noise] += 1
         host = family.group.host
-        names = self._names.setdefault(host, _Names())
-        self._names.move_to_end(host)
+        if (names := self._names.use(host)) is None:
+            names = self._names[host] = _Names()
         counter = names.noise if noise else names.content
         if len(counter) < NAMES_OF_HOST:
             counter.update(family.group.names)
-        if len(self._names) > HOSTS:
-            self._names.popitem(last=False)
 
     def reason(self, url: str, family: Family | None = None) -> str:
         """Returns why a normalised URL is noise: "family", "similar family", "query names" or

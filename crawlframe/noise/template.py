@@ -3,10 +3,10 @@ footer. They are followed once."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
 from crawlframe.noise.page import PageLinks, Place
 from crawlframe.noise.report import LinkReport, judge
@@ -65,8 +65,8 @@ class TemplateLinks:
             raise ConfigError(f"TemplateLinks: pages={pages!r} and hosts={hosts!r}: at least 1")
         if links < 64:
             raise ConfigError(f"TemplateLinks: links={links!r} must be at least 64")
-        self._share, self._pages, self._most_hosts, self._most = share, pages, hosts, links
-        self._hosts: OrderedDict[str, _Host] = OrderedDict()
+        self._share, self._pages, self._most = share, pages, links
+        self._hosts: BoundedDict[str, _Host] = BoundedDict(hosts)
 
     def judge(self, response: Page) -> LinkReport:
         """Returns the report of a page, and counts its links. Raises as ``response.links`` does."""
@@ -124,12 +124,9 @@ class TemplateLinks:
         return (known.pages, dict(known.links)) if known is not None else (0, {})
 
     def _host(self, host: str) -> _Host:
-        known = self._hosts.get(host)
+        known = self._hosts.use(host)
         if known is None:
             known = self._hosts[host] = _Host()
-            if len(self._hosts) > self._most_hosts:
-                self._hosts.popitem(last=False)
-        self._hosts.move_to_end(host)
         return known
 
     def _add(self, known: _Host, pages: int, links: Mapping[int, int]) -> None:

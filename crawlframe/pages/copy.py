@@ -59,7 +59,6 @@ class PageCopy:
     packed: bytes = b""
     signature: bytes = b""  # of what ran its callback; b"": its results are not kept
     requests: list[bytes] | None = None  # records of all that the callback yielded
-    dictionary: int | None = None  # the number of the one that it is packed with
     place: Stored | None = None  # of the body, if it is in a segment
     archived: bool = False  # it has a record there
     tentative: bool = False

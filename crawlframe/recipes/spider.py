@@ -31,7 +31,6 @@ TYPES: dict[str, Any] = {
     "list": list[str],
 }
 MAX_PAGES = 10_000  # of a list
-MAX_LOGGED = 20  # problems of each field that are logged in a worker
 
 
 class Domains:

@@ -9,27 +9,22 @@ from typing import Any
 from scrapy.utils.misc import is_generator_with_return_value, load_object
 from scrapy.utils.python import global_object_name
 
-from crawlframe.porting import META, NO_PROXY
+from crawlframe.porting import NO_BROWSER, NO_IMPERSONATION, NO_PROXY
 from crawlframe.scrapy import components
 from crawlframe.scrapy.reading import ClassSource, Need
 from crawlframe.scrapy.settings import merged
 from crawlframe.scrapy.shared import methods_of
 from crawlframe.scrapy.spider import PortedSpider
 
-_BROWSERS = ("playwright", "splash", "selenium", "zyte_api", "impersonate")
-# Keys of meta that our requests honour, or that Scrapy only sets.
-HONOURED = frozenset(
-    {
-        "allow_offsite", "cookiejar", "depth", "dont_merge_cookies", "dont_redirect", "dont_retry",
-        "download_latency", "download_maxsize", "download_timeout", "handle_httpstatus_all",
-        "handle_httpstatus_list", "is_start_request", "max_retry_times", "redirect_reasons",
-        "redirect_times", "redirect_ttl", "redirect_urls", "referrer_policy", "retry_times",
-    }
-)  # fmt: skip
-_IGNORED = {
+# Beginnings of keys of meta, and parts of the names of components.
+MISSING = {
+    "impersonate": NO_IMPERSONATION,
+    **dict.fromkeys(("playwright", "splash", "selenium", "zyte_api"), NO_BROWSER),
+}
+IGNORED = {
     "autothrottle_dont_adjust_delay": "the pace of a host is decided for all its requests",
-    "bindaddress": "the address to send from cannot be chosen yet",
-    "dont_cache": "no page is cached",
+    "bindaddress": "the address to send from cannot be chosen",
+    "dont_cache": "the cache of `crawl --cache` has all pages of a crawl or none",
     "dont_obey_robotstxt": "ROBOTSTXT_OBEY holds for all requests of a spider",
     "download_delay": "DOWNLOAD_DELAY holds for all requests of a spider",
     "download_fail_on_dataloss": "a body that breaks off is tried again",
@@ -38,7 +33,7 @@ _IGNORED = {
     "priority_adjust": "a retry keeps its priority",
     "verbatim_url": "URLs are always normalised",
 }
-_NEVER_SENT = {
+NEVER_SENT = {
     "spider_idle": "a task ends when nothing is left of it",
     "scheduler_empty": "a task ends when nothing is left of it",
     "request_dropped": "duplicates are dropped when they are committed",
@@ -53,7 +48,7 @@ _ENGINE = frozenset(
         "paused", "running", "settings", "signals", "spider",
     }
 )  # fmt: skip
-_OTHERS = {
+OTHERS = {
     "scrapy_redis": "requests of scrapy-redis come from a Redis of its own",
     "scrapy_poet": "its page objects are not passed to callbacks; native spiders have page objects",
     "rotating_proxies": NO_PROXY,
@@ -82,7 +77,7 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
     verdict.cannot += mapped.cannot
     verdict.but += mapped.ignored
     for base in kind.__mro__:
-        if why := _OTHERS.get(base.__module__.partition(".")[0]):
+        if why := OTHERS.get(base.__module__.partition(".")[0]):
             verdict.cannot.append(f"{base.__name__}: {why}")
             break
     settings = merged(kind, spider.scrapy_settings)
@@ -92,11 +87,11 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
                 _judge_component(one, setting, verdict)
     for key, (file, line) in source.meta_keys.items():
         place = f"{file}:{line}: meta[{key!r}]"
-        if key == "proxy" or key.startswith(_BROWSERS):
-            problem = NO_PROXY if key == "proxy" else META.get(key, META["playwright"])
-            verdict.cannot.append(f"{place}: {problem}")
-        elif key in _IGNORED:
-            verdict.but.append(f"{place} is ignored: {_IGNORED[key]}")
+        missing = [why for begin, why in MISSING.items() if key.startswith(begin)]
+        if key == "proxy" or missing:
+            verdict.cannot.append(f"{place}: {missing[0] if missing else NO_PROXY}")
+        elif key in IGNORED:
+            verdict.but.append(f"{place} is ignored: {IGNORED[key]}")
     _judge_needs(source.needs, verdict)
     for function, _ in methods_of(kind):
         if is_generator_with_return_value(function):
@@ -117,12 +112,13 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
 def _judge_component(one: Any, setting: str, verdict: Verdict) -> None:
     """Adds what is wrong with a component that a setting lists, a class or its path."""
     name = one if isinstance(one, str) else global_object_name(one)
-    if why := _OTHERS.get(name.partition(".")[0]):
+    if why := OTHERS.get(name.partition(".")[0]):
         verdict.cannot.append(f"{setting}: {name}: {why}")
         return
-    if any(word in name.lower() for word in _BROWSERS):
-        verdict.cannot.append(f"{setting}: {name}: {META['playwright']}")
-        return
+    for word, why in MISSING.items():
+        if word in name.lower():
+            verdict.cannot.append(f"{setting}: {name}: {why}")
+            return
     kind = load_object(one)
     if isinstance(kind, type):
         _judge_needs(_needs_of(kind), verdict)
@@ -148,7 +144,7 @@ def _judge_needs(needs: list[Need], verdict: Verdict) -> None:
                 f"{place}: crawler.engine.downloader.slots is empty: "
                 "the delay of a host is kept for the whole cluster"
             )
-        elif need.kind == "signal" and need.name in _NEVER_SENT:
-            verdict.but.append(f"{place}: {need.name} is never sent: {_NEVER_SENT[need.name]}")
+        elif need.kind == "signal" and need.name in NEVER_SENT:
+            verdict.but.append(f"{place}: {need.name} is never sent: {NEVER_SENT[need.name]}")
         elif need.kind == "signal" and need.name in ("headers_received", "bytes_received"):
             verdict.but.append(f"{place}: {need.name} is sent when the response is complete")

@@ -12,7 +12,9 @@ from scrapy.http import HtmlResponse, TextResponse, XmlResponse
 from scrapy.http import Response as ScrapyResponse
 from scrapy.http.headers import Headers
 from scrapy.responsetypes import responsetypes
+from scrapy.selector import Selector
 
+from crawlframe.markup.parsers import MAX_PARSE, html_root, xml_root
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -21,16 +23,20 @@ _DECODED = {b"Content-Encoding"}  # no longer true of a body that was decoded
 
 
 class _Checked(TextResponse):
-    """Parses a page only if that cannot hold up the worker. Raises TooDeep or TooComplex."""
+    """A page that cannot hold up the worker while it is parsed. Raises TooDeep or TooComplex."""
 
-    page: Response | None = None
+    max_parse = MAX_PARSE
 
     @property
     def selector(self) -> Any:
-        if self.page is not None:
-            self.page._check("selector", xml=self.page.kind == "xml")
-            self.page = None
-        return super().selector
+        if self._cached_selector is None:
+            if isinstance(self, XmlResponse):
+                made = Selector(root=xml_root(self.text, self.url), type="xml")
+            else:
+                made = Selector(root=html_root(self.text, self.url, self.max_parse), type="html")
+            made.response = self
+            self._cached_selector = made
+        return self._cached_selector
 
 
 class _Html(_Checked, HtmlResponse):
@@ -71,7 +77,7 @@ def theirs(response: Response, request: ScrapyRequest) -> ScrapyResponse:
         ip_address=_address(response.address) if response.address else None,
     )
     if isinstance(made, _Checked):
-        made.page = response
+        made.max_parse = response.max_parse
     return made
 
 

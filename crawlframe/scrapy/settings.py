@@ -9,12 +9,13 @@ from typing import Any
 from scrapy import Spider
 from scrapy.addons import AddonManager
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
+from scrapy.settings import default_settings as defaults
 
+from crawlframe.porting import NO_BROWSER
 from crawlframe.scrapy.crawler import PortedCrawler
 from crawlframe.spider_settings import SpiderSettings
 from crawlframe.tls import ALL
 
-REDIRECTING = range(300, 400)
 EVERY_STATUS = (*range(100, 200), *range(300, 600))
 
 # Scrapy's name -> ours, for values that mean the same.
@@ -29,11 +30,14 @@ _PLAIN: dict[str, tuple[str, str]] = {
     "USER_AGENT": ("user_agent", "get"),
     "URLLENGTH_LIMIT": ("url_length", "getint"),
 }
+_EXPORT = "items are stored in the database; write them to files with the command export"
+_CACHE = "pages are cached by `crawl --cache`"
+_PRIORITY = "a request that is sent again keeps its priority"
 # What has another way here.
-_ELSEWHERE = {
-    "FEEDS": "items are stored in the database; write them to files with the command export",
-    "FEED_URI": "items are stored in the database; write them to files with the command export",
-    "HTTPCACHE_ENABLED": "no page is cached",
+ELSEWHERE = {
+    "FEEDS": _EXPORT,
+    "FEED_URI": _EXPORT,
+    "HTTPCACHE_ENABLED": _CACHE,
     "JOBDIR": "all tasks survive a restart",
     "SCHEDULER": "requests are queued by Crawlframe",
     "DUPEFILTER_CLASS": "requests are compared by method, canonical URL and body",
@@ -51,12 +55,41 @@ _ELSEWHERE = {
     "LOG_FILE": "the node writes the log",
     "LOG_LEVEL": "CRAWLFRAME_LOG_LEVEL is the level of a node",
     "SPIDER_LOADER_CLASS": "spiders are found in SPIDER_MODULES",
+    "COMPRESSION_ENABLED": "bodies are always asked for compressed",
+    "DOWNLOAD_DELAY_JITTER": "delays are kept as they are",
+    "DOWNLOAD_FAIL_ON_DATALOSS": "a body that breaks off is tried again",
+    "DOWNLOAD_WARNSIZE": "there is no warning; DOWNLOAD_MAXSIZE limits it",
+    "HTTPPROXY_ENABLED": "the proxies of the environment are not used",
+    "REDIRECT_PRIORITY_ADJUST": _PRIORITY,
+    "RETRY_PRIORITY_ADJUST": _PRIORITY,
+    "RETRY_EXCEPTIONS": "fetches that failed for a temporary reason are tried again",
+    "ROBOTSTXT_PARSER": "robots.txt is read by Crawlframe",
+    "ROBOTSTXT_USER_AGENT": "robots.txt is read for the name in USER_AGENT",
 }
+# Beginnings of names of which none has an effect, unless the whole name is known.
+FAMILIES = {
+    "AUTOTHROTTLE_": "Crawlframe finds the pace of a host itself",
+    "DNS": "names are resolved by Crawlframe; see CRAWLFRAME_RESOLVER",
+    "DOWNLOADER_CLIENT": "TLS connections are made by Crawlframe",
+    "DOWNLOAD_TLS_": "TLS connections are made by Crawlframe",
+    "FEED_": _EXPORT,
+    "HTTPCACHE_": _CACHE,
+    "LOG_": "the node writes the log",
+    "MEMUSAGE_": "CRAWLFRAME_MAX_MEMORY limits the memory of a worker",
+    "REMOTE_CONTROL_": "a node is controlled by the admin, the API and the commands",
+    "SCHEDULER_": "requests are queued by Crawlframe",
+    "TELNETCONSOLE_": "a node is controlled by the admin, the API and the commands",
+}
+_KNOWN = ("AUTOTHROTTLE_ENABLED", "FEED_EXPORT_ENCODING")  # of families; exports are UTF-8, too
 # What changes the fetch in a way that ours does not offer.
-_CANNOT = {
-    "DOWNLOAD_BIND_ADDRESS": "the address to send from cannot be chosen yet",
+CANNOT = {
+    "DOWNLOAD_BIND_ADDRESS": "the address to send from cannot be chosen",
 }
-_HANDLERS = "Crawlframe fetches pages itself; it neither renders nor imitates a browser yet"
+_RENDERING = ("playwright", "splash", "selenium", "zyte")
+HANDLERS = (
+    "Crawlframe fetches the pages of a Scrapy project itself; a spider of crawlframe can use a "
+    "plug-in: downloader='...' (docs/howto/downloaders.md)"
+)
 
 
 @dataclass
@@ -116,16 +149,28 @@ def mapped(settings: BaseSettings, spider: type) -> Mapped:
     elif not settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES"):
         ours["tls"] = {ALL: {"verify": False}}
     ours["repeated_segments"] = 0  # Scrapy follows what our budgets would drop
-    for name, why in _ELSEWHERE.items():
-        if _is_set(settings, name) and settings.get(name):
+    for name in settings:
+        why = ignored(name)
+        usual = getattr(defaults, name, None) or None
+        if why and _is_set(settings, name) and (settings.get(name) or None) != usual:
             result.ignored.append(f"{name} is ignored: {why}")
-    for name, why in _CANNOT.items():
+    for name, why in CANNOT.items():
         if settings.get(name):
             result.cannot.append(f"{name}: {why}")
     for scheme, handler in settings.getdict("DOWNLOAD_HANDLERS").items():
         if scheme in ("http", "https") and handler:
-            result.cannot.append(f"DOWNLOAD_HANDLERS[{scheme!r}]: {_HANDLERS}")
+            rendering = any(word in str(handler).lower() for word in _RENDERING)
+            why = NO_BROWSER if rendering else HANDLERS
+            result.cannot.append(f"DOWNLOAD_HANDLERS[{scheme!r}]: {why}")
     return result
+
+
+def ignored(name: str) -> str:
+    """Why a setting of Scrapy has no effect; "" if it has one, or is not known."""
+    if why := ELSEWHERE.get(name):
+        return why
+    families = (why for begin, why in FAMILIES.items() if name.startswith(begin))
+    return "" if name in _KNOWN else next(families, "")
 
 
 def theirs(settings: SpiderSettings, names: Iterable[str]) -> dict[str, Any]:

@@ -35,7 +35,9 @@ class Page(Protocol):
     def _html(self) -> bytes: ...
     @property
     def _html_text(self) -> str: ...
-    def _check(self, parser: str, *, xml: bool = False) -> None: ...
+    @property
+    def tree(self) -> object: ...
+    def _check(self, parser: str) -> None: ...
 
 
 class Article:
@@ -100,7 +102,7 @@ class Article:
         by which pages that are nearly the same are found."""
         if self._page.kind != "html":
             return ""
-        self._page._check("soup")
+        _ = self._page.tree  # raises if the parser, which is the same, would take too long
         found: str = part("fast").main_text(self._page._html)
         return found
 

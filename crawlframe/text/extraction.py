@@ -70,7 +70,7 @@ def extract(html: str, url: str, latest: date) -> Extracted:
         found = trafilatura.bare_extraction(
             tree,
             url=url,
-            favor_precision=True,  # see benchmarks/text
+            favor_precision=True,  # measured: docs/howto/article.md
             include_comments=False,
             include_formatting=True,
             include_links=True,

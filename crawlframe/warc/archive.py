@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.conf import Settings
 from crawlframe.errors import ArchiveError, RecordElsewhere, RecordGone
 from crawlframe.file_place import in_s3
@@ -106,7 +106,8 @@ class DirectoryArchive:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.address = str(directory)
-        self._files: OrderedDict[str, int] = OrderedDict()  # descriptors, the last used at the end
+        # Descriptors, the last used at the end.
+        self._files: BoundedDict[str, int] = BoundedDict(FILES, lambda _, file: os.close(file))
         self._lock = threading.Lock()
 
     def read(self, place: Place) -> StoredRecord:
@@ -131,8 +132,6 @@ class DirectoryArchive:
                     return None
                 file = os.open(path, os.O_RDONLY)
             self._files[place.segment] = file
-            if len(self._files) > FILES:
-                os.close(self._files.popitem(last=False)[1])
             return os.pread(file, place.length, place.offset)
 
     def open(self, segment: str) -> BinaryIO:

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST
 
 from crawlservice.accounts.journal import by
 from crawlservice.alerts import needs, state, wording
-from crawlservice.alerts.kinds import KINDS
+from crawlservice.alerts.kinds import conditions
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Action, Alert, AlertMessage, Severity
 
@@ -98,7 +98,7 @@ def _tell(request: HttpRequest, number: int) -> None:
 
 
 def _unit(alert: Alert) -> str:
-    kind = KINDS.get(alert.kind)
+    kind = conditions().get(alert.kind)
     return str(kind.threshold.unit) if kind and kind.threshold else ""
 
 

@@ -24,8 +24,8 @@ from crawlservice.accounts.journal import by, record
 from crawlservice.admin.journaled import Journaled
 from crawlservice.admin.owner import Owner
 from crawlservice.admin.spiderfield import SpidersWidget
-from crawlservice.alerts import rule_fields
-from crawlservice.alerts.kinds import KINDS, BadRule
+from crawlservice.alerts import rule_fields, wording
+from crawlservice.alerts.kinds import BadRule, conditions
 from crawlservice.models import AlertRule, AlertTarget, Severity
 
 PREFIX = "threshold-"
@@ -52,7 +52,7 @@ class LinesField(forms.CharField):
 
 def _threshold_fields() -> dict[str, forms.Field]:
     found: dict[str, forms.Field] = {}
-    for kind in KINDS.values():
+    for kind in conditions().values():
         if kind.threshold is not None:
             usual = f"{kind.threshold.usual:g}"
             found[PREFIX + kind.name] = forms.FloatField(
@@ -69,7 +69,7 @@ def _threshold_fields() -> dict[str, forms.Field]:
 class RuleForm(forms.ModelForm):
     kinds = forms.MultipleChoiceField(
         label=_("Conditions"),
-        choices=[(kind.name, kind.title) for kind in KINDS.values()],
+        choices=[(kind.name, kind.title) for kind in conditions().values()],
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         help_text=_("Select none for all of them."),
@@ -194,7 +194,7 @@ class RuleAdmin(Owner, Journaled):
 
     @admin.display(description=_("what"))
     def what(self, rule: AlertRule) -> str:
-        kinds = [str(KINDS[name].title) for name in rule.kinds if name in KINDS]
+        kinds = [wording.title_of(name) for name in rule.kinds]
         text = ", ".join(kinds) or gettext("all conditions")
         only = [*rule.spiders, *rule.hosts, *rule.labels]
         least = str(Severity(rule.least_severity).label)

@@ -15,7 +15,7 @@ from crawlservice.accounts.journal import by
 from crawlservice.admin import alertpage
 from crawlservice.admin.ownpage import OwnPage, RowPage
 from crawlservice.alerts import needs, state, wording
-from crawlservice.alerts.kinds import KINDS
+from crawlservice.alerts.kinds import conditions
 from crawlservice.connections import clock
 from crawlservice.display import badge, moment
 from crawlservice.models import OPEN, Alert, Severity
@@ -55,7 +55,7 @@ class KindFilter(admin.SimpleListFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(kind.name, kind.title) for kind in KINDS.values()]
+        return [(kind.name, kind.title) for kind in conditions().values()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Alert]) -> QuerySet[Alert]:
         return queryset.filter(kind=self.value()) if self.value() else queryset

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminPasswordWidget,
@@ -22,55 +22,12 @@ from crawlframe.secret import MASK
 from crawlservice.admin.labelfield import LabelsField
 from crawlservice.admin.spiderfield import SpiderWidget
 from crawlservice.exports import changes
-from crawlservice.exports.definition import (
-    BadExport,
-    Definition,
-    FilesTarget,
-    HttpTarget,
-    KafkaTarget,
-    TableTarget,
-    place_of,
-)
+from crawlservice.exports.definition import Definition, place_of
+from crawlservice.exports.errors import BadExport
 from crawlservice.exports.starting import start_of
+from crawlservice.exports.target import FormField, Target, kinds
 from crawlservice.models import Export
 
-TARGETS: dict[str, type[BaseModel]] = {
-    "files": FilesTarget,
-    "table": TableTarget,
-    "kafka": KafkaTarget,
-    "http": HttpTarget,
-}
-KINDS = [
-    ("files", _("files: directory, S3, GCS, SFTP")),
-    ("table", _("table: PostgreSQL, MySQL")),
-    ("kafka", _("Kafka")),
-    ("http", _("HTTP endpoint")),
-]
-LABELS = {
-    "url": _("Address"), "format": _("Format"), "gzip": _("Compress with gzip"),
-    "max_rows": _("Rows at most"), "max_mb": _("MiB at most"),
-    "max_minutes": _("Minutes at most"), "key": _("Access key id"), "secret": _("Secret"),
-    "private_key": _("Private key"), "host_key": _("Host key"), "endpoint": _("Endpoint"),
-    "region": _("Region"), "table": _("Table"), "servers": _("Servers"), "topic": _("Topic"),
-    "security": _("Security"), "mechanism": _("SASL mechanism"), "user": _("User"),
-    "password": _("Password"),
-}  # fmt: skip
-HELP = {
-    "files_url": _(
-        "a directory below CRAWLFRAME_EXPORT_DIR of the nodes, s3://bucket/prefix, "
-        "gs://bucket/prefix or sftp://user@host/directory"
-    ),
-    "files_max_minutes": _("age of the oldest row, after which a file is written"),
-    "files_secret": _("secret key of S3, password of SFTP, or service account of GCS as JSON"),
-    "files_private_key": _("of SFTP, as PEM"),
-    "files_host_key": _("of the SFTP server; empty: the node's known_hosts"),
-    "files_endpoint": _("of an S3 that is not Amazon's"),
-    "table_url": _("postgresql://user:password@host:5432/database or mysql://…"),
-    "table_table": _("it is made if there is none"),
-    "kafka_servers": _("host:9092, several with commas"),
-    "http_url": _("https://…, to which batches are sent"),
-    "http_secret": _("with which requests are signed; empty: one is made and shown once"),
-}
 STORED = _("stored encrypted; empty: unchanged")
 
 
@@ -79,19 +36,24 @@ class Part(NamedTuple):
 
     kind: str
     field: str
+    definition: type[Target]
 
     @property
     def name(self) -> str:
         return f"{self.kind}_{self.field}"
 
+    @property
+    def secret(self) -> bool:
+        """Whether it is shown by nothing. A URL is shown with a mask in it."""
+        return self.field != "url" and self.field in self.definition.SECRETS
+
 
 PARTS = [
-    Part(kind, field)
-    for kind, model in TARGETS.items()
-    for field in model.model_fields
+    Part(kind.name, field, kind.definition)
+    for kind in kinds().values()
+    for field in kind.definition.model_fields
     if field != "kind"
 ]
-SECRET = {"secret", "private_key", "password"}
 # For the theme, which shows the fields of the chosen kind.
 CONDITIONS = {part.name: f"kind == '{part.kind}'" for part in PARTS}
 
@@ -127,7 +89,11 @@ class ExportForm(forms.ModelForm):
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "spellcheck": "false"}),
         help_text=_("only these, one per line; empty: all"),
     )  # fmt: skip
-    kind = forms.ChoiceField(label=_("Target"), choices=KINDS, widget=UnfoldAdminSelectWidget())
+    kind = forms.ChoiceField(
+        label=_("Target"),
+        choices=[(kind.name, kind.title) for kind in kinds().values()],
+        widget=UnfoldAdminSelectWidget(),
+    )
 
     class Meta:
         model = Export
@@ -151,7 +117,7 @@ class ExportForm(forms.ModelForm):
         self.initial["kind"] = row.target["kind"]
         for part in PARTS:
             if part.kind == row.target["kind"] and part.field in row.target:
-                if part.field not in SECRET:
+                if not part.secret:
                     self.initial[part.name] = row.target[part.field]
                 elif row.target[part.field]:
                     self.fields[part.name].help_text = STORED
@@ -167,9 +133,10 @@ class ExportForm(forms.ModelForm):
             if part.kind == kind and cleaned[part.name] is not None
         }
         known = self.instance.target if self._has else {}
-        for name in SECRET & target.keys():
-            if not target[name] and known.get(name):
-                target[name] = MASK
+        for part in PARTS:
+            secret = part.secret and part.kind == kind and not target.get(part.field)
+            if secret and known.get(part.field):
+                target[part.field] = MASK
         given = {name: cleaned[name] for name in ("name", "what", "spider", "task", "usage")}
         fields = [line.strip() for line in cleaned["chosen"].splitlines() if line.strip()]
         given |= {"labels": cleaned["labels"], "fields": fields, "target": target}
@@ -202,11 +169,13 @@ class ExportForm(forms.ModelForm):
 def _fields() -> Iterator[tuple[str, forms.Field]]:
     """A form field for each part of each target."""
     for part in PARTS:
-        info = TARGETS[part.kind].model_fields[part.field]
+        info = part.definition.model_fields[part.field]
+        shown = next((one for one in info.metadata if isinstance(one, FormField)), None)
+        shown = shown or FormField(part.field.replace("_", " ").capitalize())
         usual: dict[str, Any] = {
-            "label": LABELS[part.field],
+            "label": shown.label,
             "required": False,
-            "help_text": HELP.get(part.name, ""),
+            "help_text": shown.help,
             "initial": None if info.is_required() else info.default,
         }
         if get_origin(info.annotation) is Literal:
@@ -219,13 +188,14 @@ def _fields() -> Iterator[tuple[str, forms.Field]]:
             yield part.name, forms.BooleanField(widget=UnfoldBooleanSwitchWidget(), **usual)
         elif info.annotation is int:
             yield part.name, forms.IntegerField(widget=UnfoldAdminIntegerFieldWidget(), **usual)
-        elif part.field in SECRET:
-            widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"})
-            if part.field == "private_key":
-                widget = UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false"})
-            yield part.name, forms.CharField(strip=False, widget=widget, **usual)
         else:
-            yield part.name, forms.CharField(widget=UnfoldAdminTextInputWidget(), **usual)
+            widget: Any = UnfoldAdminTextInputWidget()
+            if part.secret:
+                widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"})
+            if shown.lines:
+                rows = {"rows": shown.lines, "spellcheck": "false"}
+                widget = UnfoldAdminTextareaWidget(attrs=rows)
+            yield part.name, forms.CharField(strip=not part.secret, widget=widget, **usual)
 
 
 for _name, _field in _fields():

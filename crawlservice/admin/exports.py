@@ -29,9 +29,10 @@ from crawlservice.admin.exportform import CONDITIONS, PARTS, ExportForm
 from crawlservice.admin.lookups import DeclaredLookups
 from crawlservice.display import badge, label_chips, moment, pretty, task_link
 from crawlservice.exports import changes
-from crawlservice.exports.definition import BadExport
+from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import left, with_newest
 from crawlservice.exports.states import state_of
+from crawlservice.exports.target import place_of
 from crawlservice.models import Export, ExportFile
 
 STATES = {
@@ -191,10 +192,7 @@ class ExportAdmin(DeclaredLookups):
 
     @admin.display(description=_("target"))
     def place(self, export: Export) -> str:
-        target = export.target
-        if target["kind"] == "kafka":
-            return f"kafka {target['servers']} {target['topic']}"
-        return f"{target['url']} {target.get('table', '')}".strip()
+        return place_of(export.target)
 
     @admin.display(description=_("target"))
     def shown_target(self, export: Export) -> SafeString:

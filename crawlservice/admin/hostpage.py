@@ -24,7 +24,6 @@ from crawlservice.accounts.journal import by
 from crawlservice.admin.journal import verb_text
 from crawlservice.admin.live import part
 from crawlservice.admin.orderform import NoForm, OrderForm, PauseForm, ordered
-from crawlservice.alerts.wording import no_proxy
 from crawlservice.hosts import orders
 from crawlservice.hosts.orders import BadOrder
 from crawlservice.hosts.rules import Condition, rule_of
@@ -32,6 +31,7 @@ from crawlservice.hosts.states import HostNow, read, tasks_of
 from crawlservice.hosts.words import LABELS, pace, speed, why
 from crawlservice.models import Action, Host, Task
 from crawlservice.proxies.use import at_host, lacks_at, lasts
+from crawlservice.proxies.wording import no_proxy
 from crawlservice.tasks.stored_limits import limits_as_written
 from crawlservice.tasks.submit import RedisNotUpdated
 from crawlservice.templatetags.crawls import WHO

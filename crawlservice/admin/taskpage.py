@@ -37,13 +37,13 @@ from crawlservice.admin import (
 )
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
-from crawlservice.alerts.wording import no_proxy
 from crawlservice.display import state_label
 from crawlservice.hosts.words import wait_of
 from crawlservice.models import KeptPage, Task
 from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES, PagesExport
 from crawlservice.proxies.use import lacks_of
+from crawlservice.proxies.wording import no_proxy
 from crawlservice.reparse.submission import fetches, has_pages
 from crawlservice.tasks import export, layers, summary
 from crawlservice.tasks.forecast import forecast

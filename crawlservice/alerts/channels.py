@@ -29,11 +29,9 @@ LONGEST = 1_000  # characters of a problem
 
 @dataclass(frozen=True)
 class Outgoing:
-    """One attempt of one message; everything that is needed to send it. ``number``: of its row, or
-    0 for a test. ``address`` is secret."""
+    """One message with everything that is needed to send it. ``address`` is secret."""
 
     kind: str
-    target: int
     address: str = field(repr=False)
     webhook: tuple[Address, str] | None = field(repr=False)
     key: str
@@ -41,8 +39,6 @@ class Outgoing:
     text: str
     content: dict[str, Any]
     severity: Severity
-    number: int = 0
-    attempt: int = 1
 
 
 def outgoing(target: AlertTarget, **message: Any) -> Outgoing:
@@ -55,7 +51,7 @@ def outgoing(target: AlertTarget, **message: Any) -> Outgoing:
         if not row.enabled:
             raise ConfigError("its webhook is disabled; enable it under Webhooks")
         webhook = destination(row)
-    return Outgoing(target.kind, target.pk, unseal(target.sealed_address), webhook, **message)
+    return Outgoing(target.kind, unseal(target.sealed_address), webhook, **message)
 
 
 def send(node: Settings, message: Outgoing) -> tuple[str, str]:

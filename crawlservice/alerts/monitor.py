@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from crawlframe.frontier import Counts, Frontier
 from crawlservice.alerts import announcements, state
-from crawlservice.alerts.conditions import find
-from crawlservice.alerts.finding import RunningTask, View
+from crawlservice.alerts.condition import RunningTask, View
 from crawlservice.alerts.kinds import least
-from crawlservice.alerts.tasks import Silence
-from crawlservice.connections import clock
+from crawlservice.alerts.search import find
 from crawlservice.models import AlertRule, Task
 
-EVERY = 5.0  # seconds
+EVERY = 5.0  # seconds between two looks
 
 
 class AlertMonitor:
-    """Call ``tick`` in every round of a leading steward."""
+    """Of one leader."""
 
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
-        self._next = 0.0
-        self._silence = Silence()
-
-    def tick(self, counts: Mapping[int, Counts | None]) -> bool:
-        """Looks, if it is time. ``counts``: the frontier's of the active tasks. Returns whether a
-        message is to be sent. Raises django.db.Error."""
-        if time.monotonic() < self._next:
-            return False
-        self._next = time.monotonic() + EVERY
-        return self.look(clock.now(), counts)
+        self._memory: dict[str, Any] = {}
 
     def look(self, now: datetime, counts: Mapping[int, Counts | None]) -> bool:
-        """As ``tick``, at once."""
+        """Looks for all conditions. ``counts``: the frontier's of the active tasks. Returns
+        whether a message is to be sent. Raises django.db.Error."""
         floors = least(AlertRule.objects.filter(enabled=True).values_list("thresholds", flat=True))
-        view = View(now, self._frontier, _running(counts), floors)
-        known = {int(task): since for task, since in state.began("silent").items()}
-        since = self._silence.look(view.tasks, known, now)
-        state.record(find(view, since), floors, now)
+        view = View(now, lambda: self._frontier, _running(counts), floors, self._memory)
+        state.record(find(view), floors, now)
         state.mark_checked(now)
         return announcements.announce(now)
 

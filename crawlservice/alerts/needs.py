@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Q
 
 from crawlservice.alerts import state, wording
-from crawlservice.alerts.kinds import KINDS
+from crawlservice.alerts.kinds import conditions
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, Schedule, Severity
 from crawlservice.monitoring.ttl_cache import ttl_cache
@@ -135,7 +135,7 @@ def _groups(alerts: Iterable[Alert]) -> list[Group]:
         )
         for kind, some in by_kind.items()
     ]
-    order = {kind: number for number, kind in enumerate(KINDS)}
+    order = {kind: number for number, kind in enumerate(conditions())}
     return sorted(groups, key=lambda group: (-group.severity, order.get(group.kind, len(order))))
 
 

@@ -12,8 +12,8 @@ from django.db.models.functions import Now
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import record as journal
-from crawlservice.alerts.finding import Finding, Unknown
-from crawlservice.alerts.kinds import KINDS
+from crawlservice.alerts.condition import Finding, Unknown
+from crawlservice.alerts.kinds import conditions
 from crawlservice.models import HOST, OPEN, SPIDER, Alert, Installation, Label
 from crawlservice.models.alert import SUBJECT
 
@@ -88,14 +88,9 @@ def checked_at() -> datetime | None:
     return Installation.objects.filter(pk=1).values_list("checked_at", flat=True).first()
 
 
-def began(kind: str) -> dict[str, datetime]:
-    """The open alerts of a condition: by subject, since when. Raises django.db.Error."""
-    return dict(Alert.objects.filter(OPEN, kind=kind).values_list("subject", "since"))
-
-
 def _renew(alert: Alert, finding: Finding) -> bool:
     """Whether anything has changed."""
-    severity = finding.severity or KINDS[finding.kind].severity
+    severity = finding.severity or conditions()[finding.kind].severity
     values = dict(finding.facts), finding.value, int(severity)
     if (alert.facts, alert.value, alert.severity) == values:
         return False
@@ -107,7 +102,7 @@ def _alert(finding: Finding, labels: Mapping[int, dict[str, str]], now: datetime
     return Alert(
         kind=finding.kind,
         subject=finding.subject[:SUBJECT],
-        severity=finding.severity or KINDS[finding.kind].severity,
+        severity=finding.severity or conditions()[finding.kind].severity,
         facts=dict(finding.facts),
         value=finding.value,
         spider=finding.spider[:SPIDER],

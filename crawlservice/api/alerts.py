@@ -8,7 +8,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Body, Query, Router
 
-from crawlservice.alerts import needs, outbox, state
+from crawlservice.alerts import needs, state
+from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.state import UnknownAlert
 from crawlservice.api.alert_schemas import (
     AlertOut,
@@ -100,7 +101,7 @@ def send_message_again(request: HttpRequest, message_id: Id) -> MessageOut:
     row = rows.first()
     if row is None:
         raise UnknownAlert(f"there is no alert message {message_id}")
-    outbox.send_again(row)
+    send_again(row)
     _caller(request).record("send again alert message", target=row.target.name, message=row.pk)
     row.refresh_from_db()
     return _message(row)
@@ -124,7 +125,7 @@ def _message(row: AlertMessage) -> MessageOut:
         severity=Severity(row.severity).name.lower(),  # type: ignore[arg-type]
         title=row.title,
         text=row.text,
-        state=outbox.word(row),  # type: ignore[arg-type]
+        state=OUTBOX.state(row),  # type: ignore[arg-type]
         attempts=row.attempts,
         next_at=row.next_at,
         created_at=row.created_at,

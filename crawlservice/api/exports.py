@@ -19,7 +19,8 @@ from crawlservice.api.export_schemas import (
 )
 from crawlservice.api.paging import TEXT, After, Limit, oldest_first
 from crawlservice.exports import changes
-from crawlservice.exports.definition import BadExport, Definition
+from crawlservice.exports.definition import Definition
+from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import left, with_newest
 from crawlservice.exports.states import state_of
 from crawlservice.models import EXPORT_NAME, Export, ExportFile

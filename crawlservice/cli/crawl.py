@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from rich.console import Console
 from crawlframe.code.registry import find_package
 from crawlframe.code.version import code_version
 from crawlframe.conf import Settings
-from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.errors import CrawlframeError
 from crawlframe.loading import load_spiders
 from crawlframe.program import command
 from crawlframe.spider import SpiderInfo
@@ -29,9 +29,7 @@ from crawlservice.cli.prompt import PromptServer, wants_prompts
 from crawlservice.cli.report import report
 from crawlservice.cli.secret_input import ASKED, with_secrets
 from crawlservice.cli.terminal import watch
-from crawlservice.cli.verify_demo import compare
 from crawlservice.connections.frontier import frontier
-from crawlservice.demosite import DemoServer, DemoSiteError
 from crawlservice.models import Task
 from crawlservice.tasks import arguments as spider_arguments
 from crawlservice.tasks import outcomes, overrides
@@ -39,10 +37,7 @@ from crawlservice.tasks.export import check_target, export, place_of
 from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.progress import Progress
 from crawlservice.tasks.secret_arguments import has_secrets
-from crawlservice.tasks.submit import cancel, pause, submit
-
-LOOPBACK = "127.0.0.1/32"
-LOOPBACK_ADDRESS = ip_address("127.0.0.1")
+from crawlservice.tasks.submit import pause, submit
 
 
 class CrawlFailed(CrawlframeError):
@@ -50,23 +45,9 @@ class CrawlFailed(CrawlframeError):
 
 
 @dataclass
-class Demo:
-    """The demo site to crawl; None takes the site's default."""
-
-    listings: int | None = None
-    latency: float | None = None
-
-    def server(self, city: str | None) -> DemoServer:
-        given = {"listings": self.listings, "latency": self.latency, "city": city}
-        try:
-            return DemoServer(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
-        except ValueError as error:
-            raise ArgumentError(f"demo site: {error}") from None
-
-
-@dataclass
 class Crawl:
-    """What to crawl and how. ``arguments`` are text, as typed."""
+    """What to crawl and how. ``arguments`` are text, as typed; ``environment`` is added to that of
+    the node."""
 
     spider: str
     arguments: dict[str, str]
@@ -78,8 +59,8 @@ class Crawl:
     concurrency: int | None = None
     output: Path | None = None
     format: str | None = None
-    demo: Demo | None = None
     cache: str = ""  # as the setting of a node
+    environment: dict[str, str] = field(default_factory=dict)
     _prompts: bool = field(default=False, init=False)  # callbacks may stop at a prompt
     _node_gone: bool = field(default=False, init=False)
     _shown: dict[str, str] = field(default_factory=dict, init=False)  # arguments to be typed again
@@ -88,7 +69,7 @@ class Crawl:
         """Returns when the task has ended and everything is shown.
 
         Raises CrawlframeError: before anything was done for bad input, NodeEnded when the crawling
-        process died, CrawlFailed when the demo's items are not right, Unsuccessful when the task
+        process died, CrawlFailed when nothing of the task can go on, Unsuccessful when the task
         has failed or was cancelled; and KeyboardInterrupt after the node was stopped."""
         Settings.from_env(workers=self.workers, concurrency=self.concurrency)
         if self.output is not None:
@@ -113,28 +94,19 @@ class Crawl:
         if self._prompts:
             self._print("note: spiders may call inspect, so one page is crawled at a time")
         self._check_nodes(info, is_recipe=bool(named.recipe))
-        server = self._demo_server()
-        try:
-            with server or nullcontext():
-                if server is not None:
-                    self._print(f"demo site with {server.site.listings:,} listings on {server.url}")
-                    self.arguments["site"] = server.url
-                if not named.recipe:
-                    frontier().spiders.publish([info])
-                with transaction.atomic():  # both, even if Redis could not be updated
-                    task = submit(
-                        *(self.spider, self.arguments),
-                        priority=self.priority,
-                        from_text=True,
-                        info=info,
-                        settings=self.settings,
-                        labels=self.labels,
-                    )
-                    record("submit", task=task, command=True, **detail(task))
-                last = self._crawl(task, server)
-                self._sum_up(last, server)
-        except DemoSiteError as error:
-            raise CrawlFailed(f"demo site: {error}") from None
+        if not named.recipe:
+            frontier().spiders.publish([info])
+        with transaction.atomic():  # both, even if Redis could not be updated
+            task = submit(
+                *(self.spider, self.arguments),
+                priority=self.priority,
+                from_text=True,
+                info=info,
+                settings=self.settings,
+                labels=self.labels,
+            )
+            record("submit", task=task, command=True, **detail(task))
+        self._sum_up(self._crawl(task))
 
     def _check_nodes(self, info: SpiderInfo, *, is_recipe: bool = False) -> None:
         """Refuses nodes that would run the task wrongly: any node may take its requests."""
@@ -154,30 +126,13 @@ class Crawl:
                     f"{who} has no spider {info.name!r} in its {code}, and would take part; "
                     "update or stop it first"
                 )
-            if self.demo is not None and not any(
-                LOOPBACK_ADDRESS in ip_network(network) for network in node.private
-            ):
-                raise CrawlFailed(
-                    f"{who} would take part and refuse the demo site; stop it, or start it with "
-                    f"CRAWLFRAME_ALLOW_PRIVATE={LOOPBACK}"
-                )
             other = f"; here it is {here}" if here and here != node.code.version else ""
             self._print(f"note: {who} takes part, with {code}{other}")
         for task in frontier().open_tasks():
             self._print(f"note: task {task} is unfinished and runs at the same time")
 
-    def _demo_server(self) -> DemoServer | None:
-        if self.demo is None:
-            return None
-        if "site" in self.arguments:
-            raise ArgumentError("--demo brings its own site; leave out -a site=…")
-        return self.demo.server(self.arguments.get("city"))
-
-    def _crawl(self, task: Task, server: DemoServer | None) -> Progress:
-        env = {"CRAWLFRAME_CACHE": self.cache} if self.cache else {}
-        if server is not None:
-            allowed = [os.environ.get("CRAWLFRAME_ALLOW_PRIVATE", ""), LOOPBACK]
-            env["CRAWLFRAME_ALLOW_PRIVATE"] = " ".join(filter(None, allowed))
+    def _crawl(self, task: Task) -> Progress:
+        env = {**self.environment, **({"CRAWLFRAME_CACHE": self.cache} if self.cache else {})}
         workers, concurrency, prompts = self.workers, self.concurrency, None
         if self._prompts:
             prompts = PromptServer()
@@ -227,49 +182,50 @@ class Crawl:
         self._node_gone = node.exit_code() is not None
 
     def _put_aside(self, task: Task) -> str:
-        """Leaves a task so that the next node does not run into a site that is gone."""
         try:
-            if self.demo is not None:
-                change("cancel", cancel, task.pk, command=True)
-                return f"Task {task.pk} is cancelled, because its demo site ends with this command"
-            change("pause", pause, task.pk, command=True)
+            return self.put_aside(task)
         except CrawlframeError as error:
             return str(error)
+
+    def put_aside(self, task: Task) -> str:
+        """Pauses a task that this command does not end. Returns a sentence about it. Raises
+        CrawlframeError."""
+        change("pause", pause, task.pk, command=True)
         return (
             f"Task {task.pk} is paused.\n"
             f"Continue: {command(f'resume {task.pk}')} && {command('runcrawler --once')}\n"
             f"Cancel: {command(f'cancel {task.pk}')}"
         )
 
-    def _sum_up(self, last: Progress, server: DemoServer | None) -> None:
-        task, more = last.task, []
-        right = True
-        if server is not None:
-            right, verdict = compare(task, server.site)
-            more.append(("demo site", verdict))
+    def verdicts(self, task: Task) -> Iterable[tuple[str, str]]:
+        """Rows of the summary about the items of a task: a word and a sentence each."""
+        return ()
+
+    def _sum_up(self, last: Progress) -> None:
+        task, more = last.task, [*self.verdicts(last.task)]
         if self.output is not None:
             written = export(task, self.output, self.format)
             more.append(("written", f"{written:,} items to {place_of(self.output)}"))
         more += [("next" if n == 0 else "", line) for n, line in enumerate(self._next())]
         self.console.print()
         self.console.print(report(task, more))
-        if not right:
-            raise CrawlFailed(f"task {task.pk}: not the items of the demo site: {verdict}")
         outcomes.check(task)
 
     def _next(self) -> list[str]:
         lines = [f"{command('tasks')}   (all tasks)"]
         if self.output is None:
-            given = [f" -a {shlex.quote(f'{k}={v}')}" for k, v in self._shown.items()]
-            how = " --demo" if self.demo else "".join(given)
-            how += f" --cache={self.cache}" if self.cache else ""
-            how += "".join(f" -s {shlex.quote(one)}" for one in overrides.as_pairs(self.settings))
-            how += "".join(
-                f" --label {shlex.quote(f'{name}={value}')}" for name, value in self.labels.items()
-            )
-            again = command(f"crawl {self.spider}{how} -o items.csv")
-            lines.append(f"{again}   (to a file)")
+            lines.append(f"{self.again()}   (to a file)")
         return [*lines, f"{command('up')}   (web admin and a node that keeps running)"]
+
+    def again(self) -> str:
+        """The command line that writes the items of such a crawl to a file."""
+        how = "".join(f" -a {shlex.quote(f'{k}={v}')}" for k, v in self._shown.items())
+        how += f" --cache={self.cache}" if self.cache else ""
+        how += "".join(f" -s {shlex.quote(one)}" for one in overrides.as_pairs(self.settings))
+        how += "".join(
+            f" --label {shlex.quote(f'{name}={value}')}" for name, value in self.labels.items()
+        )
+        return command(f"crawl {self.spider}{how} -o items.csv")
 
     def _print(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)

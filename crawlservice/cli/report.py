@@ -14,7 +14,6 @@ from rich.table import Table
 from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import NO_ERRORS
 from crawlframe.program import command
-from crawlservice.alerts.wording import no_proxy
 from crawlservice.cli.changes import facts_of
 from crawlservice.cli.terminal import facts_table, plain, status
 from crawlservice.connections.frontier import frontier
@@ -22,6 +21,7 @@ from crawlservice.display import duration
 from crawlservice.hosts.words import wait_of
 from crawlservice.models import Item, Page, Task
 from crawlservice.proxies.use import lacks_of
+from crawlservice.proxies.wording import no_proxy
 from crawlservice.quality import findings
 from crawlservice.quality.wording import sentence_of
 from crawlservice.tasks.arguments import shortened

@@ -1,5 +1,5 @@
-"""Delivery: the outbox of one other database, carried on batch by batch, in the order of the
-numbers of its pages. Of two pages that are stored at the same moment, either may be the first.
+"""Delivery: the stream of rows to one other database, in the order of the numbers of their pages.
+Of two pages that are stored at the same moment, either may be the first.
 
 A batch is read, saved and committed under a lock of that database, and deleted from the outbox
 afterwards. So whoever dies leaves what is saved again later, to the same effect, since every row is
@@ -19,66 +19,64 @@ from django.db.models.functions import Now
 
 from crawlframe import faults
 from crawlframe.errors import CrawlframeError
-from crawlframe.ledger import LedgerAway, TablesChanged
+from crawlframe.ledger import LedgerAway
 from crawlservice.ledger import model_rows, refused_rows
 from crawlservice.ledger.outgoing_rows import unpack
 from crawlservice.ledger.refused_rows import RowRefused
 from crawlservice.models import RowDelivery
+from crawlservice.outbox.backoff import MAX_PROBLEM, Backoff
+from crawlservice.outbox.stream import IDLE, Stream
 
 PAGES = 500  # of a batch
 BYTES = 16 << 20  # of a batch, unless its only page has more
-IDLE = 1.0  # seconds between two looks when nothing waits
-PAUSES = (1, 2, 5, 15, 60)  # seconds after the first, second, … failure; then the last
+RETRIES = Backoff((1, 2, 5, 15, 60))
 PATIENCE = 3  # failures after which pages are saved one by one, to find the one that fails
-PROBLEM = 2000  # characters that are kept
 LOCK = 0x637261776C << 24  # the PostgreSQL advisory locks of senders begin there
 
 log = logging.getLogger(__name__)
 
 
-class _Busy(CrawlframeError):
-    """Another sender saves rows there."""
+class DatabaseFails(CrawlframeError):
+    """Another database does not take a batch now."""
 
 
-class Outbox:
-    """Of one database. ``step`` is called again and again, by one thread."""
+class RowStream(Stream):
+    """Rows of one database."""
 
     def __init__(self, alias: str) -> None:
+        self.name = f"delivery of rows to the database {alias}"
         self._alias = alias
-        self._failures = 0
 
-    def step(self) -> float:
-        """Delivers a batch. Returns the seconds after which to call it again; 0: there may be more
-        at once. Raises LedgerAway and django.db.Error of the service's database; the failures of
-        the other one are recorded with the first page that waits."""
+    def send_next(self) -> float:
+        """Delivers a batch. Raises as ``Stream.send_next`` does, and DatabaseFails."""
         if not _waiting(self._alias).exists():
             return IDLE
         if self._alias not in connections.settings:
-            return self._fail(
+            raise DatabaseFails(
                 f"the leading node knows no database {self._alias}; name it in "
                 "CRAWLFRAME_DATABASES there"
             )
         try:
             batch, refused = self._save_batch()
-        except (TablesChanged, _Busy, Error) as error:
-            connections[self._alias].close()
-            return self._fail(refused_rows.reason_of(error))
-        self._failures = 0
+        except Error as error:
+            raise DatabaseFails(refused_rows.reason_of(error)) from error
         self._settle(batch, refused)
         return 0.0 if _waiting(self._alias).exists() else IDLE
+
+    def settle_failure(self, error: Exception) -> tuple[str, float]:
+        """With the first page that waits."""
+        problem = refused_rows.reason_of(error)
+        first = _waiting(self._alias).only("attempts").first()
+        if first is None:
+            return problem, IDLE
+        values = {"tried_at": Now(), "problem": problem[:MAX_PROBLEM]}
+        _rows(first.pk).update(attempts=F("attempts") + 1, **values)
+        return problem, RETRIES.pause(first.attempts + 1) or IDLE
 
     def close(self) -> None:
         """Ends the connection."""
         if self._alias in connections.settings:
             connections[self._alias].close()
-
-    def _fail(self, problem: str) -> float:
-        pause = PAUSES[min(self._failures, len(PAUSES) - 1)]
-        self._failures += 1
-        log.warning("rows for the database %s wait: %s", self._alias, problem)
-        first = _waiting(self._alias).values_list("pk", flat=True)[:1]
-        _rows(*first).update(attempts=F("attempts") + 1, tried_at=Now(), problem=problem[:PROBLEM])
-        return float(pause)
 
     def _save_batch(self) -> tuple[list[RowDelivery], dict[int, str]]:
         """Returns the pages, and why some of them were refused, by their ids."""
@@ -91,13 +89,13 @@ class Outbox:
         return batch, refused
 
     def _lock(self) -> None:
-        """Until the transaction ends. SQLite's is the lock itself. Raises _Busy."""
+        """Until the transaction ends. SQLite's is the lock itself. Raises DatabaseFails."""
         if connections[self._alias].vendor == "postgresql":
             with connections[self._alias].cursor() as cursor:
                 key = LOCK | crc32(self._alias.encode()) & 0xFFFFFF
                 cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [key])
                 if not cursor.fetchone()[0]:
-                    raise _Busy("another node saves rows there")
+                    raise DatabaseFails("another node saves rows there")
 
     def _read(self) -> list[RowDelivery]:
         """Raises LedgerAway."""
@@ -125,7 +123,9 @@ class Outbox:
     def _is_to_blame(self) -> bool:
         """Whether a page may be the cause of failures that are not its refusal: they last, and the
         connection works."""
-        return self._failures >= PATIENCE and connections[self._alias].is_usable()
+        first = _waiting(self._alias).only("attempts").first()
+        lasts = first is not None and first.attempts >= PATIENCE
+        return lasts and connections[self._alias].is_usable()
 
     def _save_together(self, batch: list[RowDelivery]) -> None:
         rows = [row for delivery in batch for row in unpack(delivery)]
@@ -145,7 +145,7 @@ class Outbox:
                 log.warning("page %s: %s: %s", delivery.page, self._alias, reason)
                 _rows(delivery.pk).update(
                     refused=True, attempts=F("attempts") + 1, tried_at=Now(),
-                    problem=reason[:PROBLEM],
+                    problem=reason[:MAX_PROBLEM],
                 )  # fmt: skip
         _rows(*{delivery.pk for delivery in batch} - refused.keys()).delete()
 

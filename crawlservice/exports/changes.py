@@ -15,13 +15,15 @@ from pydantic import TypeAdapter
 from crawlframe.errors import CrawlframeError
 from crawlframe.secret import MASK
 from crawlservice.exports.addresses import HTTP, is_masked, with_secrets_of, without_secrets
-from crawlservice.exports.definition import BadExport, Definition, Target
+from crawlservice.exports.definition import AnyTarget, Definition
+from crawlservice.exports.errors import BadExport
 from crawlservice.exports.starting import start_of
+from crawlservice.exports.target import Target, kinds
 from crawlservice.models import Export
 from crawlservice.security.sealing import seal, unseal
 from crawlservice.webhooks.deliveries import new_secret
 
-TARGET: TypeAdapter[Target] = TypeAdapter(Target)
+TARGET: TypeAdapter[Target] = TypeAdapter(AnyTarget)
 
 
 class UnknownExport(CrawlframeError):
@@ -125,7 +127,13 @@ def delete(row: Export) -> None:
 
 
 def target_of(row: Export) -> Target:
-    """The target with its secrets. Raises SealError."""
+    """The target with its secrets. Raises SealError, and BadExport if its kind is not installed."""
+    if row.target["kind"] not in kinds():
+        raise BadExport(
+            "target.kind",
+            f"no package here adds the target {row.target['kind']}; install it on the web and all "
+            f"nodes (there are {', '.join(kinds())})",
+        )
     secrets = json.loads(unseal(row.sealed) or "{}")
     return TARGET.validate_python({**row.target, **secrets})
 
@@ -145,11 +153,6 @@ def secrets_of(target: Target) -> Iterator[str]:
         yield from (one for one in found if len(one) >= 4)
 
 
-def definition_of(row: Export) -> dict[str, Any]:
-    """The definition with masked secrets, as it can be given again."""
-    return {"name": row.name, "what": row.what, **_defined(row), "target": row.target}
-
-
 def shown_target(target: Target) -> dict[str, Any]:
     """Without secrets."""
     shown = target.model_dump()
@@ -167,9 +170,9 @@ def _with_secret(target: Target) -> tuple[Target, str]:
         text = getattr(target, name)
         if text == MASK or (name == "url" and is_masked(text)):
             raise BadExport(f"target.{name}", "this is a mask; enter the password or key itself")
-    if target.kind == "http" and not target.secret:
+    if target.SIGNS_WITH and not getattr(target, target.SIGNS_WITH):
         made = new_secret()
-        return target.model_copy(update={"secret": made}), made
+        return target.model_copy(update={target.SIGNS_WITH: made}), made
     return target, ""
 
 
@@ -189,9 +192,8 @@ def kept_target(row: Export, target: Target) -> Target:
                         "user, host or options changed: enter the password again, and the query",
                     )
                 kept[name] = whole
-        elif text == MASK or (target.kind == "http" and not text):
-            # What signs is not sent, so it may go with another address.
-            same = target.kind == "http" or known.destination == target.destination
+        elif text == MASK or (name == target.SIGNS_WITH and not text):
+            same = name == target.SIGNS_WITH or known.destination == target.destination
             if known.kind != target.kind or not same:
                 raise BadExport(f"target.{name}", "the target changed: enter it again")
             kept[name] = getattr(known, name)

@@ -10,10 +10,10 @@ from django.db.models.functions import Coalesce, Now
 
 from crawlservice.exports.batch import Batch
 from crawlservice.models import Export
+from crawlservice.outbox.backoff import MAX_PROBLEM, Backoff
 from crawlservice.tasks.kinds import Kinds
 
-PAUSES = (5, 15, 60, 300, 900, 1800)  # seconds after the first, second, … failure; then the last
-PROBLEM = 2000  # characters that are kept
+RETRIES = Backoff((5, 15, 60, 300, 900, 1800))
 
 
 def kinds_of(export: Export) -> Kinds:
@@ -58,11 +58,12 @@ def skip(export: Export, reached: int) -> None:
 def fail(export: Export, problem: str) -> None:
     """Records why a batch could not be sent; it is tried again after a pause. Raises
     django.db.Error."""
-    pause = PAUSES[min(export.attempts, len(PAUSES) - 1)]
+    pause = RETRIES.pause(export.attempts + 1)
+    assert pause is not None
     rows = Export.objects.filter(pk=export.pk, run=export.run, position=export.position)
     rows.filter(attempts=export.attempts).update(
         attempts=F("attempts") + 1,
         next_at=Now() + timedelta(seconds=pause),
-        problem=problem[:PROBLEM],
+        problem=problem[:MAX_PROBLEM],
         problem_since=Coalesce("problem_since", Now()),
     )

@@ -10,8 +10,6 @@ from contextlib import closing
 from itertools import islice
 from threading import Thread
 
-from django.db import Error as DatabaseError
-
 from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
@@ -19,12 +17,13 @@ from crawlservice.connections import clock
 from crawlservice.exports import cursor
 from crawlservice.exports.batch import Batch
 from crawlservice.exports.changes import secrets_of, target_of
-from crawlservice.exports.definition import Target
 from crawlservice.exports.source import parts
 from crawlservice.exports.starting import rows_of
+from crawlservice.exports.target import Target
 from crawlservice.exports.writer import BatchName, Writer
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Installation
+from crawlservice.outbox.stream import IDLE, Stream
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +32,13 @@ TRIAL = 15  # seconds for a test of a target
 SKIPPED = 10_000  # numbers without a row for it, after which that is recorded
 
 
-class Exporter:
-    """Of one export. ``step`` is called again and again, by one thread."""
+class Exporter(Stream):
+    """The stream of one export."""
 
     def __init__(self, pk: int, node: Settings) -> None:
+        self.name = f"export {pk}"
         self._pk, self._node = pk, node
+        self._export = Export()
         self._order: CommitOrder | None = None
         self._writer: Writer | None = None
         self._batch: Batch | None = None
@@ -45,29 +46,21 @@ class Exporter:
         self._stand: tuple[int, ...] = ()  # what batch and writer were made for
         self._secrets: tuple[str, ...] = ()
 
-    def step(self) -> bool:
-        """Reads, and sends a batch if one is due. Returns whether there may be more at once. Raises
-        django.db.Error of the service's database; what the target raises is recorded."""
+    def send_next(self) -> float | None:
         export = Export.objects.filter(pk=self._pk).first()
         if export is None or not export.active:
             self.close()
-            return False
+            return None
+        self._export, self.name = export, f"export {export}"
         if export.next_at is not None and export.next_at > clock.now():
-            return False
+            return IDLE
         self._keep_up(export)
-        try:
-            return self._go_on(export)
-        except DatabaseError:
-            self.close()
-            raise
-        except Exception as error:
-            self.close()
-            if not isinstance(error, CrawlframeError):
-                log.debug("export %s", export, exc_info=True)
-            problem = told(error, self._secrets)
-            log.warning("export %s: %s", export, problem)
-            cursor.fail(export, problem)
-            return False
+        return 0.0 if self._go_on(export) else IDLE
+
+    def settle_failure(self, error: Exception) -> tuple[str, float]:
+        problem = told(error, self._secrets)
+        cursor.fail(self._export, problem)
+        return problem, IDLE  # the row has the time of the next attempt
 
     def close(self) -> None:
         """Forgets what was read, and lets go of the target."""
@@ -198,20 +191,4 @@ def tried(export: Export, node: Settings) -> str:
 
 def open_writer(target: Target, node: Settings) -> Writer:
     """Raises TargetError."""
-    installation = str(Installation.objects.get_or_create(pk=1)[0].uuid)
-    # Imported here: a node needs the libraries of its targets only.
-    if target.kind == "files":
-        from crawlservice.exports.files import FilesWriter
-
-        return FilesWriter(target)
-    if target.kind == "table":
-        from crawlservice.exports.table import TableWriter
-
-        return TableWriter(target)
-    if target.kind == "kafka":
-        from crawlservice.exports.kafka import KafkaWriter
-
-        return KafkaWriter(target, installation)
-    from crawlservice.exports.http import HttpWriter
-
-    return HttpWriter(target, node, installation)
+    return target.open(node, str(Installation.objects.get_or_create(pk=1)[0].uuid))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
@@ -40,17 +39,13 @@ class ExportsFile:
 
     def __init__(self, node: Settings) -> None:
         self._node = node
-        self._next = 0.0
         self._seen: tuple[Any, ...] | None = None  # the file that was last applied
 
     def look(self) -> None:
         """Applies the file if it has changed since the last call, or was never read. Raises
         django.db.Error."""
-        if time.monotonic() < self._next:
-            return
         path = path_of(self._node)
         seen = _mark(path)
-        self._next = time.monotonic() + EVERY
         if seen == self._seen:
             return
         problems = apply(path) if path is not None else _without(self._node.spiders)
@@ -137,7 +132,8 @@ def read(
     what is wrong, each with the file, the line and the name."""
     from pydantic import ValidationError
 
-    from crawlservice.exports.definition import BadExport, Definition, place_of
+    from crawlservice.exports.definition import Definition, place_of
+    from crawlservice.exports.errors import BadExport
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -163,8 +159,9 @@ def read(
             begin = str(table.pop("begin", ""))
             made = Definition.model_validate({"name": name, **table})
             made.check()
-            if made.target.kind == "http" and not made.target.secret:
-                raise BadExport("target.secret", 'name what requests are signed with: "${NAME}"')
+            signs = made.target.SIGNS_WITH
+            if signs and not getattr(made.target, signs):
+                raise BadExport(f"target.{signs}", 'name what requests are signed with: "${NAME}"')
         except ValidationError as error:
             for one in error.errors():
                 loc = place_of(one["loc"])

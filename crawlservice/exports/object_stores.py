@@ -1,27 +1,38 @@
-"""Object stores: S3, GCS and SFTP, through fsspec."""
+"""Object stores: S3 and SFTP, through fsspec."""
 
 from __future__ import annotations
 
 import base64
 import io
-import json
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from crawlservice.exports.definition import SCHEMES, FilesTarget
 from crawlservice.exports.writer import TargetError, address_of, need
 
-MODULES = {"s3": "s3fs", "gs": "gcsfs", "sftp": "paramiko"}
+SCHEMES = ("s3", "sftp")  # of addresses of files; each is also the name of the extra
+MODULES = {"s3": "s3fs", "sftp": "paramiko"}
 TIMEOUT = 30  # seconds for an answer
 TRIES = 2  # by the client of S3
 
 
+class StoreTarget(Protocol):
+    """An address, and what a store asks for."""
+
+    url: str
+    key: str
+    secret: str
+    private_key: str
+    host_key: str
+    endpoint: str
+    region: str
+
+
 class ObjectStore:
-    """A directory of a store. An object of S3 or GCS appears when its upload is complete; a file
+    """A directory of a store. An object of S3 appears when its upload is complete; a file
     of SFTP gets its name then."""
 
     def __init__(self, system: Any, directory: str, shown: str, *, renames: bool) -> None:
@@ -55,21 +66,21 @@ class ObjectStore:
         self._system.rm_file(f"{self._directory}/{name}")
 
 
-def open_store(target: FilesTarget) -> ObjectStore:
+def open_store(target: StoreTarget) -> ObjectStore:
     """Raises TargetError, and what the libraries raise."""
     parts = urlsplit(target.url)
     scheme = parts.scheme
-    need(MODULES[scheme], SCHEMES[scheme])
+    need(MODULES[scheme], scheme)
     shown = f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
     if scheme == "sftp":
         return ObjectStore(_sftp(target), parts.path.rstrip("/") or "/", shown, renames=True)
     if target.endpoint:
         address_of(urlsplit(target.endpoint).hostname)
-    system = _s3(target) if scheme == "s3" else _gcs(target)
-    return ObjectStore(system, f"{parts.netloc}{parts.path}".rstrip("/"), shown, renames=False)
+    place = f"{parts.netloc}{parts.path}".rstrip("/")
+    return ObjectStore(_s3(target), place, shown, renames=False)
 
 
-def _s3(target: FilesTarget) -> Any:
+def _s3(target: StoreTarget) -> Any:
     import s3fs  # large
 
     place = {"endpoint_url": target.endpoint or None, "region_name": target.region or None}
@@ -94,27 +105,7 @@ def _checked(info: Any) -> socket.socket:
     return socket.socket(*info[:3])
 
 
-def _gcs(target: FilesTarget) -> Any:
-    import gcsfs
-
-    try:
-        token = json.loads(target.secret) if target.secret else None
-    except ValueError:
-        raise TargetError("target.secret is not the JSON of a service account of GCS") from None
-    # Others name programs and files of this machine that credentials come from.
-    if token is not None and (
-        not isinstance(token, dict) or token.get("type") != "service_account"
-    ):
-        raise TargetError('target.secret is no key of a service account: "type" is not that')
-    if token is not None and token.get("token_uri"):
-        address_of(urlsplit(str(token["token_uri"])).hostname)
-    more = {"endpoint_url": target.endpoint} if target.endpoint else {}
-    return gcsfs.GCSFileSystem(
-        token=token, requests_timeout=TIMEOUT, skip_instance_cache=True, **more
-    )
-
-
-def _sftp(target: FilesTarget) -> Any:
+def _sftp(target: StoreTarget) -> Any:
     """fsspec's own connects to whatever answers; this one verifies the server's key."""
     import paramiko
     from fsspec.implementations.sftp import SFTPFileSystem

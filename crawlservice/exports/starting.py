@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 
 from crawlservice.connections import clock
-from crawlservice.exports.definition import BadExport
+from crawlservice.exports.errors import BadExport
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Item, Page
 from crawlservice.tasks.row_times import all_before

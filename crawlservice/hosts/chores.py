@@ -1,8 +1,9 @@
-"""Chores: what the leading steward does for hosts in each round."""
+"""Chores of hosts: their orders, and which of them are held."""
 
 from __future__ import annotations
 
 from crawlframe.frontier import Frontier
+from crawlservice.chores.chore import Calls, Chore
 from crawlservice.hosts.held import record_held
 from crawlservice.hosts.orders import keep
 
@@ -12,3 +13,6 @@ def look_after(frontier: Frontier) -> None:
     held. Raises redis.RedisError, FrontierError and django.db.Error."""
     keep(frontier)
     record_held(frontier)
+
+
+CHORES = (Chore("hosts", lambda steward: Calls(lambda: look_after(steward.frontier))),)

@@ -58,12 +58,16 @@ class Settler:
             if failed:
                 self._bad.add(self._task)
             if not going:
-                tasks = Task.objects.filter(unwritten__isnull=False, state__in=SETTLED)
-                task = tasks.exclude(pk__in=self._bad).order_by("pk").first()
+                task = unsettled().exclude(pk__in=self._bad).order_by("pk").first()
                 if task is None:
                     self._bad.clear()  # they are tried again in the next turn
                     return
                 self._task, self._steps = task.pk, settle(task)
+
+
+def unsettled() -> QuerySet[Task]:
+    """Tasks whose rows are to be written."""
+    return Task.objects.filter(unwritten__isnull=False, state__in=SETTLED)
 
 
 def settle(task: Task) -> Iterator[bool]:

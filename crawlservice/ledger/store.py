@@ -117,10 +117,6 @@ class DjangoLedger(Ledger):
         with _named_errors():
             return results_of(page)
 
-    def same_content(self, pages: Collection[tuple[int, bytes, bytes, str]]) -> dict[bytes, str]:
-        with _named_errors():
-            return lookup.same_content(pages)
-
     def urls_of(self, beginnings: Collection[bytes], task: int) -> dict[bytes, str]:
         with _named_errors():
             return lookup.urls_of(beginnings, task)

@@ -36,7 +36,7 @@ from crawlservice.models.ledger import (
 from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
 from crawlservice.models.page import HOST as PAGE_HOST
-from crawlservice.models.page import TAG, KeptPage, PageBody, PageDictionary, PageSegment
+from crawlservice.models.page import TAG, KeptPage, PageBody, PageSegment
 from crawlservice.models.people import Action, SetupLink, Submission, Token
 from crawlservice.models.proxy import Proxy, ProxySource
 from crawlservice.models.quality import Finding, Profile
@@ -55,7 +55,7 @@ __all__ = (
     "AlertReport", "AlertRule", "AlertTarget", "AliasRule", "BotKey", "BulkRetry", "Delivery",
     "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
     "Generation", "Host", "HostCredential", "Installation", "Item", "KeptPage", "Label",
-    "LogLine", "Page", "PageBody", "PageDictionary", "PageFile", "PageSegment", "ParsedPage",
+    "LogLine", "Page", "PageBody", "PageFile", "PageSegment", "ParsedPage",
     "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "ReplacedItem", "RobotsFile",
     "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
     "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskAliases", "TaskLayer",

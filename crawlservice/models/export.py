@@ -95,6 +95,11 @@ class Export(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @classmethod
+    def active_ones(cls) -> models.QuerySet[Export]:
+        """Those that export."""
+        return cls.objects.filter(paused=False, listed=True)
+
     @property
     def active(self) -> bool:
         """Whether it exports."""

@@ -13,22 +13,6 @@ NAME = 200  # characters of the name of a segment
 TAG = 1000  # characters of an ETag; a longer one is not kept
 
 
-class PageDictionary(models.Model):
-    """What the pages of a host have in common, with which Zstandard compresses others of it."""
-
-    host = models.CharField(_("host"), max_length=HOST, db_index=True)
-    content = models.BinaryField(help_text="a dictionary of Zstandard")
-    created_at = models.DateTimeField(_("created"), db_default=Now())
-
-    class Meta:
-        verbose_name = _("dictionary of pages")
-        verbose_name_plural = _("dictionaries of pages")
-        ordering = ("-id",)
-
-    def __str__(self) -> str:
-        return self.host
-
-
 class PageSegment(models.Model):
     """A WARC file with kept pages."""
 
@@ -60,9 +44,6 @@ class PageBody(models.Model):
     size = models.BigIntegerField(_("size"), help_text=_("bytes of the body after decompression"))
     data = models.BinaryField(null=True)
     stored = models.BigIntegerField(_("stored"), help_text=_("bytes that it takes"))
-    dictionary = models.ForeignKey(
-        PageDictionary, models.PROTECT, null=True, verbose_name=_("dictionary of pages")
-    )
     segment = models.ForeignKey(
         PageSegment, models.PROTECT, null=True, verbose_name=_("segment of pages")
     )

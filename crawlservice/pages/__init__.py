@@ -1,1 +1,1 @@
-"""The store of pages: rows and bodies of kept pages, their dictionaries, and how long they stay."""
+"""The store of pages: rows and bodies of kept pages, and how long they stay."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from functools import lru_cache
 from typing import TypeVar
 
 from crawlframe.errors import PageDamaged
 from crawlframe.pages.packing import digest_of, unpack
 from crawlframe.warc import Place
-from crawlservice.models import PageBody, PageDictionary
+from crawlservice.models import PageBody
 from crawlservice.pages.archived import opened
 
 T = TypeVar("T")
@@ -35,19 +34,16 @@ def read(numbers: Collection[int]) -> dict[int, bytes]:
     """The bodies of these numbers. Raises PageDamaged, StoreError if their segment cannot be read,
     and django.db.Error."""
     rows = PageBody.objects.filter(pk__in=numbers)
-    columns = rows.values_list(
-        "pk", "digest", "size", "data", "dictionary", "segment__name", "offset", "length"
-    )
+    columns = rows.values_list("pk", "digest", "size", "data", "segment__name", "offset", "length")
     found: dict[int, bytes] = {}
     places: dict[int, Place] = {}
     digests = {}
-    for number, digest, size, data, dictionary, segment, offset, length in columns:
+    for number, digest, size, data, segment, offset, length in columns:
         digests[number] = bytes(digest)
         if segment is not None:
             places[number] = Place(segment, offset or 0, length or 0)
         else:
-            content = _dictionary(dictionary) if dictionary else b""
-            found[number] = unpack(bytes(data or b""), size, content)
+            found[number] = unpack(bytes(data or b""), size)
     if places:
         records = opened(next(iter(places.values())).segment).read_all(places.values())
         found |= {number: records[place].payload for number, place in places.items()}
@@ -55,8 +51,3 @@ def read(numbers: Collection[int]) -> dict[int, bytes]:
         if digest_of(body) != digests[number]:
             raise PageDamaged(f"the body {number} of a kept page is not what was stored")
     return found
-
-
-@lru_cache(maxsize=64)
-def _dictionary(number: int) -> bytes:
-    return bytes(PageDictionary.objects.values_list("content", flat=True).get(pk=number))

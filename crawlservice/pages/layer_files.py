@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from hashlib import blake2b
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from uuid import UUID
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.kinds import kind_of
 from crawlframe.links import hostname_of
@@ -202,7 +202,7 @@ class _Files:
     def __init__(self, directory: Path, digits: int) -> None:
         self._directory = directory
         self._digits = digits
-        self._open: OrderedDict[Path, BinaryIO] = OrderedDict()
+        self._open: BoundedDict[Path, BinaryIO] = BoundedDict(OPEN, lambda _, file: file.close())
         self._targets: dict[Path, Path] = {}  # by draft
 
     def write(self, layer: int, part: int, kind: str, row: dict[str, Any]) -> None:
@@ -214,8 +214,6 @@ class _Files:
             self._targets[draft] = self._directory / name
         self._open[draft] = file
         file.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-        if len(self._open) > OPEN:
-            self._open.popitem(last=False)[1].close()
 
     def finish(self) -> tuple[int, int]:
         """Puts the files in place, and removes those of an earlier run. Returns how many of each.

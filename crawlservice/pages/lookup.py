@@ -11,7 +11,7 @@ from django.db import connection as default_connection
 from crawlframe.errors import PageDamaged, StoreError
 from crawlframe.stored_page import StoredPage
 from crawlservice.connections import clock
-from crawlservice.models import KeptPage, Page, PageBody
+from crawlservice.models import KeptPage, Page
 from crawlservice.pages.bodies import read
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,6 @@ SELECT newest.id FROM unnest(%s::bytea[]) AS asked(key), LATERAL (
     ORDER BY fetched_at DESC, id DESC LIMIT 1
 ) AS newest
 """
-CANDIDATES = 20  # pages with the same body that are looked at
 
 
 def latest(keys: Collection[bytes]) -> dict[bytes, StoredPage]:
@@ -83,27 +82,6 @@ def bodies(numbers: Collection[int]) -> dict[int, bytes]:
             log.warning("a page is fetched again: %s", error)
             return {}
         return {n: body for one in numbers for n, body in bodies([one]).items()}
-
-
-def same_content(pages: Collection[tuple[int, bytes, bytes, str]]) -> dict[bytes, str]:
-    """As Ledger.same_content. Raises django.db.Error."""
-    digests = {digest for _, _, digest, _ in pages}
-    numbers = {
-        bytes(digest): n
-        for n, digest in PageBody.objects.filter(digest__in=digests).values_list("pk", "digest")
-    }
-    found = {}
-    for task, rid, digest, callback in pages:
-        if digest not in numbers:
-            continue
-        rows = KeptPage.objects.filter(task=task, body=numbers[digest], reason="")
-        others = rows.exclude(rid=UUID(bytes=rid)).order_by("pk")
-        urls = dict(others.values_list("rid", "url")[:CANDIDATES])
-        parsed = Page.objects.filter(rid__in=[*urls], callback=callback, status__range=(200, 299))
-        first = parsed.order_by("pk").values_list("rid", flat=True).first()
-        if first is not None:
-            found[rid] = urls[first]
-    return found
 
 
 def urls_of(beginnings: Collection[bytes], task: int) -> dict[bytes, str]:

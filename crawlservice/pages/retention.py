@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Sum
 from django.db.models.functions import Now
 
-from crawlservice.models import KeptPage, PageBody, PageDictionary, Task
+from crawlservice.models import KeptPage, PageBody, Task
 
 BATCH = 2_000  # rows deleted at a time
 WINDOW = 10_000  # bodies looked at at a time
@@ -94,7 +94,6 @@ class PageRetention:
                 self._excess = max(0, self._size - limit)
             self._last = self._size = 0
             self._sweep_at = self._clock() + SWEEP_EVERY
-            delete_unused_dictionaries(self._unused)
             return self._excess > 0
         bodies = bodies.filter(pk__lte=end)
         with transaction.atomic():
@@ -109,16 +108,6 @@ class PageRetention:
 
 def pages_of_body() -> QuerySet[KeptPage]:
     return KeptPage.objects.filter(body=OuterRef("pk"))
-
-
-def delete_unused_dictionaries(unused: timedelta) -> None:
-    """Deletes those that no body needs. Each host keeps its newest."""
-    newer = PageDictionary.objects.filter(host=OuterRef("host"), pk__gt=OuterRef("pk"))
-    bodies = PageBody.objects.filter(dictionary=OuterRef("pk"))
-    rows = PageDictionary.objects.filter(
-        ~Exists(bodies), Exists(newer), created_at__lt=Now() - unused
-    )
-    rows._raw_delete(rows.db)
 
 
 def _delete(rows: QuerySet[KeptPage]) -> int:

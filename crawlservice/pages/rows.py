@@ -22,7 +22,6 @@ from crawlframe.pages.packing import Packer, digest_of
 from crawlframe.warc import Archive
 from crawlservice.models import PAGE_HOST, TAG, KeptPage, PageBody
 from crawlservice.pages.archived import ArchivedBodies
-from crawlservice.pages.dictionaries import Dictionaries
 from crawlservice.pages.results import pack_requests
 
 BODY, PAGE = PageBody._meta.db_table, KeptPage._meta.db_table
@@ -33,7 +32,6 @@ BODY_COLUMNS = {
     "digest": "text",
     "size": "bigint",
     "stored": "bigint",
-    "dictionary_id": "bigint",
     "segment_id": "bigint",
     '"offset"': "bigint",
     "length": "bigint",
@@ -113,25 +111,19 @@ class PageRows:
 
     def __init__(self, archive: Archive | None = None) -> None:
         self._packer = Packer()
-        self._dictionaries = Dictionaries()
         self._archived = None if archive is None else ArchivedBodies(archive)
 
     def pack(self, outcomes: Iterable[Outcome]) -> None:
-        """Compresses what is not yet, or archives it. Raises django.db.Error, ArchiveError."""
+        """Compresses what is not yet, or archives it. Raises ArchiveError."""
         pages = [o.page for o in outcomes if _is_kept(o) and o.page is not None]
         if pages and self._archived is not None:
             self._archived.put(pages)
             return
-        new = [page for page in pages if not page.digest]
-        if not new:
-            return
-        known = self._dictionaries.of({page.host for page in new})
-        for copy in new:
-            dictionary = known.get(copy.host)
-            copy.digest = digest_of(copy.body)
-            copy.packed = self._packer.pack(copy.body, dictionary)
-            copy.dictionary = dictionary[0] if dictionary else None
-            copy.give()
+        for copy in pages:
+            if not copy.digest:
+                copy.digest = digest_of(copy.body)
+                copy.packed = self._packer.pack(copy.body)
+                copy.give()
 
     def left(self) -> float | None:
         """Seconds until ``tick`` has something to do; None: nothing."""
@@ -229,8 +221,8 @@ def _hex(value: Any) -> str:
 
 def _body(page: PageCopy) -> tuple[Any, ...]:
     if page.place is not None:
-        return (page.digest, page.size, page.place.length, None, *page.place)
-    return (page.digest, page.size, len(page.packed), page.dictionary, None, None, None)
+        return (page.digest, page.size, page.place.length, *page.place)
+    return (page.digest, page.size, len(page.packed), None, None, None)
 
 
 def _row(outcome: Outcome, page: PageCopy) -> tuple[Any, ...]:

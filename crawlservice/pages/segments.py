@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.db.models import Exists, OuterRef
 
 from crawlframe.errors import ArchiveError
 from crawlframe.warc import SUFFIX, Archive, is_segment, node_of, recover
+from crawlservice.chores.threads import Work
 from crawlservice.models import PageBody, PageSegment
 from crawlservice.pages.archived import archive
-from crawlservice.webhooks.sender_thread import SenderThread
 
 State = PageSegment.State
 log = logging.getLogger(__name__)
@@ -25,30 +25,26 @@ EMPTY_FOR = 600.0  # seconds without a body after which a segment is deleted
 BATCH = 100  # segments deleted at a time
 
 
-class NodeSegments(SenderThread):
-    """Those of one node, looked after apart from the chores, because files may be large."""
-
-    sends = "segments of pages"
+class NodeSegments(Work):
+    """Those of one node, looked after in a thread of their own, because files may be large."""
 
     def __init__(self, archive: Archive, node: str) -> None:
-        super().__init__()
         self._archive = archive
         self._node = node
         self._trouble = ""  # why the last round failed
         self._known: set[str] = set()  # finished segments that were seen
 
-    def _work(self) -> None:
-        while self._wanted:
-            try:
-                self.tick()
-                self._trouble = ""
-            except (ArchiveError, DatabaseError) as error:
-                text = " ".join(str(error).split())
-                if text != self._trouble:
-                    log.warning("segments of pages wait: %s", text)
-                self._trouble = text
-                connection.close()
-            time.sleep(PAUSE)
+    def step(self) -> float:
+        """Does what ``tick`` does. Raises django.db.Error."""
+        text = ""
+        try:
+            self.tick()
+        except ArchiveError as error:
+            text = " ".join(str(error).split())
+            if text != self._trouble:
+                log.warning("segments of pages wait: %s", text)
+        self._trouble = text
+        return PAUSE
 
     def tick(self) -> None:
         """Finishes what dead workers have left, uploads what is finished, and notes both. Raises
@@ -70,7 +66,6 @@ class NodeSegments(SenderThread):
 
     def finish(self) -> None:
         """What a node does at last, so that other nodes can read what is here."""
-        self.stop()
         try:
             self.tick()
         except (ArchiveError, DatabaseError) as error:

@@ -1,49 +1,39 @@
-"""Chores: what the leading steward does for the pool in each round."""
+"""Chores of the pool of proxies."""
 
 from __future__ import annotations
 
-import time
-
-from django.db import DatabaseError, connection
-
 from crawlframe.conf import Settings
-from crawlframe.frontier import Frontier
+from crawlservice.chores.chore import Chore, ChoreContext
+from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections.contained import contained
-from crawlservice.models import Proxy
+from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies import check, runs, sources
 from crawlservice.proxies.pool import publish
-from crawlservice.webhooks.sender_thread import SenderThread
 
 PAUSE = 1.0  # seconds between two looks for what is due
 
 
-class ProxyChecks(SenderThread):
-    """Checks proxies and reads the lists, apart from the chores, which must not wait for them."""
-
-    sends = "proxy checks"
+class ProxyChecks(Work):
+    """Checks proxies and reads the lists, in a thread of its own."""
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__()
         self._settings = settings
 
-    def _work(self) -> None:
-        while self._wanted:
-            try:
-                sources.read_due(self._settings)
-                if rows := check.due():
-                    check.check_all(self._settings, rows)
-                    continue
-            except DatabaseError:
-                connection.close()
-            time.sleep(PAUSE)
+    def step(self) -> float:
+        """Raises django.db.Error."""
+        sources.read_due(self._settings)
+        rows = check.due()
+        if rows:
+            check.check_all(self._settings, rows)
+        return 0.0 if rows else PAUSE
 
 
 class ProxyChores:
     """Those of one steward."""
 
-    def __init__(self, settings: Settings, frontier: Frontier) -> None:
-        self._frontier = frontier
-        self._checks = ProxyChecks(settings)
+    def __init__(self, steward: ChoreContext) -> None:
+        self._frontier = steward.frontier
+        self._checks = ChoreThread("proxy checks", lambda: ProxyChecks(steward.settings))
 
     def tick(self) -> None:
         """Notes which proxies have failed, publishes the pool, and lets the others be checked.
@@ -63,3 +53,8 @@ class ProxyChores:
 
     def stop(self) -> None:
         self._checks.stop()
+
+
+CHORES = (
+    Chore("proxies", ProxyChores, used=lambda: [Proxy.objects.all(), ProxySource.objects.all()]),
+)

@@ -10,6 +10,7 @@ from functools import partial
 
 from django.db.models import Q, QuerySet
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.frontier import Counts
 from crawlservice.connections import clock
@@ -46,7 +47,7 @@ class Watch:
         self._bounds = bounds
         self._refuse = refuse
         self._last = 0  # the task that was read last
-        self._histories: dict[int, History] = {}
+        self._histories: BoundedDict[int, History] = BoundedDict(HISTORIES)
         self._later: dict[int, float] = {}  # tasks that could not be judged, and when to try again
 
     def tick(self, found: Mapping[int, Counts | None]) -> None:
@@ -79,8 +80,6 @@ class Watch:
 
     def _history(self, task: Task) -> History:
         if task.pk not in self._histories:
-            if len(self._histories) >= HISTORIES:
-                self._histories.pop(next(iter(self._histories)))
             self._histories[task.pk] = history_of(task)
         return self._histories[task.pk]
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Q, Sum
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlservice.models import ParsedPage, Task
 
 EXAMINED = 20_000  # pages whose fields are counted for a page of the admin
 EXAMPLES = 20  # pages that are shown
 KEPT = 10  # times as long as summing takes
 MOST_KEPT = 100  # tasks
-_polled: OrderedDict[int, tuple[float, Changes]] = OrderedDict()
+_polled: BoundedDict[int, tuple[float, Changes]] = BoundedDict(MOST_KEPT)
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,6 @@ def polled_changes(task: Task) -> Changes:
         found = changes(task, EXAMINED)
         now = time.monotonic()
         _polled[task.pk] = now + KEPT * (now - began), found
-        _polled.move_to_end(task.pk)
-        while len(_polled) > MOST_KEPT:
-            _polled.popitem(last=False)
     return found
 
 

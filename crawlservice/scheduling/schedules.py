@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.db import DatabaseError, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
@@ -44,8 +44,7 @@ def start_due(still_here: Callable[[], None] = lambda: None) -> None:
     repeatedly meanwhile.
 
     Raises redis.RedisError, FrontierError and django.db.Error; what is left is due next time."""
-    due = Schedule.objects.filter(Q(next_at=None) | Q(next_at__lte=Now()), enabled=True)
-    for schedule in due.order_by("next_at"):
+    for schedule in due().order_by("next_at"):
         with contained(f"schedule {schedule.pk}"):
             if (found := _look_up(schedule.spider)) is not None:
                 _start_due(schedule, found)
@@ -57,6 +56,11 @@ def start_due(still_here: Callable[[], None] = lambda: None) -> None:
             if (found := _look_up(schedule.spider)) is not None:
                 _start_waiting(schedule, found)
         still_here()
+
+
+def due() -> QuerySet[Schedule]:
+    """Enabled schedules whose time has come, or is to be planned."""
+    return Schedule.objects.filter(Q(next_at=None) | Q(next_at__lte=Now()), enabled=True)
 
 
 def plan(schedule: Schedule) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from django.db.models import Exists, OuterRef, Q
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.node.task_finisher import end_tasks
+from crawlservice.chores.chore import ChoreContext
 from crawlservice.connections.contained import contained, failures
 from crawlservice.ledger.audit import strays
 from crawlservice.ledger.reconcile import Reconciliation, align
@@ -29,23 +30,21 @@ STILL = 30.0  # seconds without progress after which a task with requests to cla
 
 
 class TaskChore:
-    """Of one steward. ``counts``: the frontier's of the active tasks, in the last round.
-    ``still_here`` is called repeatedly during a round."""
+    """Of one steward, which gets the counts of the active tasks in each round."""
 
-    def __init__(
-        self, frontier: Frontier, ledger: DjangoLedger, still_here: Callable[[], None]
-    ) -> None:
-        self.counts: dict[int, Counts | None] = {}
-        self._frontier, self._ledger, self._still_here = frontier, ledger, still_here
-        self._sampler, self._stillness = Sampler(), Stillness(frontier)
-        self._layers = LayerSteps(frontier, self._bring_back, self._distrust)
+    def __init__(self, steward: ChoreContext) -> None:
+        self._steward = steward
+        self._frontier, self._ledger = steward.frontier, DjangoLedger()
+        self._still_here = steward.still_here
+        self._sampler, self._stillness = Sampler(), Stillness(steward.frontier)
+        self._layers = LayerSteps(steward.frontier, self._bring_back, self._distrust)
         self._missing: dict[int, float] = {}  # tasks that the frontier does not know, since when
 
     def tick(self) -> None:
         """One round. Raises redis.RedisError, FrontierError and django.db.Error."""
         known = set(self._frontier.open_tasks())
         tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
-        self.counts = found = self._frontier.counts_of(tasks.keys() & known)
+        self._steward.counts = found = self._frontier.counts_of(tasks.keys() & known)
         self._stillness.examine(found)
         until = time.monotonic() + SWEEP
         for pk, counts in found.items():
@@ -64,6 +63,9 @@ class TaskChore:
         left = Task.objects.filter(pk__in=known - tasks.keys()).exclude(state__in=Task.ACTIVE)
         self._frontier.close_tasks(left.values_list("pk", flat=True))
         self._sampler.tick({pk: found.get(pk) for pk in tasks})
+
+    def stop(self) -> None:
+        self._ledger.close()
 
     def _steer(self, task: Task, counts: Counts, seconds: float) -> None:
         """``seconds`` are left of this round for requests of cancelled tasks."""

@@ -1,4 +1,4 @@
-"""Clock: that of watches. It is the database's; tests and benchmarks let it run ahead, by the
+"""Clock: that of watches. It is the database's; tests let it run ahead, by the
 number of seconds in the file that the environment variable WATCH_CLOCK names."""
 
 from __future__ import annotations

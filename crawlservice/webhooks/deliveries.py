@@ -1,50 +1,39 @@
-"""Webhooks: which deliveries an event makes, which of them are due, and how they ended.
-
-A delivery is claimed by recording the time of its next attempt before it is sent. So if its sender
-dies, it is sent again, and if two senders see it, only one sends it."""
+"""Webhooks: which deliveries an event makes, and the message of each."""
 
 from __future__ import annotations
 
-import logging
 import secrets
 from base64 import b64encode
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 from django.conf import settings
 from django.db import transaction
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from crawlservice.connections.contained import contained, failures, text_of
+from crawlservice.connections.contained import contained
 from crawlservice.models import Delivery, Event, Schedule, Task, Webhook
-from crawlservice.security.sealing import SealError, seal, unseal
+from crawlservice.outbox.outbox import Outbox
+from crawlservice.security.sealing import seal, unseal
 from crawlservice.tasks import labels
-from crawlservice.webhooks.address import Address, parsed, restored
+from crawlservice.webhooks.address import Address, restored
 
-log = logging.getLogger(__name__)
-
-# Seconds from the first, second, … failed attempt to the next; then it is given up. A day in all.
-RETRY_PAUSES = (30, 120, 600, 3600, 10800, 21600, 43200)
-LAST_TRY = 60  # seconds after which a last attempt is repeated if its sender died
 EVENTS_PER_ROUND = 500  # events at a time
 SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
 class WebhookMessage:
-    """One attempt of one delivery. ``id`` is that of the event."""
+    """One event for one address. ``id`` is that of the event."""
 
     address: Address = field(repr=False)
     secret: str = field(repr=False)
     id: str
     body: bytes
-    delivery: int = 0
-    attempt: int = 1
 
 
 def create_deliveries() -> bool:
@@ -53,7 +42,7 @@ def create_deliveries() -> bool:
     new = Event.objects.filter(delivered_at=None)
     if new.exists():
         _make_deliveries(new)
-    return Delivery.objects.filter(next_at__lte=Now(), webhook__enabled=True).exists()
+    return OUTBOX.due().exists()
 
 
 def _make_deliveries(new: QuerySet[Event]) -> None:
@@ -88,64 +77,6 @@ def is_wanted(webhook: Webhook, words: Collection[str], spider: str | None) -> b
     """``words``: kind and outcome of an event. A webhook may list either."""
     of_kind = not webhook.kinds or any(word in webhook.kinds for word in words)
     return webhook.spider in ("", spider) and of_kind
-
-
-def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, WebhookMessage]]:
-    """What is due: at most one delivery of each webhook, except those that are ``busy``. Yields
-    webhooks and messages. Raises django.db.Error."""
-    due = Delivery.objects.filter(webhook=OuterRef("pk"), next_at__lte=Now()).order_by("next_at")
-    webhooks = (
-        Webhook.objects.filter(enabled=True)
-        .exclude(pk__in=busy)
-        .annotate(due=Subquery(due.values("pk")[:1]), since=Subquery(due.values("next_at")[:1]))
-        .filter(due__isnull=False)
-        .order_by("since")
-    )
-    for webhook in webhooks[:count]:
-        rows = Delivery.objects.filter(pk=webhook.due, next_at__lte=Now())
-        delivery = (
-            rows.select_related("event__task", "event__schedule")
-            .defer("event__task__seeds")
-            .first()
-        )
-        if delivery is None:
-            continue
-        attempt = delivery.attempts + 1
-        pause = RETRY_PAUSES[attempt - 1] if attempt <= len(RETRY_PAUSES) else LAST_TRY
-        later = Now() + timedelta(seconds=pause)
-        if not rows.filter(attempts=delivery.attempts).update(attempts=attempt, next_at=later):
-            continue
-        try:
-            message = _message(webhook, delivery, attempt)
-        except Exception as error:
-            if not isinstance(error, SealError):
-                failures.add(f"delivery {delivery.pk}", error)
-            log.warning("webhook %s: %s", webhook, error)
-            name = f"evt_{delivery.event_id}"
-            settle(
-                WebhookMessage(parsed(webhook.url), "", name, b"", delivery.pk, attempt),
-                str(error) if isinstance(error, SealError) else text_of(error),
-            )
-            continue
-        yield webhook.pk, message
-
-
-def settle(message: WebhookMessage, problem: str) -> None:
-    """Records the result. ``problem``: why it did not arrive, or "". Raises django.db.Error."""
-    rows = Delivery.objects.filter(pk=message.delivery)
-    if not problem:
-        rows.update(delivered_at=Now(), next_at=None, problem="")
-    elif message.attempt <= len(RETRY_PAUSES):
-        rows.filter(delivered_at=None).update(problem=problem)
-    elif rows.filter(delivered_at=None).update(problem=problem, next_at=None):
-        log.warning("%s to %s is given up: %s", message.id, message.address.shown, problem)
-
-
-def send_again(delivery: Delivery) -> None:
-    """Sends it again as if it were new. Raises django.db.Error."""
-    Delivery.objects.filter(pk=delivery.pk).update(
-        attempts=0, next_at=Now(), delivered_at=None, problem=""
-    )
 
 
 def new_secret() -> str:
@@ -189,10 +120,9 @@ def sample_message(webhook: Webhook) -> WebhookMessage:
     return WebhookMessage(*destination(webhook), name, content)
 
 
-def _message(webhook: Webhook, delivery: Delivery, attempt: int) -> WebhookMessage:
+def _message(delivery: Delivery) -> WebhookMessage:
     event = delivery.event
-    name = f"evt_{event.pk}"
-    return WebhookMessage(*destination(webhook), name, body(event), delivery.pk, attempt)
+    return WebhookMessage(*destination(delivery.webhook), f"evt_{event.pk}", body(event))
 
 
 def destination(webhook: Webhook) -> tuple[Address, str]:
@@ -234,3 +164,13 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
 def _link(model: str, pk: int | None = None) -> str:
     place = f"{pk}/change/" if pk else ""
     return f"{settings.PUBLIC_URL}/admin/crawlservice/{model}/{place}"
+
+
+OUTBOX = Outbox(
+    Delivery.objects.select_related("webhook", "event__task", "event__schedule").defer(
+        "event__task__seeds"
+    ),
+    "webhook",
+    "delivered_at",
+    _message,
+)

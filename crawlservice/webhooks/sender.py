@@ -1,5 +1,4 @@
-"""WebhookSender: sends the messages of webhooks in a thread of its own, so that a receiver that
-hangs blocks nothing else."""
+"""WebhookSender: sends the messages of webhooks, signed."""
 
 from __future__ import annotations
 
@@ -10,101 +9,44 @@ import logging
 import time
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import unquote
-
-from django.db import Error as DatabaseError
-from django.db import connection
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, FetchError, PrivateAddress, TooManyRedirects
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.request import Request
+from crawlservice.outbox.sender import Sender
 from crawlservice.security.masking import scrubbed
-from crawlservice.webhooks.deliveries import WebhookMessage, claim, settle
-from crawlservice.webhooks.sender_thread import SenderThread
+from crawlservice.webhooks.deliveries import OUTBOX, WebhookMessage
 
 log = logging.getLogger(__name__)
 
-# Shorter than the first pause: an attempt has ended before the next one begins.
+# Shorter than the lease of a claim: an attempt has ended before the next one begins.
 LIMITS = FetchLimits(timeout=10, max_body=1 << 20, max_redirects=0, connect=5, stall=10)
-AT_A_TIME = 16  # most webhooks sent to at the same time
-IDLE_PAUSE = 1.0  # seconds between two checks when there is nothing to send
 SHOWN = 200  # characters shown of a receiver's answer
 USER_AGENT = "Crawlframe-Webhook/1"
 
-Sending = asyncio.Task[str]
 
+class WebhookSender(Sender[WebhookMessage]):
+    """Sends deliveries, over one set of connections."""
 
-class WebhookSender(SenderThread):
-    """The sender of one process. What it is sending when it is stopped is sent again by another, if
-    it takes long."""
-
-    sends = "webhooks"
+    at_a_time = 16
 
     def __init__(self, node: Settings) -> None:
-        super().__init__()
-        self._node = node
-        self._sending: dict[Sending, tuple[int, WebhookMessage]] = {}
+        super().__init__(OUTBOX)
+        self._curl = downloader(node, self.at_a_time)
 
-    def _work(self) -> None:
-        # Django's database access is not for coroutines: it blocks the loop meanwhile.
-        curl = downloader(self._node, AT_A_TIME)
-        try:
-            with asyncio.Runner() as runner:
-                while self._wanted:
-                    self._tick(runner, curl)
-                runner.run(_end(self._sending, curl))
-        finally:
-            self._sending.clear()
+    async def send(self, message: WebhookMessage) -> tuple[str, dict[str, Any]]:
+        problem = await send(self._curl, message)
+        log.debug("%s to %s: %s", message.id, message.address.shown, problem or "arrived")
+        return problem, {}
 
-    def _tick(self, runner: asyncio.Runner, curl: CurlDownloader) -> None:
-        sending = self._sending
-        try:
-            busy = [webhook for webhook, _ in sending.values()]
-            for webhook, message in claim(busy, AT_A_TIME - len(sending)):
-                sending[runner.get_loop().create_task(_send(curl, message))] = webhook, message
-            for task in runner.run(_wait(sending)):
-                _, message = sending.pop(task)
-                settle(message, task.result())
-        except DatabaseError as error:  # what is not settled is sent again
-            log.warning("webhooks wait: %s", " ".join(str(error).split()))
-            connection.close()
-            time.sleep(IDLE_PAUSE)
-
-
-async def _wait(sending: Collection[Sending]) -> set[Sending]:
-    """Waits; returns those that have ended."""
-    if not sending:
-        await asyncio.sleep(IDLE_PAUSE)
-        return set()
-    done, _ = await asyncio.wait(sending, timeout=IDLE_PAUSE, return_when=asyncio.FIRST_COMPLETED)
-    return done
-
-
-async def _end(sending: Collection[Sending], curl: CurlDownloader) -> None:
-    for task in sending:
-        task.cancel()
-    await asyncio.gather(*sending, return_exceptions=True)
-    await curl.close()
-
-
-async def _send(curl: CurlDownloader, message: WebhookMessage) -> str:
-    try:
-        problem = await send(curl, message)
-    except Exception as error:
-        log.exception("%s could not be sent", message.id)
-        problem = f"{type(error).__name__}: {error}"
-    log.debug(
-        "%s to %s, try %d: %s",
-        message.id,
-        message.address.shown,
-        message.attempt,
-        problem or "arrived",
-    )
-    return problem
+    async def end(self) -> None:
+        await self._curl.close()
 
 
 def downloader(node: Settings, at_a_time: int = 1) -> CurlDownloader:

@@ -1,45 +1,23 @@
-"""SignalSender: sends the events of the outbox as Django signals, in a thread of its own, so that a
-slow receiver blocks no chore."""
+"""SignalSender: sends the events of the outbox as Django signals."""
 
 from __future__ import annotations
 
-import logging
-import time
-
-from django.db import Error as DatabaseError
-from django.db import connection
-
 from crawlservice import signals
+from crawlservice.chores.threads import Work
 from crawlservice.connections.contained import contained
 from crawlservice.models import Installation
-from crawlservice.webhooks import outbox
-from crawlservice.webhooks.sender_thread import SenderThread
-
-log = logging.getLogger(__name__)
+from crawlservice.webhooks import event_order
 
 IDLE = 1.0  # seconds between two checks
 
 
-class SignalSender(SenderThread):
-    """The sender of one process. Without receivers it does nothing."""
+class SignalSender(Work):
+    """The work of one thread."""
 
-    sends = "signals"
-
-    def keep_going(self) -> None:
-        if signals.wanted():
-            super().keep_going()
-
-    def _work(self) -> None:
-        while self._wanted:
-            self._tick()
-            time.sleep(IDLE)
-
-    def _tick(self) -> None:
-        try:
-            send_new()
-        except DatabaseError as error:
-            log.warning("signals wait: %s", " ".join(str(error).split()))
-            connection.close()
+    def step(self) -> float:
+        """Raises django.db.Error."""
+        send_new()
+        return IDLE
 
 
 def send_new() -> int:
@@ -47,9 +25,9 @@ def send_new() -> int:
     here = Installation.objects.filter(pk=1)
     last = here.values_list("signalled", flat=True).first()
     if last is None:
-        here.update(signalled=outbox.newest())
+        here.update(signalled=event_order.newest())
         return 0
-    events = outbox.after(last)
+    events = event_order.after(last)
     for event in events:
         with contained(f"event {event.pk}"):
             signals.send(event)

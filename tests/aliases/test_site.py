@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.aliases.site import KINDS, TRAPS, Site
-from benchmarks.aliases.trial import trial
+from tests.aliases.site import KINDS, TRAPS, Site
+from tests.aliases.trial import trial
+
+pytestmark = pytest.mark.slow
 
 ITEMS = 120
 

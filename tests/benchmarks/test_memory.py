@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from benchmarks.memory.growth import SETTLED, Sample, at_peak, growth, per_request
+from benchmarks.memory.growth import SETTLED, Sample, growth
 
 PAGES = 2 * SETTLED
 
@@ -36,15 +36,3 @@ def test_a_worker_that_did_not_live_all_the_time_is_no_row() -> None:
     samples = [sample(n, 0, n) for n in range(50)]
     samples[40] = samples[40]._replace(uss={"master": 50, "worker 2": 1})
     assert [row.name for row in growth(samples, 10)] == ["master", "Redis"]
-
-
-def test_bytes_in_redis_come_from_the_peak_and_the_end_of_the_queue() -> None:
-    seen, queued = 8, 190
-
-    def at(pages: int, waiting: int) -> Sample:
-        return sample(pages, waiting, 1, 1000 + seen * (pages + waiting) + queued * waiting)
-
-    samples = [at(0, 0), at(100, 900), at(500, 500), at(990, 10)]
-    assert at_peak(samples) == samples[1]
-    assert per_request(samples) == pytest.approx((seen, queued))
-    assert all(map(math.isnan, per_request(samples[:1])))

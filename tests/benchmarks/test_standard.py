@@ -12,7 +12,6 @@ from decimal import Decimal
 import pytest
 
 from benchmarks.lab import venv
-from benchmarks.lab.chart import Bar, Line, Panel, draw
 from benchmarks.lab.nginx import find_program
 from benchmarks.standard import __main__ as command
 from benchmarks.standard import report, runs, stored
@@ -216,19 +215,3 @@ def test_bad_words_are_refused(words, message, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         command.main()
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.process
-def test_the_chart_is_drawn_for_light_and_dark_pages(tmp_path):
-    if not (venv.PLACE / "report" / "stamp").exists():
-        pytest.skip("matplotlib is installed by the first benchmark")
-    output = tmp_path / "chart.svg"
-    bars = [Bar("one", {"a": 1.0, "b": 2.0}), Bar("two", {"a": 4.0}, 3.0, 5.0)]
-    lines = [Line("growth", [(10, 1.0), (10_000, 1.2)]), Line("goal", [(10, 1.5), (10_000, 1.5)])]
-    draw(
-        "A title", [Panel("Bars", "ms", bars), Panel("Lines", "n", (), lines, "ms", "log")], output
-    )
-    text = output.read_text()
-    assert "prefers-color-scheme:dark" in text
-    assert "currentColor" in text
-    assert all(word in text for word in ("A title", "two", "growth", "Bars"))

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from crawlframe.frontier import Frontier
 from crawlservice.alerts import state
-from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.condition import Finding
 from crawlservice.connections import clock
 from crawlservice.models import Installation
 from tests.servers import served

@@ -181,12 +181,6 @@ def fill() -> None:
 
 
 @pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    """SQLite only: what is shown does not depend on the database."""
-    return new_database("sqlite")
-
-
-@pytest.fixture
 def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
     """The paths that must be opened at least."""
     from django.contrib.auth.models import Group, User

@@ -50,7 +50,7 @@ def drive(export: Export, steps: int = 50, node: Settings | None = None) -> Expo
     exporter = Exporter(export.pk, node or Settings())
     try:
         for _ in range(steps):
-            if not exporter.step():
+            if exporter.step() != 0:
                 break
     finally:
         exporter.close()

@@ -19,7 +19,7 @@ from crawlframe.secret import MASK
 from crawlservice.accounts.roles import ROLES
 from crawlservice.alerts import needs, state
 from crawlservice.alerts.announcements import announce
-from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.condition import Finding
 from crawlservice.connections import clock
 from crawlservice.models import (
     Action,
@@ -34,7 +34,6 @@ from crawlservice.models import (
 )
 from crawlservice.monitoring import overview
 from crawlservice.security.sealing import unseal
-from tests.conftest import NewDatabase
 from tests.crawlservice.forms import filled_in, problems
 from tests.crawlservice.receiver import Receiver
 from tests.crawlservice.web import cells, log_in_as, texts
@@ -44,12 +43,6 @@ RULES = "/admin/crawlservice/alertrule/"
 TARGETS = "/admin/crawlservice/alerttarget/"
 MESSAGES = "/admin/crawlservice/alertmessage/"
 SLACK = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"
-
-
-@pytest.fixture
-def database(new_database: NewDatabase) -> str:
-    """SQLite only: the pages do not depend on the database."""
-    return new_database("sqlite")
 
 
 @pytest.fixture

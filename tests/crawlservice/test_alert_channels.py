@@ -348,11 +348,10 @@ def mailbox(settings_with: Any) -> Iterator[Mailbox]:
 
 def mail(to: str, **fields: Any) -> tuple[str, str]:
     usual = {"key": "1f2e", "title": TITLE, "text": TEXT, "content": {}}
-    message = channels.Outgoing("mail", 1, to, None, severity=Severity.SEVERE, **(usual | fields))
+    message = channels.Outgoing("mail", to, None, severity=Severity.SEVERE, **(usual | fields))
     return channels.send(NODE, message)
 
 
-@pytest.mark.forks
 def test_mail_arrives(mailbox: Mailbox, settings_with: Any) -> None:
     settings_with(EMAIL_HOST_USER="crawls", EMAIL_HOST_PASSWORD="geheim")
     assert mail("ops@example.com, boss@example.com") == ("", "127.0.0.1 accepted it")
@@ -365,14 +364,12 @@ def test_mail_arrives(mailbox: Mailbox, settings_with: Any) -> None:
     assert got.get_content().replace("\r\n", "\n").strip() == TEXT
 
 
-@pytest.mark.forks
 def test_a_title_with_line_breaks_makes_no_headers(mailbox: Mailbox) -> None:
     assert mail("ops@example.com", title="shop\nBcc: all@example.com")[0] == ""
     assert mailbox.got[0]["Subject"] == "shop Bcc: all@example.com"
     assert mailbox.got[0]["Bcc"] is None
 
 
-@pytest.mark.forks
 def test_what_the_mail_server_refuses_has_failed(mailbox: Mailbox, settings_with: Any) -> None:
     problem, reply = mail("ops@example.com, nobody@example.com")
     assert problem == ""

@@ -142,7 +142,7 @@ def test_runs_with_different_arguments_are_alerts_of_their_own(look: Look) -> No
 def test_many_failures_of_one_spider_hide_no_other(
     look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.alerts.tasks.LOOKED_AT", 3)
+    monkeypatch.setattr("crawlservice.alerts.ended_tasks.LOOKED_AT", 3)
     first = add_task("first", outcome="failed")
     look()
     for _ in range(4):
@@ -160,7 +160,7 @@ def test_what_was_not_looked_at_is_not_over(look: Look, monkeypatch: pytest.Monk
     Host.objects.filter(pk=hosts[0].pk).update(held_why="")
     with contextlib.suppress(AssertionError):
         look()
-    monkeypatch.setattr("crawlservice.alerts.conditions.MOST", 1)
+    monkeypatch.setattr("crawlservice.alerts.search.MAX_SUBJECTS", 1)
     Host.objects.update(held_why="blocked")
     with contextlib.suppress(AssertionError):
         look()
@@ -381,10 +381,10 @@ def test_a_steward_that_dies_again_and_again_or_fails(
     assert 'crawlframe_node_steward_deaths{node="beta"} 3.0' in told
     # The web finds it, too: such a leader may never come to look.
     Alert.objects.all().delete()
-    assert leader_watch.look_at_leader(led)
+    assert leader_watch.look(led)
     assert open_alerts()["chores"].subject == "beta"
     join("gamma", health=NodeHealth(failures=1, waits="watch 3: TypeError: no"))
-    leader_watch.look_at_leader(led)
+    leader_watch.look(led)
     failing = Alert.objects.get(subject="gamma")
     assert wording.sentence(failing) == (
         "Chores of the cluster fail on gamma: watch 3: TypeError: no"
@@ -393,9 +393,9 @@ def test_a_steward_that_dies_again_and_again_or_fails(
 
 def test_redis_that_no_node_may_claim_from(look: Look, service: Frontier, led: datetime) -> None:
     """The web looks every 5 s, and so does the leader, if it comes to it."""
-    assert not leader_watch.look_at_leader(led)
+    assert not leader_watch.look(led)
     service.eras.doubt()
-    assert leader_watch.look_at_leader(led)
+    assert leader_watch.look(led)
     alert = open_alerts()["chores"]
     assert alert.severity == Severity.SEVERE
     assert wording.sentence(alert) == (
@@ -549,7 +549,7 @@ def test_exports_whose_target_fails(look: Look) -> None:
 def test_many_findings_of_one_run_hide_no_other_spider(
     look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.alerts.quality.MOST", 2)
+    monkeypatch.setattr("crawlservice.alerts.conditions.quality.MOST", 2)
     for spider, count in (("first", 1), ("often", 5)):
         for _ in range(2):
             task = add_task(spider, outcome="failed")

@@ -16,11 +16,13 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from crawlframe.frontier import Frontier
-from crawlservice.alerts import announcements, outbox, state, wording
+from crawlservice.alerts import announcements, state, wording
 from crawlservice.alerts.announcements import announce
-from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.condition import Finding
+from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.sender import AlertSender
 from crawlservice.alerts.targets import set_address
+from crawlservice.chores.threads import ChoreThread
 from crawlservice.connections import clock
 from crawlservice.models import (
     Alert,
@@ -32,12 +34,12 @@ from crawlservice.models import (
     Installation,
     Severity,
 )
+from crawlservice.outbox.outbox import RETRIES
 from crawlservice.steward import pruning, steward
 from crawlservice.steward.pruning import Pruner
-from crawlservice.webhooks.deliveries import RETRY_PAUSES
 from tests.crawlservice.receiver import Receiver
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 LOOPBACK = replace(settings.CRAWLFRAME, webhook_private=(ip_network("127.0.0.0/8"),))
 HOUR = timedelta(hours=1)
@@ -84,10 +86,10 @@ def titles() -> list[str]:
 @pytest.fixture
 def sending() -> Iterator[Callable[[], None]]:
     """Runs a sender until the test ends."""
-    senders: list[AlertSender] = []
+    senders: list[ChoreThread] = []
 
     def start() -> None:
-        senders.append(AlertSender(LOOPBACK))
+        senders.append(ChoreThread("alerts", lambda: AlertSender(LOOPBACK)))
         senders[-1].keep_going()
 
     yield start
@@ -322,9 +324,9 @@ def test_a_sender_that_dies_with_a_message_leaves_it_to_the_next(
     add_rule(target)
     find(clock.now() - HOUR, "shop")
     announce(clock.now())
-    (claimed,) = outbox.claim([], 9)  # and here it dies
-    assert [*outbox.claim([], 9)] == []
-    row = AlertMessage.objects.get(pk=claimed.number)
+    ((claimed, _),) = OUTBOX.claim([], 9)  # and here it dies
+    assert [*OUTBOX.claim([], 9)] == []
+    row = AlertMessage.objects.get(pk=claimed.row)
     assert row.next_at is not None
     assert row.next_at > clock.now()
     AlertMessage.objects.update(next_at=Now())  # the time has passed
@@ -339,20 +341,20 @@ def test_what_fails_is_tried_again_and_then_given_up(
     add_rule(target)
     find(clock.now() - HOUR, "shop")
     announce(clock.now())
-    for attempt in range(1, len(RETRY_PAUSES) + 2):
+    for attempt in range(1, len(RETRIES.pauses) + 2):
         AlertMessage.objects.update(next_at=Now())
-        (message,) = outbox.claim([], 9)
-        assert message.attempt == attempt
-        assert [*outbox.claim([message.target], 9)] == []
-        outbox.settle(message.number, attempt, "it answered 503", "")
+        ((claim, _message),) = OUTBOX.claim([], 9)
+        assert claim.attempt == attempt
+        assert [*OUTBOX.claim([claim.receiver], 9)] == []
+        OUTBOX.settle(claim, "it answered 503", reply="")
     row = AlertMessage.objects.get()
     assert (row.next_at, row.sent_at, row.problem) == (None, None, "it answered 503")
     key = row.key
-    outbox.send_again(row)
-    (message,) = outbox.claim([], 9)
-    assert message.attempt == 1
+    send_again(row)
+    ((claim, message),) = OUTBOX.claim([], 9)
+    assert claim.attempt == 1
     assert message.key != str(key)  # else its receiver would take it for one that it knows
-    outbox.settle(message.number, 1, "", "it answered 200")
+    OUTBOX.settle(claim, "", reply="it answered 200")
     row.refresh_from_db()
     assert row.sent_at is not None
     assert (row.problem, row.reply) == ("", "it answered 200")
@@ -376,7 +378,7 @@ def test_an_address_that_cannot_be_read_is_a_problem_of_the_message(target: Aler
     AlertTarget.objects.update(sealed_address="gAAAAnonsense")
     find(clock.now() - HOUR, "shop")
     announce(clock.now())
-    assert [*outbox.claim([], 9)] == []
+    assert [*OUTBOX.claim([], 9)] == []
     assert "CRAWLFRAME_SECRET_KEY" in AlertMessage.objects.get().problem
 
 
@@ -399,7 +401,7 @@ def test_the_leading_steward_does_it_all(
         assert alert.kind == "host_held"
         assert state.checked_at() is not None
         Alert.objects.update(opened_at=clock.now() - HOUR)
-        one._alerts._next = 0.0
+        one.job("alerts")._next = 0.0
         one.tick()
         (told,) = receiver.wait(1)
         assert "a.example blocks" in told.content["title"]

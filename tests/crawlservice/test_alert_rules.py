@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crawlservice.alerts.kinds import KINDS, BadRule, check_kinds, check_thresholds, least
+from crawlservice.alerts.kinds import BadRule, check_kinds, check_thresholds, conditions, least
 from crawlservice.alerts.rules import GATHERING, Batch, Known, decide, is_quiet, wants
 from crawlservice.models import AlertRule, Severity
 
@@ -158,7 +158,7 @@ def test_a_rule_wants_what_it_names(
 
 
 def test_the_least_threshold_of_all_rules_counts() -> None:
-    usual = KINDS["silent"].threshold
+    usual = conditions()["silent"].threshold
     assert usual is not None
     assert least([])["silent"] == usual.usual
     assert least([{"silent": 3}, {"silent": 5, "disk": 99}])["silent"] == 3

@@ -12,8 +12,6 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client, override_settings
 
-from benchmarks.aliases.site import Site, served
-from benchmarks.aliases.trial import HERE
 from crawlframe.aliases.learn import learn
 from crawlframe.aliases.verify import Verdict
 from crawlframe.frontier import Frontier
@@ -29,15 +27,12 @@ from crawlservice.models import Action, AliasRule, KeptPage, PageBody, Task, Tas
 from crawlservice.pages import bodies
 from crawlservice.tasks import removal
 from crawlservice.tasks.submit import submit
+from tests.aliases.site import Site, served
+from tests.aliases.trial import HERE
 
-pytestmark = pytest.mark.usefixtures("service")
+pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
 PLACE = "/admin/crawlservice/aliasrule/"
 TELL = "http://shop.example"
-
-
-@pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    return new_database("sqlite")
 
 
 @pytest.fixture

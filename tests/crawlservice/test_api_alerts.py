@@ -18,7 +18,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.secret import MASK
 from crawlservice.accounts.roles import ROLES
 from crawlservice.alerts import state
-from crawlservice.alerts.finding import Finding
+from crawlservice.alerts.condition import Finding
 from crawlservice.cli.resealing import reseal_all
 from crawlservice.connections import clock
 from crawlservice.models import (
@@ -31,18 +31,11 @@ from crawlservice.models import (
     Webhook,
 )
 from crawlservice.security.sealing import unseal
-from tests.conftest import NewDatabase
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.receiver import Receiver
 from tests.crawlservice.test_api_tasks import error
 
 SLACK = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"
-
-
-@pytest.fixture
-def database(new_database: NewDatabase) -> str:
-    """SQLite only: the answers do not depend on the database."""
-    return new_database("sqlite")
 
 
 @pytest.fixture

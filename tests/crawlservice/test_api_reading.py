@@ -19,6 +19,8 @@ from crawlservice.tasks.export import CHUNK
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.test_api_tasks import error
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 
 @pytest.fixture
 def api(published: Frontier) -> Program:

@@ -22,7 +22,6 @@ from crawlservice.accounts import tokens
 from crawlservice.accounts.roles import ROLES
 from crawlservice.models import Event, Generation, Host, Schedule, Task, Token
 from crawlservice.tasks.submit import submit
-from tests.conftest import NewDatabase
 from tests.crawlservice.programs import FAR, Program, person, program
 from tests.crawlservice.test_api_tasks import ULM, error
 
@@ -58,12 +57,6 @@ STEERABLE = {
     },
     **{(role, "operate"): {"own", "other"} for role in ("operator", "administrator", "root")},
 }
-
-
-@pytest.fixture
-def database(new_database: NewDatabase) -> str:
-    """SQLite only: who may do what does not depend on the database."""
-    return new_database("sqlite")
 
 
 @pytest.fixture

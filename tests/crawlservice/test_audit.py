@@ -14,6 +14,8 @@ from crawlframe.request import Admission, make_rid, pack_admissions
 from crawlservice.ledger.audit import audit, audit_cluster, audit_group, groups, sizes
 from crawlservice.models import Event, Item, Page, Task
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 
 def rid(task: Task, fingerprint: bytes) -> UUID:
     return UUID(bytes=make_rid(task.pk, fingerprint))

@@ -27,6 +27,8 @@ from crawlservice.identity.papers import StoredPapers
 from crawlservice.models import Action, BotKey
 from crawlservice.security.sealing import unseal
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 START = datetime(2026, 11, 1, tzinfo=UTC)
 ORIGIN = "https://bot.example"
 MEDIA_TYPE = "application/http-message-signatures-directory+json"

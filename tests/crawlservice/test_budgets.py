@@ -34,6 +34,8 @@ from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.test_cancellation import cancel, end
 from tests.crawlservice.test_store import outcome
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 HOUR = timedelta(hours=1)
 
 

@@ -29,6 +29,8 @@ from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.web import log_in_as, rows, texts
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 WHO: dict[str, Any] = {"command": True}
 GRAPH = Wanted("graph")
 

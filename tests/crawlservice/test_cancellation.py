@@ -24,10 +24,11 @@ from crawlservice.tasks import retry as retry_module
 from crawlservice.tasks.removal import _thin_out
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState
+from tests.crawlservice.chores import work_of
 from tests.crawlservice.graph import GraphCrawl
 from tests.protocol.real import fault
 
-pytestmark = pytest.mark.usefixtures("service")
+pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
 
 ENOUGH = 60.0  # seconds: a whole settlement, however busy the machine is
 
@@ -57,7 +58,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps stewards from settling anything."""
-    monkeypatch.setattr("crawlservice.steward.steward.Settler", Idle)
+    monkeypatch.setattr("crawlservice.ledger.chores.Settler", Idle)
 
 
 class Idle(Settler):
@@ -243,7 +244,7 @@ def test_a_walk_from_before_a_retry_ends_nothing(
     crawl.work(frontier, 1)
     cancel(crawl, frontier)
     with monkeypatch.context() as slow:
-        slow.setattr("crawlservice.steward.steward.Settler", Idle)
+        slow.setattr("crawlservice.ledger.chores.Settler", Idle)
         task = end(frontier)
     stale = settle(task)
     while Task.objects.get().unwritten:
@@ -255,14 +256,15 @@ def test_a_walk_from_before_a_retry_ends_nothing(
     steward.resign()
     cancel(crawl, frontier)
     with monkeypatch.context() as slow:
-        slow.setattr("crawlservice.steward.steward.Settler", Idle)
+        slow.setattr("crawlservice.ledger.chores.Settler", Idle)
         assert end(frontier).unwritten == 2
     steward = Steward(Settings(), frontier)
-    steward._settler._steps = stale
+    settler = work_of(steward, "cancelled requests", Settler)
+    settler._steps = stale
     if leads_anew:
         steward.tick()
     else:
-        steward._settler.tick()
+        settler.tick()
     task = Task.objects.get()
     assert (task.unwritten, task.cancelled, Page.objects.count()) == (None, 2, 3)
     assert audit(task) == []

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
-from django.apps import apps
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from rich.console import Console
@@ -149,14 +146,3 @@ def test_rows_that_are_to_be_written_are_said_to_be(
     assert answer.status_code == 286
     assert "ledger rows are written" not in answer.content.decode()
     assert "cf-retry" in answer.content.decode()
-
-
-def test_earlier_tasks_are_counted(cancelled_task: Task) -> None:
-    """The migration counts them, and does not change running tasks."""
-    other = Task.objects.create(spider="shop", seeds=b"", cancelled=3)
-    Task.objects.filter(pk=cancelled_task.pk).update(cancelled=0)
-    migration = import_module("crawlservice.migrations.0015_ended_tasks")
-    with connection.schema_editor() as editor:
-        migration.count_cancelled(apps, editor)
-    found = dict(Task.objects.values_list("pk", "cancelled"))
-    assert found == {cancelled_task.pk: 20, other.pk: 3}

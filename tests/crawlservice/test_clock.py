@@ -30,6 +30,8 @@ from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
 from crawlservice.tasks.bulk_submit import Wanted, submit_once
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 NEAR = timedelta(minutes=5)
 YEARS = timedelta(days=4000)
 NUMBERS = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed", "parked"), 0)

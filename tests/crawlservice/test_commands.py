@@ -19,20 +19,14 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from crawlframe.frontier import Frontier
-from crawlservice.demosite import DemoServer
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.submit import pause, submit
+from examples.demo_site import DemoServer
 from tests.crawlservice.conftest import redis_at
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    """SQLite only: commands leave SQL to the parts they call, which are tested on both."""
-    return new_database("sqlite")
 
 
 def run(*arguments: object, **options: Any) -> str:
@@ -328,6 +322,7 @@ def test_startspider_writes_a_spider_of_the_project(tmp_path: Path) -> None:
     assert "class BooksSpider(ProjectSpider):" in text
 
 
+@pytest.mark.forks
 def test_startspider_records_if_it_is_asked_to(
     tmp_path: Path, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,9 +398,6 @@ def test_checkspiders_and_crawl_name_file_and_line_of_a_broken_spider(
         (["listings", "-o", "out.xlsx"], "is none of .jsonl, .csv, .parquet"),
         (["listings", "-o", "nowhere/out.csv"], "no directory nowhere"),
         (["listings", "-a", "ciity=x"], "did you mean 'city'"),
-        (["listings", "--latency", "3"], "--latency requires --demo"),
-        (["listings", "--demo", "-a", "site=http://x/"], "leave out -a site"),
-        (["listings", "--demo", "--listings", "-1"], "listings is -1"),
         (["listing"], "did you mean 'listings'"),
         (["listings", "--workers", "0"], "workers is 0"),
         (["site", "--url", "example.com"], "not an absolute URL"),

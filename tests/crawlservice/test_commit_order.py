@@ -13,7 +13,7 @@ from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.rows import insert
 from crawlservice.models import Item, Page, Task
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 
 @pytest.fixture

@@ -24,41 +24,54 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.spider import SpiderInfo
 from crawlservice.cli.crawl import Crawl, CrawlFailed
-from crawlservice.demosite import DemoServer
+from examples.demo_site import DemoServer
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("database")]
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 CHECKOUT = Path(__file__).resolve().parents[2]
+DEMO_CRAWL = ("-m", "examples.demo_site.crawl")
 NODE = re.compile(r"/(\d+) crawlframe\.node\.master\.generation: node .* generation")
 
 
 @pytest.fixture
-def database(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
-    """SQLite, unless a test asks for the other by ``on_both``."""
-    return new_database(getattr(request, "param", "sqlite"))
+def demo_crawl(manage_env: dict[str, str]) -> Manage:
+    """Crawls the demo site with these options."""
+
+    def run(*options: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *DEMO_CRAWL, *map(str, options)],
+            cwd=CHECKOUT, env=manage_env, capture_output=True, text=True, timeout=90,
+        )  # fmt: skip
+
+    return run
 
 
-on_both = pytest.mark.parametrize(
-    "database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-a", "site=http://x.example/"], "leave out -a site"),
+        (["--listings", "-1"], "listings is -1"),
+        (["-a", "ciity=x"], "did you mean 'city'"),
+    ],
 )
-
-
-@pytest.fixture(autouse=True)
-def on_this_database(manage_env: dict[str, str], database: str) -> None:
-    manage_env["DATABASE_URL"] = database
+def test_the_demo_refuses_bad_input(demo_crawl: Manage, options: list[str], words: str) -> None:
+    refused = demo_crawl(*options)
+    assert refused.returncode == 1
+    assert words in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def items_of(path: Path) -> list[dict[str, Any]]:
     return sorted(map(json.loads, path.read_text().splitlines()), key=lambda item: item["id"])
 
 
-@on_both
+@pytest.mark.databases("sqlite", "postgres")
 def test_the_demo_crawl_stores_what_the_site_made_and_says_so(
-    manage: Manage, tmp_path: Path, redis_client: Redis
+    demo_crawl: Manage, manage: Manage, tmp_path: Path, redis_client: Redis
 ) -> None:
     out = tmp_path / "out.jsonl"
-    done = manage("crawl", "listings", "--demo", "--listings", 60, "--workers", 2, "-o", out)
+    done = demo_crawl("--listings", 60, "--workers", 2, "-o", out)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "60 of 60 listings, all as generated" in done.stdout
     assert f"60 items to {out}" in done.stdout
@@ -170,25 +183,27 @@ def test_a_node_that_dies_is_reported_with_its_log(
 
 
 def test_the_demo_is_cancelled_with_its_site(
-    manage: Manage, start_manage: Callable[..., Any]
+    demo_crawl: Manage, start_manage: Callable[..., Any]
 ) -> None:
-    crawl = start_manage("crawl", "listings", "--demo", "--listings", 500, "--latency", 100)
+    crawl = start_manage(
+        *DEMO_CRAWL, "--listings", 500, "--latency", 100, program=Path(sys.executable), cwd=CHECKOUT
+    )
     crawl.wait_for("done ")
     assert crawl.stop(signal.SIGINT) == 130
     assert "Task 1 is cancelled" in crawl.output
-    again = manage("crawl", "listings", "--demo", "--listings", 30, "--workers", 1)
+    again = demo_crawl("--listings", 30, "--workers", 1)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "note: task 1 is unfinished and runs at the same time" in again.stdout
     assert "30 of 30 listings, all as generated" in again.stdout
 
 
 def test_a_node_that_would_spoil_the_crawl_is_named(
-    manage: Manage, start_manage: Callable[..., Any], manage_env: dict[str, str]
+    demo_crawl: Manage, manage: Manage, start_manage: Callable[..., Any], manage_env: dict[str, str]
 ) -> None:
     closed = {k: v for k, v in manage_env.items() if k != "CRAWLFRAME_ALLOW_PRIVATE"}
     node = start_manage("runcrawler", "--node", "closed", "--workers", 1, env=closed)
     node.wait_for("generation")
-    refused = manage("crawl", "listings", "--demo", "--listings", 30)
+    refused = demo_crawl("--listings", 30)
     assert refused.returncode == 1
     assert "node closed (process" in refused.stderr
     assert "start it with CRAWLFRAME_ALLOW_PRIVATE=127.0.0.1/32" in refused.stderr

@@ -8,16 +8,17 @@ from contextlib import closing
 
 import psycopg2
 import pytest
-from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.test import override_settings
 
 from crawlframe.errors import ConfigError
 from crawlservice.connections.database import prepare
-from crawlservice.models import Item, Task
+from crawlservice.models import Task
 from tests.conftest import django_on
 from tests.servers import PostgresServer
+
+pytestmark = pytest.mark.databases("sqlite", "postgres")
 
 # What a command does first; these tests run it in processes of its own.
 PREPARE = "from crawlservice.connections.database import prepare; print(prepare(), 'prepared')"
@@ -232,30 +233,3 @@ def test_a_lock_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / "crawl.sqlite3.lock").mkdir()
     told = refusal(f"sqlite:///{tmp_path}/crawl.sqlite3")
     assert "cannot be used: [Errno 21] Is a directory" in told
-
-
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def test_the_column_for_versions_comes_to_tables_in_use(new_database, kind):
-    """Older nodes still write while the tables change, and with all the changes since."""
-    insert = (
-        "INSERT INTO crawlservice_item (task_id, rid, ordinal, data) "
-        "VALUES (1, '00000000000000000000000000000001', %s, '{}')"
-    )
-    task = (
-        "INSERT INTO crawlservice_task (spider, arguments, priority, settings, state, seeds, "
-        "na, nf, ne, items) VALUES ('s', '{}', 0, '{}', 'running', '', 0, 0, 0, 0)"
-    )
-    versions = "SELECT ordinal, version FROM crawlservice_item ORDER BY ordinal"
-    with django_on(new_database(kind, empty=True)), connection.cursor() as cursor:
-        call_command("migrate", "auth", verbosity=0)
-        call_command("migrate", "crawlservice", "0001", verbosity=0)
-        cursor.execute(task)
-        cursor.execute(insert, [0])
-        call_command("migrate", "crawlservice", "0009", verbosity=0)
-        cursor.execute(insert, [1])
-        cursor.execute(versions)
-        assert cursor.fetchall() == [(0, ""), (1, "")]
-    with django_on(new_database(kind)), connection.cursor() as cursor:
-        cursor.execute(task)
-        cursor.execute(insert, [0])
-        assert Item.objects.get().version == ""

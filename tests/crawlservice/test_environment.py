@@ -60,7 +60,6 @@ def test_what_kubernetes_sets_is_not(name: str) -> None:
     assert warnings({f"CRAWLFRAME_{name}": "x"}) == []
 
 
-@pytest.mark.forks
 def test_commands_warn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRAWLFRAME_WORKER", "4")
     command = [sys.executable, "manage.py", "checkspiders"]

@@ -22,6 +22,8 @@ from crawlservice.tasks import error_groups
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, rows
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 BROKEN = """Traceback (most recent call last):
   File "/srv/project/spiders/shop.py", line {line}, in parse
     price = int(box["price"])

@@ -11,15 +11,8 @@ from django.utils import translation
 
 from crawlservice.admin import dashboard
 from crawlservice.web import refusals
-from tests.conftest import NewDatabase
 
 LIST = "/admin/crawlservice/webhook/"
-
-
-@pytest.fixture
-def database(new_database: NewDatabase) -> str:
-    """SQLite only: the pages do not depend on the database."""
-    return new_database("sqlite")
 
 
 @pytest.fixture(autouse=True)

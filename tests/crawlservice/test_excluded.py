@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import orjson
 import pytest
-from django.apps import apps
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from rich.console import Console
@@ -149,11 +146,3 @@ def test_a_retry_runs_them_again(polite_task: Task, published: Frontier) -> None
 def test_a_webhook_tells_them(polite_task: Task) -> None:
     event = Event.objects.create(task=polite_task, kind="finished", outcome="finished")
     assert orjson.loads(body(event))["task"]["excluded"] == 20
-
-
-def test_reasons_of_earlier_middlewares_are_counted(polite_task: Task) -> None:
-    Task.objects.update(excluded=0)
-    migration = import_module("crawlservice.migrations.0018_robots")
-    with connection.schema_editor() as editor:
-        migration.count_excluded(apps, editor)
-    assert Task.objects.get(pk=polite_task.pk).excluded == 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import json
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,18 +27,11 @@ def files(**more: Any) -> dict[str, Any]:
     return {"kind": "files", "max_minutes": 0, **more}
 
 
-def account(place: str) -> str:
-    known = {"type": "service_account", "private_key": "x", "client_email": "a@b.example"}
-    return json.dumps(known | {"project_id": "p", "token_uri": f"http://{place}/"})
-
-
 TARGETS: dict[str, Callable[[str], dict[str, Any]]] = {
     "s3": lambda at: files(
         url="s3://b/x", endpoint=f"http://{at}", key="k", secret="s", region="eu"
     ),
     "sftp": lambda at: files(url=f"sftp://u@{at}/x", secret="s"),
-    "gcs": lambda at: files(url="gs://b/x", endpoint=f"http://{at}"),
-    "token of gcs": lambda at: files(url="gs://b/x", secret=account(at)),
     "postgres": lambda at: {"kind": "table", "table": "t", "url": f"postgresql://u@{at}/d"},
     "mysql": lambda at: {"kind": "table", "table": "t", "url": f"mysql://u@{at}/d"},
     "kafka": lambda at: {"kind": "kafka", "topic": "t", "servers": at},
@@ -76,7 +68,7 @@ def test_a_server_that_is_not_public_is_not_connected_to(
         assert "CRAWLFRAME_WEBHOOK_PRIVATE" in drive(export, steps=1).problem, host
         export.delete()
     assert connections(knocked) == 0
-    if "gcs" in kind or "kafka" in kind or kind == "mysql":  # they wait for an answer
+    if "kafka" in kind or kind == "mysql":  # they wait for an answer
         return
     settings_with(CRAWLFRAME=dataclasses.replace(settings.CRAWLFRAME, webhook_private=ALLOWED))
     knocked.close()

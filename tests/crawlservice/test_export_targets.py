@@ -9,8 +9,6 @@ import ipaddress
 import json
 import os
 import socket
-import sys
-import types
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,10 +23,10 @@ from crawlframe.conf import Settings
 from crawlservice.exports import changes, exporter
 from crawlservice.exports.addresses import with_secrets_of, without_secrets
 from crawlservice.exports.batch import Limits
-from crawlservice.exports.definition import BadExport
 from crawlservice.exports.dialects import MySQL, connect
+from crawlservice.exports.errors import BadExport
 from crawlservice.exports.exporter import tried
-from crawlservice.exports.table import names
+from crawlservice.exports.targets.table import names
 from crawlservice.models import Export, Installation, Item, Task
 from tests.conftest import NewDatabase
 from tests.crawlservice.exporting import add, commit, drive, fill, made_task, stored
@@ -55,7 +53,7 @@ def servers_of_this_machine(settings_with: Callable[..., None]) -> None:
 
 
 @pytest.fixture
-def postgres(new_database: NewDatabase) -> Iterator[tuple[str, Query]]:
+def postgres(new_database: NewDatabase, postgres_url: str) -> Iterator[tuple[str, Query]]:
     """An empty PostgreSQL database, and how to ask it."""
     url = new_database("postgres", empty=True)
     connection = psycopg2.connect(url)
@@ -111,7 +109,7 @@ def mysql() -> Iterator[tuple[str, Query]]:
     connection.close()
 
 
-@pytest.fixture(params=["postgres", "mysql"])
+@pytest.fixture(params=[pytest.param("postgres", marks=pytest.mark.postgres), "mysql"])
 def server(request: pytest.FixtureRequest) -> tuple[str, Query]:
     found: tuple[str, Query] = request.getfixturevalue(request.param)
     return found
@@ -184,7 +182,7 @@ def test_wherever_it_dies_a_table_has_every_row_once(
 ) -> None:
     url, ask = server
     monkeypatch.setattr(
-        "crawlservice.exports.table.TableWriter.limits",
+        "crawlservice.exports.targets.table.TableWriter.limits",
         Limits(4, 1 << 20, columns=500),
     )
     fill(made_task(), 4)
@@ -539,20 +537,6 @@ def test_without_the_extra_the_problem_says_what_to_install(
     assert Export.objects.get().rows == 0
 
 
-def test_only_the_key_of_a_service_account_is_taken_for_gcs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Other kinds make the library read files and start programs of the node."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    monkeypatch.setitem(sys.modules, "gcsfs", types.ModuleType("gcsfs"))
-    fill(made_task(), 1)
-    for secret in ('{"type": "external_account"}', "[]", "{"):
-        target = {"kind": "files", "url": "gs://b/x", "secret": secret, "max_minutes": 0}
-        export = add(target)
-        assert "service account" in drive(export).problem
-        export.delete()
-
-
 # -- object stores --------------------------------------------------------------------------------
 
 
@@ -561,7 +545,8 @@ def test_a_file_of_an_object_store_is_one_put(
 ) -> None:
     """On the file system in memory of fsspec."""
     memory = pytest.importorskip("fsspec.implementations.memory")
-    from crawlservice.exports import files, object_stores
+    from crawlservice.exports import object_stores
+    from crawlservice.exports.targets import files
 
     system = memory.MemoryFileSystem()
     store = object_stores.ObjectStore(system, "/bucket/houses", "s3://bucket/houses", renames=False)

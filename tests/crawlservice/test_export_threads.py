@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from crawlframe.conf import Settings
-from crawlservice.exports import exporter, threads
+from crawlframe.frontier import Frontier
+from crawlservice.exports import exporter
 from crawlservice.exports.batch import Batch, Limits
-from crawlservice.exports.threads import ExportThreads
+from crawlservice.exports.chores import Exports
 from crawlservice.exports.writer import BatchName, Writer
 from crawlservice.models import Export
-from crawlservice.steward.senders import Senders
+from crawlservice.steward.steward import Steward
 from tests.crawlservice.exporting import add, fill, made_task
 
 pytestmark = pytest.mark.usefixtures("orm", "quick_looks")
@@ -26,7 +27,7 @@ def quick_looks(
     tmp_path: Path, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings_with(EXPORT_DIR=tmp_path / "exports")
-    monkeypatch.setattr(threads, "IDLE", 0.02)
+    monkeypatch.setattr(exporter, "IDLE", 0.02)
 
 
 def until(ready: Callable[[], bool], what: str) -> None:
@@ -41,8 +42,8 @@ def alive() -> list[str]:
 
 
 @pytest.fixture
-def kept_going() -> Iterator[ExportThreads]:
-    made = ExportThreads(Settings())
+def exports(published: Frontier) -> Iterator[Exports]:
+    made = Exports(Steward(Settings(), published).context)
     yield made
     made.stop()
     until(lambda: not alive(), "the threads do not end")
@@ -64,7 +65,7 @@ class Hanging:
 
 
 def test_one_that_hangs_delays_neither_the_steward_nor_others(
-    kept_going: ExportThreads, monkeypatch: pytest.MonkeyPatch
+    exports: Exports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Hanging.released.clear()
     real = exporter.open_writer
@@ -78,34 +79,33 @@ def test_one_that_hangs_delays_neither_the_steward_nor_others(
     target = {"kind": "files", "max_minutes": 0}
     add({**target, "url": "slow"}, name="slow")
     add({**target, "url": "fast"}, name="fast")
-    kept_going.keep_going()  # returns at once
+    exports.tick()  # returns at once
     until(lambda: Export.objects.get(name="fast").rows == 6, "the other one waits")
     assert Export.objects.get(name="slow").rows == 0
-    kept_going.keep_going()
+    exports.tick()
     Hanging.released.set()
     until(lambda: Export.objects.get(name="slow").rows == 6, "it does not go on")
 
 
-def test_one_that_is_paused_has_no_thread(kept_going: ExportThreads) -> None:
+def test_one_that_is_paused_has_no_thread(exports: Exports) -> None:
     add({"kind": "files", "url": "a"}, name="a")
     add({"kind": "files", "url": "b"}, name="b")
-    kept_going.keep_going()
+    exports.tick()
     until(lambda: sorted(alive()) == ["export a", "export b"], "no threads")
     Export.objects.filter(name="a").update(paused=True)
-    kept_going.keep_going()
+    exports.tick()
     until(lambda: alive() == ["export b"], "it goes on")
     Export.objects.filter(name="a").update(paused=False)
-    kept_going.keep_going()
+    exports.tick()
     until(lambda: sorted(alive()) == ["export a", "export b"], "it does not come back")
 
 
-def test_the_steward_carries_them_on_and_stops() -> None:
-    senders = Senders(Settings(spiders="no_such_package"))
-    senders.export()
+def test_the_steward_carries_them_on_and_stops(exports: Exports) -> None:
+    exports.tick()
     assert alive() == []
     fill(made_task(), 1)
     add({"kind": "files", "url": "a", "max_minutes": 0}, name="a")
-    senders.export()
+    exports.tick()
     until(lambda: Export.objects.get().rows == 3, "nothing is exported")
-    senders.stop()
+    exports.stop()
     until(lambda: not alive(), "the thread goes on")

@@ -15,9 +15,10 @@ from crawlframe.conf import Settings
 from crawlservice.exports import changes, cursor, source
 from crawlservice.exports.exporter import Exporter
 from crawlservice.models import Export, Item, Label, Page, Task
+from crawlservice.outbox.backoff import JITTER
 from tests.crawlservice.exporting import add, commit, drive, fill, made_task, records, stored
 
-pytestmark = pytest.mark.usefixtures("orm", "place")
+pytestmark = [pytest.mark.usefixtures("orm", "place"), pytest.mark.databases("sqlite", "postgres")]
 
 POINTS = [point for point in faults.POINTS if point.startswith("export.")]
 
@@ -162,7 +163,7 @@ def test_csv_has_the_columns_of_all_files_so_far(place: Path) -> None:
 def test_columns_are_collected_where_there_are_some(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.exports.files.COLUMNS", 12)
+    monkeypatch.setattr("crawlservice.exports.targets.files.COLUMNS", 12)
     task = made_task()
     commit(task, "a", [{f"key {n}": n for n in range(40)}])
     row = drive(add(files()))
@@ -285,12 +286,13 @@ def test_what_fails_is_tried_again_after_growing_pauses(place: Path) -> None:
     place.write_text("in the way")
     fill(made_task(), 1)
     export = add(files())
-    for attempt, pause in enumerate((*cursor.PAUSES, cursor.PAUSES[-1]), 1):
+    for attempt, pause in enumerate((*cursor.RETRIES.pauses, cursor.RETRIES.pauses[-1]), 1):
         row = drive(export)
         assert row.attempts == attempt
         assert "out" in row.problem
         assert row.next_at is not None
-        assert pause - 5 < (row.next_at - timezone.now()).total_seconds() <= pause
+        left = (row.next_at - timezone.now()).total_seconds()
+        assert pause - 5 < left <= pause * (1 + JITTER)
         assert drive(export).attempts == attempt  # not before its time
         Export.objects.update(next_at=timezone.now() - timedelta(seconds=1))
     place.unlink()

@@ -160,7 +160,6 @@ def test_a_directory_that_all_write_to_is_left_alone(tmp_path: Path) -> None:
     private_directory(tmp_path / "none")
 
 
-@pytest.mark.forks
 def test_every_start_closes_it(tmp_path: Path) -> None:
     var = tmp_path / "var"
     var.mkdir()

@@ -34,6 +34,8 @@ from crawlservice.tasks.removal import remove
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import log_in_as
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 URL = "http://files.example/a%20b.png?x=1"
 NOW = timedelta()
 

@@ -24,6 +24,8 @@ from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import FAR, person, program
 from tests.crawlservice.web import login
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 AWAY = "redis://127.0.0.1:1/0"
 
 

@@ -12,7 +12,7 @@ from crawlframe.ledger import HostStats, LedgerAway
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Host
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 
 def add(**hosts: HostStats) -> None:
@@ -98,7 +98,7 @@ def test_two_workers_add_the_same_hosts_in_any_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "orm", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+    "database", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )
 def test_a_locked_row_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     from crawlservice.ledger import host_stats

@@ -30,6 +30,8 @@ from crawlservice.tasks.submit import RedisNotUpdated
 from crawlservice.webhooks.deliveries import body
 from tests.crawlservice.conftest import redis_at
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 NAME = "shop.example"
 WHO: dict[str, Any] = {"command": True}
 

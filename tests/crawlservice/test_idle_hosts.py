@@ -25,6 +25,8 @@ from crawlservice.steward.pruning import Pruner, delete
 from crawlservice.steward.steward import Steward
 from tests.crawlservice.beside import another_transaction
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 WHO: dict[str, Any] = {"command": True}
 
 

@@ -29,6 +29,8 @@ from crawlservice.tasks.item_filter import BadItemFilter, ItemFilter
 from crawlservice.tasks.item_table import Column, Row, arranged, columns, latest
 from tests.crawlservice.web import log_in_as, login, rows, texts
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 THINGS: list[dict[str, Any]] = [
     {"url": "/1", "name": "Chair", "price": 20, "tags": ["a", "b"]},
     {"url": "/2", "name": "=table", "price": 3.5, "tags": []},

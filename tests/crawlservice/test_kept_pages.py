@@ -18,18 +18,17 @@ from django.test.utils import CaptureQueriesContext
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import Held, PageCopy
-from crawlframe.pages.packing import MIN_SAMPLES, digest_of
+from crawlframe.pages.packing import digest_of
 from crawlframe.pages.stored import response_of
 from crawlframe.request import Request
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Item, KeptPage, Page, PageBody, PageDictionary, Task
+from crawlservice.models import Item, KeptPage, Page, PageBody, Task
 from crawlservice.pages.bodies import read
-from crawlservice.pages.dictionaries import Dictionaries, Trainer
 from crawlservice.pages.retention import PageRetention
 from crawlservice.tasks.removal import remove
 from tests.crawlservice.test_store import outcome
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 NOW = timedelta()
 
@@ -373,71 +372,3 @@ def test_results_are_found_as_long_as_all_of_them_are_there(task: Task) -> None:
     assert ledger.results(pages[b"l" * 16]) is None
     Item.objects.filter(ordinal=1).delete()
     assert ledger.results(pages[KEY]) is None
-
-
-def test_pages_of_a_task_with_the_same_content(task: Task) -> None:
-    ledger = DjangoLedger()
-    other = Task.objects.create(spider="s", seeds=b"")
-    first = kept(task, "a", b"one")
-    first.callback, first.status = "parse", 200
-    ledger.commit([first, kept(task, "b", b"two", "http_404")])
-    ledger.commit([kept(other, "c", b"three")])
-    asked = [
-        (task.pk, b"x" * 16, digest_of(b"one"), "parse"),
-        (task.pk, b"y" * 16, digest_of(b"two"), "parse"),
-        (task.pk, b"z" * 16, digest_of(b"three"), "parse"),
-        (task.pk, b"a".ljust(16, b"."), digest_of(b"one"), "parse"),  # itself, before a retry
-        (task.pk, b"w" * 16, digest_of(b"four"), "parse"),
-        (task.pk, b"v" * 16, digest_of(b"one"), "parse_other"),
-    ]
-    assert ledger.same_content(asked) == {b"x" * 16: "http://h/a"}
-
-
-# -- dictionaries ---------------------------------------------------------------------------------
-
-MENU = "".join(f'<li class="menu-{n}"><a href="/part/{n}/">Part {n}</a></li>' for n in range(40))
-
-
-def similar(number: int) -> bytes:
-    return f"<html><title>{number}</title><nav>{MENU}</nav><p>{number * 7919}</p></html>".encode()
-
-
-def test_pages_of_a_host_take_less_once_it_has_a_dictionary(task: Task) -> None:
-    ledger = DjangoLedger()
-    trainer, now = Trainer(lambda: 1e9), [0.0]
-    ledger._pages._dictionaries = Dictionaries(lambda: now[0])
-    ledger.commit([kept(task, f"a{n:03}", similar(n)) for n in range(MIN_SAMPLES - 1)])
-    assert trainer.tick() == ""
-    ledger.commit([kept(task, f"b{n:03}", similar(100 + n)) for n in range(40)])
-    trainer = Trainer(lambda: 1e9)
-    assert trainer.tick() == "h"
-    assert Trainer(lambda: 1e9).tick() == ""
-    now[0] = 1_000.0
-    ledger.commit([kept(task, f"c{n:03}", similar(200 + n)) for n in range(40)])
-    sizes = {
-        letter: PageBody.objects.filter(keptpage__url__contains=f"/{letter}").values_list(
-            "stored", "dictionary"
-        )
-        for letter in "bc"
-    }
-    assert {number for _, number in sizes["b"]} == {None}
-    assert {number for _, number in sizes["c"]} == {PageDictionary.objects.get().pk}
-    assert sum(s for s, _ in sizes["c"]) < 0.75 * sum(s for s, _ in sizes["b"])
-    found = bodies()
-    assert found["b007"] == similar(107)
-    assert found["c007"] == similar(207)
-
-
-def test_a_damaged_page_is_no_sample(task: Task) -> None:
-    DjangoLedger().commit([kept(task, f"a{n:03}", similar(n)) for n in range(MIN_SAMPLES + 5)])
-    PageBody.objects.filter(digest=digest_of(similar(3))).update(data=b"damaged")
-    assert Trainer(lambda: 1e9).tick() == "h"
-    assert PageDictionary.objects.count() == 1
-
-
-def test_a_dictionary_that_nobody_needs_goes_if_there_is_a_newer_one(task: Task) -> None:
-    rows = [PageDictionary.objects.create(host=host, content=b"x") for host in ("a", "a", "b")]
-    retention = PageRetention(unused=NOW)
-    while retention.step():
-        pass
-    assert [*PageDictionary.objects.order_by("pk")] == rows[1:]

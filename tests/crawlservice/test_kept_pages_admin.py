@@ -30,11 +30,6 @@ PLACE = "/admin/crawlservice/keptpage/"
 
 
 @pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    return new_database("sqlite")
-
-
-@pytest.fixture
 def client_of(published: Frontier) -> Callable[[str], Client]:
     """A browser of a user with a role."""
     return log_in_as

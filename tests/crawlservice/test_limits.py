@@ -22,6 +22,8 @@ from crawlservice.tasks.limits import BadLimit, change_limits
 from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState, pause, submit
 from tests.crawlservice.conftest import redis_at
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 WHO: dict[str, Any] = {"command": True}
 
 

@@ -33,7 +33,7 @@ from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_steward import turn_until
 from tests.crawlservice.web import rows
 
-pytestmark = pytest.mark.usefixtures("service")
+pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
 
 OFFLINE, BACK = Event.Kind.NODE_OFFLINE, Event.Kind.NODE_BACK
 
@@ -327,7 +327,7 @@ def test_webhooks_are_sent(died: int) -> None:
     Webhook.objects.create(name="shop", spider="shop", **values)
     assert deliveries.create_deliveries()
     assert {one.webhook.name for one in Delivery.objects.all()} == {"all", "nodes"}
-    sent = [orjson.loads(letter.body)["kind"] for _, letter in deliveries.claim([], 9)]
+    sent = [orjson.loads(letter.body)["kind"] for _, letter in deliveries.OUTBOX.claim([], 9)]
     assert sent == ["node_offline"] * 2
     body = orjson.loads(deliveries.body(Event.objects.get()))
     assert body["task"] is None

@@ -1,170 +1,110 @@
-"""Migrations from 0010 on: forward and back with rows, and beside processes with older code."""
+"""Migrations: they are those of the models, and databases of the pilot keep their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
+from importlib import import_module
 from io import StringIO
 from typing import Any
-from uuid import uuid4
 
 import pytest
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks.registry import registry
 from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 from django.db import connection
-from django.db.migrations import Migration
 from django.db.migrations.executor import MigrationExecutor
-from django.utils.module_loading import import_string
+from django.db.migrations.recorder import MigrationRecorder
 
-from crawlservice.models import Delivery, Event, Generation, Schedule, Task, Webhook
-from crawlservice.security.sealing import unseal
-from crawlservice.tasks.outcomes import arguments_hash
-from tests.conftest import NewDatabase, django_on, new_databases
+from crawlframe.errors import ConfigError, PageDamaged
+from crawlframe.pages.packing import Packer, digest_of
+from crawlframe.zstd import ZstdCompressor
+from crawlservice.connections.database import is_behind
+from crawlservice.models import Installation, PageBody, Task
+from crawlservice.pages.bodies import read
+from tests.conftest import NewDatabase, django_on
 
-BEFORE, WITH_SECRETS = "0009_words", "0014_webhook_secret"
-ULM = {"city": "Ulm"}
-
-
-def migrate(*name: str) -> None:
-    """Migrates to this migration of ours; without one, to the latest."""
-    call_command("migrate", "crawlservice", *name, verbosity=0)
-
-
-def models_of(name: str) -> Any:
-    """Returns the models as they were at this migration, by name."""
-    state = MigrationExecutor(connection).loader.project_state(("crawlservice", name))
-    return lambda model: state.apps.get_model("crawlservice", model).objects
+from_pilot = import_module("crawlservice.migrations.0002_from_pilot")
+zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+PILOT = ("0002_version", "0051_key_order_worker", "0052_task_idle")  # some of its names
 
 
-def fill(old: Callable[[str], Any]) -> dict[str, int]:
-    """Returns numbers of tasks by how they end."""
-    numbers = {
-        "finished": {"state": "finished", "na": 5, "nf": 5, "ne": 0},
-        "failed": {"state": "finished", "na": 5, "nf": 2, "ne": 3},
-        "cancelled": {"state": "cancelled", "na": 5, "nf": 3, "ne": 2},
-        "running": {"state": "running", "na": 5, "nf": 1, "ne": 1},
-        # Cancelled, then partly run again.
-        "retried": {"state": "finished", "na": 6, "nf": 3, "ne": 3},
-        "retried with errors": {"state": "finished", "na": 6, "nf": 4, "ne": 2},
-        "retried and failed": {"state": "finished", "na": 6, "nf": 2, "ne": 4},
-    }
-    rows = {
-        "cancelled": ("cancelled", "http_404"),
-        "retried": ("cancelled",) * 3,
-        "retried with errors": ("cancelled", "http_404"),
-        "retried and failed": ("cancelled", "http_404", "http_404", "http_404"),
-    }
-    tasks = {
-        name: old("Task").create(spider="shop", arguments=ULM, seeds=b"", **fields)
-        for name, fields in numbers.items()
-    }
-    page = {"url": "u", "callback": "parse", "depth": 0, "attempts": 0, "deliveries": 0, "size": 0}
-    for name, reasons in rows.items():
-        for reason in reasons:
-            row = page | {"fetch_ms": 0, "items": 0, "state": "error", "reason": reason}
-            old("Page").create(task=tasks[name], rid=uuid4(), **row)
-    old("Event").create(task=tasks["failed"], kind="failed")
-    old("Webhook").create(name="all", url="https://ann:x@a.example/", secret="whsec_1")
-    old("Webhook").create(name="some", url="https://b.example/", secret="s", kinds=["failed"])
-    old("Generation").create(node="alpha", machine="m", pid=1)
-    return {name: task.pk for name, task in tasks.items()}
+@pytest.fixture(params=KINDS)
+def pilot(request: pytest.FixtureRequest, new_database: NewDatabase) -> Iterator[Any]:
+    """A database as the last code with the migrations 0001 to 0052 left it, and its models by
+    name."""
+    with django_on(new_database(request.param, empty=True)):
+        call_command("migrate", "auth", verbosity=0)
+        call_command("migrate", "crawlservice", "0001", verbosity=0)
+        for name in PILOT:
+            MigrationRecorder(connection).record_applied("crawlservice", name)
+        state = MigrationExecutor(connection).loader.project_state(("crawlservice", "0001_initial"))
+        for operation in from_pilot.OF_PILOT:
+            before = state.clone()
+            operation.state_forwards("crawlservice", state)
+            with connection.schema_editor() as editor:
+                operation.database_forwards("crawlservice", editor, before, state)
+        yield lambda model: state.apps.get_model("crawlservice", model).objects
 
 
-@pytest.fixture(
-    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
-)
-def migrated(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, str, dict[str, int]]]:
-    """A database that was filled before 0010 and migrated since: its kind, its URL, and ``fill``'s
-    numbers of tasks. Only copies of it are changed."""
-    kind = request.param
-    with new_databases(request, tmp_path_factory.mktemp("migrated")) as make:
-        url = make(kind, empty=True)
-        with django_on(url), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(f"{step('0015_ended_tasks').__module__}.BATCH", 2)
-            call_command("migrate", "auth", verbosity=0)
-            migrate(BEFORE)
-            tasks = fill(models_of(BEFORE))
-            migrate()
-        yield kind, url, tasks
+def applied() -> set[str]:
+    names = MigrationRecorder(connection).migration_qs.filter(app="crawlservice")
+    return {*names.values_list("name", flat=True)}
 
 
-@pytest.fixture
-def tasks(
-    migrated: tuple[str, str, dict[str, int]], new_database: NewDatabase
-) -> Iterator[dict[str, int]]:
-    """Makes Django's models use a copy of the migrated database; returns the numbers of tasks."""
-    kind, url, numbers = migrated
-    with django_on(new_database(kind, like=url)):
-        yield numbers
+def test_a_database_of_the_pilot_keeps_its_rows(pilot: Any) -> None:
+    task = pilot("Task").create(spider="shop", arguments={"city": "Ulm"}, seeds=b"")
+    installation = pilot("Installation").get()
+    call_command("sqlmigrate", "crawlservice", "0002", stdout=StringIO())
+    assert {*PILOT} <= applied()  # the SQL is only shown
+    assert is_behind()
+    call_command("migrate", verbosity=0)
+    assert (Task.objects.get().pk, Task.objects.get().arguments) == (task.pk, {"city": "Ulm"})
+    assert Installation.objects.get().uuid == installation.uuid
+    assert not applied() & {*PILOT}
+    assert not is_behind()
+    assert from_pilot.DICTIONARIES not in connection.introspection.table_names()
 
 
-def step(name: str) -> type[Migration]:
-    found: type[Migration] = import_string(f"crawlservice.migrations.{name}.Migration")
-    return found
+def test_pages_of_the_pilot_stay_readable(pilot: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were compressed with a dictionary, more of them than one transaction takes; one of
+    them is damaged."""
+    monkeypatch.setattr(f"{from_pilot.__name__}.BATCH", 2)
+    given = [f"<nav>{'menu ' * 90}</nav>{n}".encode() for n in range(5)]
+    content = zstd.train_dict(given * 20, 4096)
+    dictionary = pilot("PageDictionary").create(content=content.dict_content)
+    numbers = []
+    for body in given:
+        packed = ZstdCompressor(zstd_dict=content).compress(body, ZstdCompressor.FLUSH_FRAME)
+        fields = {"digest": digest_of(body), "size": len(body), "stored": len(packed)}
+        row = pilot("PageBody").create(**fields, data=packed, dictionary=dictionary)
+        numbers.append(row.pk)
+    plain = pilot("PageBody").create(
+        digest=digest_of(b"x"), size=1, data=Packer().pack(b"x"), stored=10
+    )
+    pilot("PageBody").filter(pk=numbers[3]).update(data=b"damaged")
+    call_command("migrate", verbosity=0)
+    expected = {**dict(zip(numbers, given, strict=True)), plain.pk: b"x"}
+    del expected[numbers[3]]
+    assert read(expected) == expected
+    with pytest.raises(PageDamaged):
+        read([numbers[3]])
+    stored = PageBody.objects.get(pk=numbers[0])
+    assert stored.data is not None
+    assert stored.stored == len(stored.data)
 
 
-def test_forward_with_rows(tasks: dict[str, int]) -> None:
-    outcomes = Task.objects.in_bulk()
-    assert {name: outcomes[pk].outcome for name, pk in tasks.items()} == {
-        "finished": "finished", "failed": "failed", "cancelled": "cancelled", "running": "",
-        "retried": "finished", "retried with errors": "finished_with_errors",
-        "retried and failed": "failed",
-    }  # fmt: skip
-    assert {task.arguments_hash for task in outcomes.values()} == {arguments_hash("shop", ULM)}
-    assert {name: outcomes[pk].cancelled for name, pk in tasks.items()} == {
-        "finished": 0, "failed": 0, "cancelled": 1, "running": 0,
-        "retried": 3, "retried with errors": 1, "retried and failed": 1,
-    }  # fmt: skip
-    assert Event.objects.get().outcome == "failed"
-    first, second = Webhook.objects.order_by("name")
-    assert first.url == "https://***@a.example/"
-    assert (unseal(first.sealed_secret), unseal(first.sealed_login)) == ("whsec_1", "ann:x")
-    assert first.kinds == ["finished", "failed", "cancelled"], "its receiver knows no others"
-    assert (unseal(second.sealed_secret), second.kinds) == ("s", ["failed"])
-
-
-def test_the_data_step_that_was_broken_off_goes_on(tasks: dict[str, int]) -> None:
-    """It is run once more, as by the executor, for which it has not happened."""
-    Task.objects.filter(pk=tasks["failed"]).update(outcome="", arguments_hash=None)
-    Task.objects.filter(pk=tasks["finished"]).update(outcome="finished_with_errors")
-    Event.objects.update(outcome="")
-    state = MigrationExecutor(connection).loader.project_state(("crawlservice", WITH_SECRETS))
-    again = step("0015_ended_tasks")
-    with connection.schema_editor(atomic=again.atomic) as editor:
-        again("0015_ended_tasks", "crawlservice").apply(state, editor)
-    found = Task.objects.in_bulk()
-    assert found[tasks["failed"]].outcome == Event.objects.get().outcome == "failed"
-    assert found[tasks["failed"]].arguments_hash == arguments_hash("shop", ULM)
-    assert found[tasks["finished"]].outcome == "finished_with_errors", "as it was decided"
-
-
-def test_back_with_events_that_have_no_task(tasks: dict[str, int]) -> None:
-    life = Generation.objects.get()
-    webhook = Webhook.objects.get(name="all")
-    schedule = Schedule.objects.create(name="s", spider="shop", cron="0 6 * * *")
-    for fields in ({"kind": "node_offline", "node": life.node}, {"schedule": schedule}):
-        event = Event.objects.create(**{"kind": "schedule_failed", **fields})
-        Delivery.objects.create(webhook=webhook, event=event)
-    migrate(BEFORE)
-    old = models_of(BEFORE)
-    assert [event.kind for event in old("Event").all()] == ["failed"]
-    assert not old("Delivery").exists()
-    row = old("Webhook").get(name="all")
-    assert (row.url, row.secret) == ("https://ann:x@a.example/", "whsec_1")
-    migrate(WITH_SECRETS)
-    row = models_of(WITH_SECRETS)("Webhook").get(name="all")
-    assert (unseal(row.sealed_secret), unseal(row.sealed_login)) == ("whsec_1", "ann:x")
-
-
-def test_older_code_reads_and_writes_all_tables(tasks: dict[str, int]) -> None:
-    """As older nodes and webs do until they are restarted."""
-    old = models_of(BEFORE)
-    for model in ("Task", "Page", "Item", "Event", "Webhook", "Delivery", "Generation", "Sample"):
-        assert len(old(model).all()) >= 0
-    Webhook.objects.filter(name="all").update(name="one")
-    Webhook.objects.filter(name="some").update(name="two")
-    fill(old)
-    assert old("Webhook").count() == Webhook.objects.count() == 4
+@pytest.mark.parametrize("names", [PILOT[:-1], ()], ids=["its last but one", "its first alone"])
+def test_an_older_database_is_refused(pilot: Any, names: tuple[str, ...]) -> None:
+    MigrationRecorder(connection).migration_qs.filter(name__in={*PILOT} - {*names}).delete()
+    if not names:
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP TABLE {from_pilot.ALERTS}")
+    with pytest.raises(ConfigError, match=r"python manage\.py migrate with the code of commit"):
+        call_command("migrate", verbosity=0)
+    assert applied() == {from_pilot.FIRST, *names}
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
@@ -172,3 +112,18 @@ def test_models_and_migrations_agree(orm: str) -> None:
     out = StringIO()
     call_command("makemigrations", check=True, dry_run=True, stdout=out)
     assert "No changes" in out.getvalue()
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_migrate_checks_models_and_not_urls(orm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """URLs are the whole API, which takes longer to import than the tables to make."""
+
+    def wrong(**options: Any) -> list[CheckMessage]:
+        return [Error("wrong")]
+
+    monkeypatch.setattr(registry, "registered_checks", set())
+    register(wrong, Tags.urls)
+    call_command("migrate", skip_checks=False, verbosity=0)
+    register(wrong, Tags.models)
+    with pytest.raises(SystemCheckError, match="wrong"):
+        call_command("migrate", skip_checks=False, verbosity=0)

@@ -21,6 +21,8 @@ from crawlframe.pipelines import Pipelines
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowChange, Task
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 LATE, EARLY = dt.datetime(2026, 5, 2, tzinfo=dt.UTC), dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
 
 

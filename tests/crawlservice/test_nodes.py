@@ -27,12 +27,6 @@ PROBLEM = (
 )
 
 
-@pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    """SQLite only: the state of nodes is read from Redis."""
-    return new_database("sqlite")
-
-
 def run(*arguments: str) -> str:
     out = StringIO()
     call_command("nodes", *arguments, stdout=out, stderr=out)

@@ -17,9 +17,13 @@ from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Era, Task
 from crawlservice.steward import task_chore
 from crawlservice.steward.steward import Steward
+from crawlservice.steward.task_chore import TaskChore
 from crawlservice.tasks import bulk_submit, submit
 from crawlservice.tasks.bulk_submit import Wanted, submit_many
+from tests.crawlservice.chores import work_of
 from tests.crawlservice.graph import GraphCrawl
+
+pytestmark = pytest.mark.databases("sqlite", "postgres")
 
 
 @pytest.fixture
@@ -39,7 +43,9 @@ def between(
 ) -> None:
     """A round in which something happens after it has read which tasks there are."""
     with monkeypatch.context() as patched:
-        patched.setattr(steward._tasks._stillness, "examine", lambda found: happens())
+        patched.setattr(
+            work_of(steward, "tasks", TaskChore)._stillness, "examine", lambda found: happens()
+        )
         steward.tick()
     steward.tick()
 

@@ -21,10 +21,14 @@ from crawlframe.outcome import Outcome
 from crawlservice.connections import routing
 from crawlservice.connections.database_url import other_database_config
 from crawlservice.databases import delivery
-from crawlservice.databases.delivery import IDLE, Outbox, databases, send_again
+from crawlservice.databases.delivery import RowStream, databases, send_again
 from crawlservice.ledger import outgoing_rows
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowDelivery, Task
+from crawlservice.outbox import backoff
+from crawlservice.outbox.stream import IDLE
+
+pytestmark = pytest.mark.databases("sqlite", "postgres")
 
 WAREHOUSE = "warehouse"
 
@@ -79,6 +83,7 @@ def warehouse(
     config = other_database_config("test", url, "crawlframe tests")
     settings_with(APP_DATABASES={"stock": WAREHOUSE})
     monkeypatch.setattr(routing, "routed_apps", lambda: {"stock": WAREHOUSE})
+    monkeypatch.setattr(backoff, "JITTER", 0)
     outgoing_rows.other_database.cache_clear()
     known = connections.configure_settings({"default": config})["default"]
     monkeypatch.setitem(connections.settings, WAREHOUSE, known)
@@ -124,7 +129,7 @@ def test_rows_are_stored_with_their_page_and_delivered_afterwards(task: Task) ->
     assert Item.objects.count() == 3
     assert databases() == [WAREHOUSE]
 
-    assert Outbox(WAREHOUSE).step() == IDLE
+    assert RowStream(WAREHOUSE).step() == IDLE
     row = parts.get()
     assert (row.price, row.maker.name, row.facts) == (Decimal("1.50"), "Ann", facts)
     assert (bytes(row.raw), row.seen_at, row.weight) == (b"\0\xff", NOON, values["weight"])
@@ -137,11 +142,11 @@ def test_the_last_committed_wins_and_a_second_delivery_changes_nothing(task: Tas
     commit(task, "a", part("p", 1), part("q", 1))
     commit(task, "b", part("p", 2))
     kept = [*RowDelivery.objects.order_by("pk")]
-    Outbox(WAREHOUSE).step()
+    RowStream(WAREHOUSE).step()
     assert prices() == {"p": 2, "q": 1}
     ids = {*parts.values_list("pk", flat=True)}
     RowDelivery.objects.bulk_create(kept)  # as if they had not been deleted
-    Outbox(WAREHOUSE).step()
+    RowStream(WAREHOUSE).step()
     assert prices() == {"p": 2, "q": 1}
     assert {*parts.values_list("pk", flat=True)} == ids
 
@@ -151,7 +156,7 @@ def test_newest_is_the_greater_value_of_a_field(task: Task) -> None:
     for name, price, at in (("a", 1, late), ("b", 2, early)):
         item = Part(code="p", price=price, seen_at=at)
         commit(task, name, Upsert(item, on="code", newest="seen_at"))
-        Outbox(WAREHOUSE).step()
+        RowStream(WAREHOUSE).step()
     assert prices() == {"p": 1}
 
 
@@ -188,7 +193,7 @@ def test_what_that_database_refuses_is_kept_and_its_neighbours_arrive(task: Task
     commit(task, "a", part("p"))
     commit(task, "b", part("q", id=77))
     commit(task, "c", part("r"))
-    Outbox(WAREHOUSE).step()
+    RowStream(WAREHOUSE).step()
     assert prices().keys() == {"other", "p", "r"}
     kept = RowDelivery.objects.get()
     assert kept.refused
@@ -196,7 +201,7 @@ def test_what_that_database_refuses_is_kept_and_its_neighbours_arrive(task: Task
     assert databases() == []
 
     send_again(kept)
-    Outbox(WAREHOUSE).step()
+    RowStream(WAREHOUSE).step()
     assert RowDelivery.objects.get().refused
     assert RowDelivery.objects.get().attempts == 1
 
@@ -209,15 +214,15 @@ def test_rows_wait_for_a_table_that_is_not_migrated(task: Task) -> None:
     with connections[WAREHOUSE].schema_editor() as editor:
         editor.remove_field(Part, Part._meta.get_field("weight"))
     commit(task, "a", part("p"))
-    outbox = Outbox(WAREHOUSE)
-    assert [outbox.step(), outbox.step(), outbox.step()] == [1, 2, 5]
+    stream = RowStream(WAREHOUSE)
+    assert [stream.step(), stream.step(), stream.step()] == [1, 2, 5]
     waiting = RowDelivery.objects.get()
     assert (waiting.refused, waiting.attempts) == (False, 3)
     assert "lacks weight" in waiting.problem
 
     with connections[WAREHOUSE].schema_editor() as editor:
         editor.add_field(Part, Part._meta.get_field("weight"))
-    assert outbox.step() == IDLE
+    assert stream.step() == IDLE
     assert prices().keys() == {"p"}
 
 
@@ -231,11 +236,11 @@ def test_rows_wait_while_their_database_is_away(
         connections[WAREHOUSE].close()
         del connections[WAREHOUSE]
         patch.setitem(connections.settings, WAREHOUSE, known)
-        outbox = Outbox(WAREHOUSE)
-        assert outbox.step() == 1
+        stream = RowStream(WAREHOUSE)
+        assert stream.step() == 1
         assert "unable to open database file" in RowDelivery.objects.get().problem
         del connections[WAREHOUSE]
-    assert outbox.step() == IDLE
+    assert stream.step() == IDLE
     assert prices().keys() == {"p"}
 
 
@@ -243,7 +248,7 @@ def test_a_leader_that_does_not_know_the_database_says_so(task: Task) -> None:
     RowDelivery.objects.create(
         database="attic", rows=[], size=0, task=task.pk, page="0" * 32, version="v1"
     )
-    assert Outbox("attic").step() == 1
+    assert RowStream("attic").step() == 1
     assert "knows no database attic" in RowDelivery.objects.get().problem
 
 
@@ -251,22 +256,22 @@ def test_a_sender_that_was_held_up_does_not_put_old_rows_over_new_ones(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(task, "a", part("p", 1))
-    late, save_batch = Outbox(WAREHOUSE), Outbox._save_batch
+    late, save_batch = RowStream(WAREHOUSE), RowStream._save_batch
 
     def overtake() -> None:
-        Outbox(WAREHOUSE).step()
+        RowStream(WAREHOUSE).step()
         commit(task, "b", part("p", 2))
-        Outbox(WAREHOUSE).step()
+        RowStream(WAREHOUSE).step()
         connections.close_all()
 
-    def held_up(outbox: Outbox) -> Any:
-        if outbox is late:
+    def held_up(stream: RowStream) -> Any:
+        if stream is late:
             other = threading.Thread(target=overtake)
             other.start()
             other.join()
-        return save_batch(outbox)
+        return save_batch(stream)
 
-    monkeypatch.setattr(Outbox, "_save_batch", held_up)
+    monkeypatch.setattr(RowStream, "_save_batch", held_up)
     late.step()
     assert prices() == {"p": 2}
 
@@ -281,10 +286,10 @@ def test_a_kill_after_the_save_repeats_it(task: Task, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         patch.setattr(faults, "at", die)
         with pytest.raises(KeyboardInterrupt):
-            Outbox(WAREHOUSE).step()
+            RowStream(WAREHOUSE).step()
     assert prices() == {"p": 1}
     assert RowDelivery.objects.count() == 1
-    Outbox(WAREHOUSE).step()
+    RowStream(WAREHOUSE).step()
     assert prices() == {"p": 1}
     assert not RowDelivery.objects.exists()
 
@@ -295,8 +300,8 @@ def test_a_page_that_fails_again_and_again_does_not_hold_up_the_others(task: Tas
             cursor.execute(statement)
     for name in "abcde":
         commit(task, name, part(name))
-    outbox = Outbox(WAREHOUSE)
-    steps = [outbox.step() for _ in range(4)]
+    stream = RowStream(WAREHOUSE)
+    steps = [stream.step() for _ in range(4)]
     assert steps[:3] == ([1, 2, 5] if _is_postgres() else [IDLE] * 3)
     assert prices().keys() == set("abde")
     kept = RowDelivery.objects.get()
@@ -320,7 +325,7 @@ def test_a_value_that_a_changed_field_does_not_take_is_refused(task: Task) -> No
     waiting = RowDelivery.objects.get()
     waiting.rows[0]["values"]["price"] = "cheap"  # as if it had been a text
     waiting.save()
-    Outbox(WAREHOUSE).step()
+    RowStream(WAREHOUSE).step()
     assert "stock.Part.price: “cheap” value must be a decimal" in RowDelivery.objects.get().problem
 
 
@@ -330,11 +335,11 @@ def test_a_batch_has_so_many_bytes(task: Task, monkeypatch: pytest.MonkeyPatch) 
     size = RowDelivery.objects.values_list("size", flat=True)[0]
     assert size > 10
     monkeypatch.setattr(delivery, "BYTES", 2 * size)
-    outbox = Outbox(WAREHOUSE)
-    assert outbox.step() == 0
+    stream = RowStream(WAREHOUSE)
+    assert stream.step() == 0
     assert prices().keys() == {"a", "b"}
     monkeypatch.setattr(delivery, "BYTES", 1)  # a page that is too large goes alone
-    assert outbox.step() == IDLE
+    assert stream.step() == IDLE
     assert prices().keys() == {"a", "b", "c"}
 
 
@@ -342,15 +347,15 @@ def test_a_sender_does_not_wait_for_one_that_was_stopped(task: Task, warehouse: 
     if not _is_postgres():
         pytest.skip("SQLite has one writer")
     commit(task, "a", part("p"))
-    outbox = Outbox(WAREHOUSE)
-    found: list[float] = []
+    stream = RowStream(WAREHOUSE)
+    found: list[float | None] = []
 
     def step() -> None:
-        found.append(outbox.step())
+        found.append(stream.step())
         connections.close_all()
 
     with transaction.atomic(using=WAREHOUSE):
-        outbox._lock()
+        stream._lock()
         other = threading.Thread(target=step)
         other.start()
         other.join()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -207,37 +206,6 @@ def test_what_commands_say(outcome: str, reason: str, code: int, text: str) -> N
 @pytest.mark.parametrize("outcome", ["finished", "finished_with_errors", ""])
 def test_commands_are_content(outcome: str) -> None:
     outcomes.check(Task(pk=7, outcome=outcome))
-
-
-@pytest.mark.parametrize(
-    ("state", "na", "ne", "items", "outcome"),
-    [
-        ("running", 5, 1, 0, ""),
-        ("finished", 5, 0, 0, "finished"),
-        ("finished", 5, 2, 1, "finished_with_errors"),
-        ("finished", 5, 3, 1, "failed"),
-        ("finished", 1, 1, 0, "failed"),
-        ("finished", 2, 1, 0, "failed"),
-        ("cancelled", 5, 3, 0, "cancelled"),
-    ],
-)
-def test_earlier_tasks_get_an_outcome(
-    published: Frontier, state: str, na: int, ne: int, items: int, outcome: str
-) -> None:
-    from importlib import import_module
-
-    task = submit("shop", ULM)
-    Task.objects.update(state=state, na=na, ne=ne, nf=na - ne, items=items)
-    Event.objects.create(task=task, kind="failed")
-    migration = import_module("crawlservice.migrations.0015_ended_tasks")
-    hash_ = Task.objects.get().arguments_hash
-    Task.objects.update(arguments_hash=None)
-    with connection.schema_editor() as editor:
-        migration.decide(apps, editor)
-        migration.hash_arguments(apps, editor)
-    assert Task.objects.get().outcome == outcome
-    assert Task.objects.get().arguments_hash == hash_
-    assert Event.objects.get().outcome == "failed"
 
 
 def test_a_start_that_failed_after_some_requests(crawl: Callable[..., Task]) -> None:

@@ -24,11 +24,6 @@ ITEMS = [{"n": 1, "title": "ü"}, {"n": 2}]
 
 
 @pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    return new_database("sqlite")
-
-
-@pytest.fixture
 def task(ended_task: Task, add_page: Callable[..., Page]) -> Task:
     task = Task.objects.create(spider="shop", seeds=b"", state="finished")
     add_page(task, b"one", items=ITEMS)
@@ -158,7 +153,7 @@ def test_a_crawl_whose_reader_has_gone_puts_its_task_aside(
     crawl = Crawl("shop", {}, Console(file=StringIO()))
     task: Any = SimpleNamespace(pk=7, spider="shop")
     with pytest.raises(BrokenPipeError):
-        crawl._crawl(task, None)
+        crawl._crawl(task)
     assert put_aside == [7]
 
 

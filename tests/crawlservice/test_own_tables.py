@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 PAGE = Path(__file__).parents[2] / "docs/howto/own-tables.md"
 PROGRAM = """
 import django
@@ -40,7 +38,6 @@ print(RowChange.objects.get().changes["price"])
 """
 
 
-@pytest.mark.forks
 def test_the_example_of_the_documentation_stores_rows(tmp_path: Path) -> None:
     models, spider = (part.split("```")[0] for part in PAGE.read_text().split("```python\n")[1:])
     for name, text in (

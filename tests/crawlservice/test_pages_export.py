@@ -29,7 +29,7 @@ from tests.crawlservice.test_kept_pages import kept
 from tests.crawlservice.web import login, login_as
 from tests.warc.captures import judged
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 
 @pytest.fixture(params=["database", "segments"])
@@ -169,6 +169,7 @@ def test_the_standard_output_needs_a_format(task: Task, tmp_path: Path) -> None:
     assert summary(judged(path)) == EXPECTED
 
 
+@pytest.mark.usefixtures("service")
 def test_the_api_streams_them(task: Task) -> None:
     api = program(person("operator"), "read")
     for name, kind in (("wacz", "application/wacz"), ("warc", "application/warc")):
@@ -202,6 +203,7 @@ def test_they_are_for_those_who_see_pages(task: Task) -> None:
     assert answer.status_code in (302, 403)
 
 
+@pytest.mark.usefixtures("service")
 def test_a_segment_that_cannot_be_read_is_named_before_anything_is_sent(task: Task) -> None:
     if not PageSegment.objects.exists():
         pytest.skip("bodies are in the database")

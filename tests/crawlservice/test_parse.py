@@ -231,6 +231,7 @@ def test_what_the_spider_raises_has_its_own_lines(site: Site, parse: Parse) -> N
         parse(f"{site.url}/shop", "--callback", "leaves")
 
 
+@pytest.mark.forks
 def test_a_callback_uses_the_page_of_the_browser(site: Site, parse: Parse) -> None:
     pytest.importorskip("playwright.async_api", reason="no playwright here")
     if not any(map(shutil.which, PROGRAMS)):

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from django.conf import settings
@@ -19,6 +18,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.spider import describe
 from crawlservice import node_settings
 from crawlservice.accounts.roles import ROLES, _named, give_role
+from crawlservice.chores.registry import chores
 from crawlservice.connections import contained
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.recovery import is_whole, renew
@@ -33,10 +33,7 @@ from crawlservice.models import (
     Event,
     Export,
     Host,
-    KeptPage,
     Page,
-    PageBody,
-    PageDictionary,
     Profile,
     ProxySource,
     Schedule,
@@ -45,7 +42,6 @@ from crawlservice.models import (
     Watch,
     Webhook,
 )
-from crawlservice.pages import dictionaries
 from crawlservice.security.sealing import seal
 from crawlservice.steward import pruning
 from crawlservice.steward.steward import Steward
@@ -55,6 +51,8 @@ from crawlservice.webhooks import signal_sender
 from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.test_steward import turn_until
 from tests.crawlservice.watches.conftest import News
+
+pytestmark = pytest.mark.databases("sqlite", "postgres")
 
 Done = Callable[[], bool]
 JUNK = b"\xc1"  # not msgpack
@@ -189,23 +187,6 @@ def quality(monkeypatch: pytest.MonkeyPatch) -> Done:
     return lambda: Profile.objects.get(task=good).judged
 
 
-def trained(monkeypatch: pytest.MonkeyPatch) -> Done:
-    def train(samples: list[bytes]) -> bytes:
-        if len(samples) == 2:
-            raise TypeError("poisoned")
-        return b"dictionary"
-
-    monkeypatch.setattr(dictionaries, "train", train)
-    monkeypatch.setattr(dictionaries, "MIN_SAMPLES", 1)
-    monkeypatch.setattr(dictionaries, "EVERY", 0)
-    page: dict[str, Any] = {"task": task(), "status": 200, "headers": {}, "record": b""}
-    for number, host in enumerate(("bad.example", "bad.example", "good.example")):
-        body = PageBody.objects.create(digest=b"%d" % number, size=1, stored=1, data=b"")
-        monkeypatch.setattr(dictionaries, "bodies", lambda numbers: dict.fromkeys(numbers, b""))
-        KeptPage.objects.create(rid=uuid4(), url="http://a/", host=host, body=body, **page)
-    return lambda: PageDictionary.objects.filter(host="good.example").exists()
-
-
 def dead_nodes(monkeypatch: pytest.MonkeyPatch) -> Done:
     from crawlservice.connections.frontier import frontier
 
@@ -214,7 +195,7 @@ def dead_nodes(monkeypatch: pytest.MonkeyPatch) -> Done:
             raise TypeError("poisoned")
         return reconcile.replay(there, generation)
 
-    monkeypatch.setattr("crawlservice.steward.steward.replay", replay)
+    monkeypatch.setattr("crawlservice.steward.nodes.replay", replay)
     for generation in (8, 9):
         frontier().leases.renew(generation, 0.001)
     return lambda: {*frontier().leases.left()} == {8}
@@ -236,15 +217,14 @@ POISONED: dict[str, Callable[[pytest.MonkeyPatch], Done]] = {
     "pruning": pruned,
     "cancelled requests": cancelled,
     "quality": quality,
-    "page dictionaries": trained,
 }
 # Each database has a thread, which is restarted; tasks that cannot be brought back are below.
-OTHERS = {"rows for other databases", "Redis"}
+OTHERS = {"rows for other databases", "Redis", "the file of exports"}
 
 
 def test_every_chore_has_one(service: Frontier) -> None:
-    chores = Steward(Settings(), service)._chores()
-    assert chores.keys() == POISONED.keys() | OTHERS
+    names = {chore.name for chore in chores() if not chore.everywhere}
+    assert names == POISONED.keys() | OTHERS
 
 
 @pytest.mark.parametrize("chore", POISONED)

@@ -137,10 +137,11 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     return load
 
 
-def test_the_file_of_settings_is_read_as_it_stands(environment) -> None:
+def test_the_file_of_settings_is_read_as_everybody_writes_it(environment) -> None:
     lines = (
-        "# a comment\n\nCRAWLFRAME_NODE=alpha\n  export REDIS_URL = redis://db/0 \n"
-        "A=\"two words\"\nB='# $HOME'\nC=a=b#c\nD=\n"
+        "# a comment\n\nCRAWLFRAME_NODE=alpha  # the first\n  export REDIS_URL = redis://db/0 \n"
+        'A="two words" # of it\nB=\'# $HOME\'\nC=a=b#c\nD=\nE=${HOME}\nF="a \\"b\\"\\nc"\n'
+        "G='a\nb'\nH= # nothing\n"
     )
     assert environment(lines) == {
         "CRAWLFRAME_NODE": "alpha",
@@ -149,6 +150,10 @@ def test_the_file_of_settings_is_read_as_it_stands(environment) -> None:
         "B": "# $HOME",
         "C": "a=b#c",
         "D": "",
+        "E": "${HOME}",
+        "F": 'a "b"\nc',
+        "G": "a\nb",
+        "H": "",
     }
 
 
@@ -156,7 +161,9 @@ def test_what_the_environment_says_wins(environment) -> None:
     assert environment("A=file\nB=file", A="given") == {"A": "given", "B": "file"}
 
 
-@pytest.mark.parametrize("line", ["DATABASE_URL", "1A=x", "A='x", 'A="', "A B=x"])
+@pytest.mark.parametrize(
+    "line", ["DATABASE_URL", "1A=x", "A='x", 'A="', "A B=x", "A-B=x", "A='x' y", "=x"]
+)
 def test_a_line_that_means_nothing_is_named(environment, line: str) -> None:
     with pytest.raises(ConfigError, match=r"\.env:2: .* is not NAME=value"):
         environment(f"# settings\n{line}\n")
@@ -227,7 +234,6 @@ def git_environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.forks
 @needs_git
 def test_it_is_committed(tmp_path: Path, git_environment: pytest.MonkeyPatch) -> None:
     out, problems = made(tmp_path / "shop")
@@ -241,7 +247,6 @@ def test_it_is_committed(tmp_path: Path, git_environment: pytest.MonkeyPatch) ->
     assert repository.git("status", "--short") == ""
 
 
-@pytest.mark.forks
 @needs_git
 def test_without_an_identity_nothing_is_committed_under_a_made_up_one(
     tmp_path: Path, git_environment: pytest.MonkeyPatch
@@ -254,7 +259,6 @@ def test_without_an_identity_nothing_is_committed_under_a_made_up_one(
     assert "A  spiders/quotes.py" in Repository(tmp_path / "shop").git("status", "--short")
 
 
-@pytest.mark.forks
 @needs_git
 def test_within_a_repository_none_is_made(
     tmp_path: Path, git_environment: pytest.MonkeyPatch

@@ -17,7 +17,6 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
 
-from benchmarks.lab.proxies import ProxyServer, running
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.proxies import ProxyUse
@@ -32,7 +31,9 @@ from crawlservice.proxies.chores import ProxyChores
 from crawlservice.proxies.entry import BadProxy, read_entry, read_lines, store
 from crawlservice.proxies.pool import pooled, publish
 from crawlservice.security.sealing import seal, unseal
+from crawlservice.steward.steward import Steward
 from tests.crawlservice.programs import person, program
+from tests.proxy_server import ProxyServer, running
 
 SECRET = "MARKED:s3 cret"
 USER = "MARKED-account"
@@ -190,7 +191,7 @@ def test_one_that_is_out_is_checked_after_growing_pauses(service: Frontier) -> N
     (row,) = add("127.0.0.1:1")
     publish(service)
     service.store.redis.sadd(service.store.keys[0]("OUT"), row.pk)
-    ProxyChores(SETTINGS, service).tick()
+    ProxyChores(Steward(SETTINGS, service).context).tick()
     row.refresh_from_db()
     assert row.state == Proxy.State.FAILED
     pauses = []
@@ -344,7 +345,7 @@ def test_a_login_that_is_refused_in_use_is_named(
     listed = program(person("administrator", name="api")).get("proxies").json()["proxies"]
     assert ["wrong login" in one["problem"] for one in listed] == [True, False]
     service.store.redis.sadd(service.store.keys[0]("OUT"), row.pk)
-    ProxyChores(SETTINGS, service).tick()
+    ProxyChores(Steward(SETTINGS, service).context).tick()
     row.refresh_from_db()
     assert row.state == Proxy.State.FAILED
     assert row.problem.startswith("three requests in a row could not use it: wrong login")

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from django.test import Client
 
-from benchmarks.lab.proxies import ProxyServer, running
 from crawlframe import Proxy as Item
 from crawlframe import Response, Spider
 from crawlframe.conf import Settings
@@ -30,6 +29,9 @@ from crawlservice.security.sealing import seal, unseal
 from crawlservice.tasks.outcomes import named_proxies
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_store import outcome
+from tests.proxy_server import ProxyServer, running
+
+pytestmark = pytest.mark.databases("sqlite", "postgres")
 
 LOGIN = "http://MARKED-user:MARKED-word@a.example:1"
 

@@ -32,9 +32,11 @@ from crawlservice.models import (
 from crawlservice.steward import pruning, sampling
 from crawlservice.steward.pruning import Pruner, delete
 from crawlservice.steward.steward import Steward
-from crawlservice.webhooks import outbox
+from crawlservice.webhooks import event_order
 from crawlservice.webhooks.deliveries import create_deliveries
 from tests.crawlservice.beside import another_transaction
+
+pytestmark = pytest.mark.databases("sqlite", "postgres")
 
 BIG = 20_000  # rows, enough for an index to be used
 WAITING = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed", "parked"), 0)
@@ -131,10 +133,10 @@ def test_the_stream_of_events_goes_on_after_its_last_event_is_pruned(task: Task)
     newest = event(task, 40)
     prune()
     assert left(Event) == [newest]
-    assert outbox.newest() == newest  # so that nobody starts over
+    assert event_order.newest() == newest  # so that nobody starts over
     fresh = event(task, 0)
-    assert [one.pk for one in outbox.after(known)] == [newest, fresh]
-    assert [one.pk for one in outbox.after(newest)] == [fresh]
+    assert [one.pk for one in event_order.after(known)] == [newest, fresh]
+    assert [one.pk for one in event_order.after(newest)] == [fresh]
 
 
 def test_the_journal_and_the_tokens_that_it_names(orm: str) -> None:

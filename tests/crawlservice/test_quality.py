@@ -34,6 +34,8 @@ from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, login, texts
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 ULM = {"city": "Ulm"}
 LATER = time.monotonic() + 10**6
 

@@ -23,7 +23,6 @@ from crawlservice.recipes import versions
 from crawlservice.recipes.masking import masked_text
 from crawlservice.recipes.trial import TrialFailed
 from crawlservice.tasks.submit import submit
-from tests.conftest import NewDatabase
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import texts
 
@@ -91,12 +90,6 @@ def new(**more: str) -> dict[str, str]:
         form |= {f"{prefix}-TOTAL_FORMS": "0", f"{prefix}-INITIAL_FORMS": "0"}
     form |= {"fields-TOTAL_FORMS": "1", "fields-0-name": "title", "fields-0-kind": "css"}
     return form | {"fields-0-expression": "h1"} | more
-
-
-@pytest.fixture
-def database(new_database: NewDatabase) -> str:
-    """SQLite only: the forms do not depend on the database."""
-    return new_database("sqlite")
 
 
 @pytest.fixture

@@ -117,6 +117,7 @@ def test_start_addresses_that_need_arguments(site: str) -> None:
     assert run(given, "", HERE)["url"] == f"{site}/1"
 
 
+@pytest.mark.forks
 def test_it_runs_in_a_process_of_its_own(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRAWLFRAME_ALLOW_PRIVATE", "127.0.0.0/8")
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
@@ -124,6 +125,7 @@ def test_it_runs_in_a_process_of_its_own(site: str, monkeypatch: pytest.MonkeyPa
     assert found["rows"][0]["cells"][0]["value"] == "Shop"
 
 
+@pytest.mark.forks
 def test_a_pattern_that_never_ends_is_stopped(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRAWLFRAME_ALLOW_PRIVATE", "127.0.0.0/8")
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "crawlservice.settings")

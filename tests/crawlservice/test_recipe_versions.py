@@ -18,7 +18,7 @@ from crawlservice.recipes import current, versions
 from crawlservice.tasks.submit import published as published_info
 from crawlservice.tasks.submit import published_spiders, spiders, submit
 
-pytestmark = pytest.mark.usefixtures("service")
+pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
 
 NOBODY = AnonymousUser()
 

@@ -29,6 +29,8 @@ from crawlservice.tasks.submit import submit
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import login
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 FIRST = Request("http://a.example/")
 HOPS = [Hop(301, "http://b.example/"), Hop(302, "http://c.example/x")]
 

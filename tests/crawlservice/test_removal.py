@@ -33,6 +33,8 @@ from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 NUMBERS = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed", "parked"), 0)
 Make = Callable[..., Task]
 

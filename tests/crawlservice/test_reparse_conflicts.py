@@ -52,6 +52,8 @@ from tests.crawlservice.test_reparse import (
     told,
 )
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 __all__ = ("crawling", "in_the_loop", "tables")
 
 URL = "http://shop.example/"

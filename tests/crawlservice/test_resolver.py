@@ -43,6 +43,7 @@ def spiders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize(("resolver", "problem"), RESOLVERS[:5])
 def test_no_worker_can_run_without_the_resolver(spiders: Path, resolver: str, problem: str) -> None:
     settings = Settings(var_dir=spiders.parent, spiders=spiders.name, resolver=resolver)

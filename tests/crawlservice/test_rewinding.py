@@ -19,7 +19,9 @@ from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.recovery import is_whole, newest
 from crawlservice.models import Era, Task
+from crawlservice.steward.nodes import RedisCheck
 from crawlservice.steward.steward import Steward
+from tests.crawlservice.chores import work_of
 from tests.crawlservice.graph import GraphCrawl
 from tests.frontier.snapshot import Snapshot
 
@@ -80,7 +82,7 @@ class World:
                 raise ConnectionError("the steward dies")
         self.redis.delete("cf:steward")  # locks of a real copy have expired
         for steward in self.stewards:
-            steward._run = "that of the server before"
+            work_of(steward, "Redis", RedisCheck)._run = "that of the server before"
 
 
 class Rewinding(PartitionedStore):
@@ -156,7 +158,7 @@ def test_an_older_copy_that_was_doubted_comes_back_while_a_later_era_is_known(
     doubted.back()
     service.store.redis.hset(service.store.keys[0]("REQ"), "junk", "junk")
     service.store.redis.delete("cf:steward")
-    steward._run = "that of the server before"
+    work_of(steward, "Redis", RedisCheck)._run = "that of the server before"
     steward.tick()
     assert is_whole(service)
     assert newest() == 3

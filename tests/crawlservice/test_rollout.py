@@ -712,7 +712,6 @@ def test_an_unreachable_redis_is_reported_in_plain_words(fleet: Fleet) -> None:
 # -- revisions --
 
 
-@pytest.mark.forks
 def test_revisions_are_resolved_in_the_checkout(
     tmp_path: Path, settings_with: Callable[..., None]
 ) -> None:

@@ -9,17 +9,10 @@ import pytest
 from django.test import Client
 
 from crawlservice.models import Action, RowDelivery, Task
-from tests.conftest import NewDatabase
 from tests.crawlservice.web import log_in_as
 
 LIST = "/admin/crawlservice/rowdelivery/"
 REASON = "stock.Part.code: duplicate key"
-
-
-@pytest.fixture
-def database(new_database: NewDatabase) -> str:
-    """SQLite only: the pages do not depend on the database."""
-    return new_database("sqlite")
 
 
 @pytest.fixture

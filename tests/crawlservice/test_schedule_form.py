@@ -11,7 +11,6 @@ from crawlframe.frontier import Frontier
 from crawlframe.spider import SpiderInfo, describe
 from crawlservice.models import Action, Schedule, Task
 from crawlservice.scheduling.schedules import run_now
-from tests.conftest import NewDatabase
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.forms import Typed, fields, filled_in, problems
 from tests.crawlservice.web import log_in_as, texts
@@ -24,12 +23,6 @@ FULL: dict[str, Any] = {
     "since": "2026-01-31", "strict": True, "polite": False, "maybe": False, "tags": ["a,b", "c"],
     "extra": {"ü": None}, "either": "seven",
 }  # fmt: skip
-
-
-@pytest.fixture
-def database(new_database: NewDatabase) -> str:
-    """SQLite only: what the form shows does not depend on the database."""
-    return new_database("sqlite")
 
 
 @pytest.fixture

@@ -37,6 +37,8 @@ from crawlservice.webhooks.deliveries import body, create_deliveries
 from tests.conftest import CHECKOUT
 from tests.crawlservice.conftest import redis_at
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 HOUR = 3600
 Add = Callable[..., Schedule]
 

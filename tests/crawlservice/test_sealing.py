@@ -6,19 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.db.models.functions import Now
-from django.utils.module_loading import import_string
 
 from crawlframe.frontier import Frontier
 from crawlframe.node.master.master import Master
 from crawlservice.connections.installation import check_key
 from crawlservice.models import Action, Delivery, Event, Generation, Installation, Task, Webhook
+from crawlservice.outbox.outbox import RETRIES
 from crawlservice.security.sealing import SealError, reseal, seal, unseal
 from crawlservice.webhooks.address import parsed, restored
-from crawlservice.webhooks.deliveries import RETRY_PAUSES, claim, create_deliveries
+from crawlservice.webhooks.deliveries import OUTBOX, create_deliveries
+
+pytestmark = pytest.mark.databases("sqlite", "postgres")
 
 
 def test_what_is_sealed_is_read_with_the_same_key_only(settings_with: Callable[..., None]) -> None:
@@ -69,43 +69,6 @@ def test_login_and_query_of_an_address(url: str, shown: str, secret: str, sent: 
     assert restored(shown, secret) == address
 
 
-def test_queries_from_before_are_sealed_and_come_back(ended_task: Task) -> None:
-    for name, login in (("one", "ann:x"), ("two", "")):
-        url = f"https://{'***@' if login else ''}example.com/in?token=t"
-        Webhook.objects.create(name=name, url=url, sealed_login=seal(login))
-    Webhook.objects.create(name="without", url="https://example.com/")
-    module = "crawlservice.migrations.0041_webhook_query"
-    for _ in range(2):  # the second time, nothing is left to do
-        with connection.schema_editor() as editor:
-            import_string(f"{module}.conceal")(apps, editor)
-        one, two, without = Webhook.objects.order_by("name")
-        assert (one.url, unseal(one.sealed_login)) == (
-            "https://***@example.com/in?***",
-            "ann:x?token=t",
-        )
-        assert (two.url, unseal(two.sealed_login)) == ("https://example.com/in?***", "?token=t")
-        assert (without.url, without.sealed_login) == ("https://example.com/", "")
-    with connection.schema_editor() as editor:
-        import_string(f"{module}.reveal")(apps, editor)
-    one, two, _ = Webhook.objects.order_by("name")
-    assert (one.url, unseal(one.sealed_login)) == ("https://***@example.com/in?token=t", "ann:x")
-    assert (two.url, two.sealed_login) == ("https://example.com/in?token=t", "")
-
-
-def test_rows_from_before_are_sealed_and_come_back(ended_task: Task) -> None:
-    Webhook.objects.create(name="old", url="https://ann:x@example.com/", sealed_secret="whsec_1")
-    module = "crawlservice.migrations.0014_webhook_secret"
-    with connection.schema_editor() as editor:
-        import_string(f"{module}.encrypt")(apps, editor)
-    row = Webhook.objects.get()
-    assert row.url == "https://***@example.com/"
-    assert (unseal(row.sealed_secret), unseal(row.sealed_login)) == ("whsec_1", "ann:x")
-    with connection.schema_editor() as editor:
-        import_string(f"{module}.decrypt")(apps, editor)
-    row = Webhook.objects.get()
-    assert (row.url, row.sealed_secret) == ("https://ann:x@example.com/", "whsec_1")
-
-
 def test_a_node_with_another_key_says_so_and_goes_on(
     ended_task: Task, settings_with: Callable[..., None]
 ) -> None:
@@ -113,7 +76,7 @@ def test_a_node_with_another_key_says_so_and_goes_on(
         settings_with(SECRET_KEY=key, SECRET_KEY_FALLBACKS=[])
         Webhook.objects.create(name=name, url="http://x.example/", sealed_secret=seal(name))
     create_deliveries()
-    assert [letter.secret for _, letter in claim([], 5)] == ["ours"]
+    assert [letter.secret for _, letter in OUTBOX.claim([], 5)] == ["ours"]
     delivery = Delivery.objects.get(webhook__name="other")
     assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
     assert delivery.next_at is not None
@@ -127,11 +90,11 @@ def test_what_cannot_be_opened_is_given_up_in_the_end(
     Webhook.objects.create(name="other", url="http://x.example/", sealed_secret=seal("s"))
     settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=[])
     create_deliveries()
-    for attempt in range(1, len(RETRY_PAUSES) + 2):
+    for attempt in range(1, len(RETRIES.pauses) + 2):
         delivery = Delivery.objects.get()
         assert (delivery.attempts, delivery.next_at is None) == (attempt - 1, False)
         Delivery.objects.update(next_at=Now())
-        assert [*claim([], 5)] == []
+        assert [*OUTBOX.claim([], 5)] == []
     delivery = Delivery.objects.get()
     assert (delivery.next_at, delivery.delivered_at) == (None, None)
     assert "CRAWLFRAME_SECRET_KEY" in delivery.problem

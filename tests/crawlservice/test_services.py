@@ -84,7 +84,6 @@ def test_a_life_that_redis_did_not_take_is_not_missed(
     assert begin(ME, services, service).generation == life.pk + 1
 
 
-@pytest.mark.forks
 def test_sqlite_needs_neither_psycopg2_nor_a_thread(tmp_path: Path) -> None:
     program = (
         "import django, sys, threading; django.setup()\n"

@@ -60,7 +60,6 @@ def show(tmp_path):
     return run
 
 
-@pytest.mark.forks
 def test_the_defaults_are_safe(show, tmp_path):
     shown = show("DEBUG", "ALLOWED_HOSTS", "SECRET_KEY", "DATABASES", "REDIS_URL", "VAR_DIR")
     assert shown["DEBUG"] is False
@@ -71,7 +70,6 @@ def test_the_defaults_are_safe(show, tmp_path):
     assert shown["VAR_DIR"] == str(tmp_path / "var")
 
 
-@pytest.mark.forks
 def test_the_secret_key_stays_and_is_private(show, tmp_path):
     first, second = show("SECRET_KEY"), show("SECRET_KEY")
     assert first == second
@@ -94,7 +92,6 @@ def test_an_empty_key_is_refused(tmp_path):
         secret_key(tmp_path)
 
 
-@pytest.mark.forks
 def test_hosts_and_https_of_the_environment(show):
     shown = show(
         "ALLOWED_HOSTS",
@@ -113,7 +110,6 @@ def test_hosts_and_https_of_the_environment(show):
     assert shown["SECURE_HSTS_SECONDS"] > 0
 
 
-@pytest.mark.forks
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
@@ -199,7 +195,6 @@ def rows() -> dict[str, tuple[str, str]]:
     return found
 
 
-@pytest.mark.forks
 def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
     told = {name: default for name, (default, _) in rows().items()}
     for field in fields(Settings):

@@ -19,7 +19,9 @@ from crawlservice.connections.installation import check
 from crawlservice.models import Event, Installation, Schedule, Task
 from crawlservice.steward.steward import Steward
 from crawlservice.webhooks import signal_sender
-from crawlservice.webhooks.signal_sender import SignalSender, send_new
+from crawlservice.webhooks.chores import Signals
+from crawlservice.webhooks.signal_sender import send_new
+from tests.crawlservice.chores import work_of
 from tests.crawlservice.test_steward import turn_until
 
 pytestmark = pytest.mark.usefixtures("service")
@@ -127,9 +129,9 @@ def test_the_leading_steward_sends_them(
     assert not sender.is_alive()
 
 
-def test_without_receivers_nothing_is_done() -> None:
-    sender = SignalSender()
-    sender.keep_going()
+def test_without_receivers_nothing_is_done(service: Frontier) -> None:
+    steward = Steward(Settings(), service)
+    work_of(steward, "signals", Signals).tick()
     assert "signals" not in [thread.name for thread in threading.enumerate()]
 
 

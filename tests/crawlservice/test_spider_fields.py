@@ -9,7 +9,6 @@ from django.test import Client
 from selectolax.lexbor import LexborHTMLParser
 
 from crawlservice.models import AlertRule, Task
-from tests.conftest import NewDatabase
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.web import log_in_as
 
@@ -18,11 +17,6 @@ PAGES = [
     "crawlservice/alertrule/add/", "crawlservice/export/add/", "crawlservice/proxysource/add/",
 ]  # fmt: skip
 SEARCHED = ["task", "schedule", "watch", "proxysource"]
-
-
-@pytest.fixture
-def database(new_database: NewDatabase) -> str:
-    return new_database("sqlite")
 
 
 @pytest.fixture

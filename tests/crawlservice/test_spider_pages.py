@@ -20,6 +20,8 @@ from crawlservice.tasks import spider_runs
 from crawlservice.tasks.spider_switch import disable
 from tests.crawlservice.web import log_in_as, rows, texts
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 AddPage = Callable[..., Page]
 
 

@@ -35,6 +35,8 @@ from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import login
 from tests.frontier.bench import Resending
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 SIZE = 20  # requests of a part
 
 

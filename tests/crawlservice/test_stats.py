@@ -27,6 +27,8 @@ from crawlservice.tasks.retry import retry
 from crawlservice.tasks.stats import TaskStats, of_tasks
 from tests.crawlservice.test_store import outcome
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 
 @pytest.fixture
 def task(orm: str) -> Task:

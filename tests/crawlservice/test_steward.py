@@ -17,13 +17,14 @@ from crawlframe.ledger import LedgerRefused
 from crawlservice.ledger.cancellation import Settler
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Task
+from crawlservice.steward import nodes, task_chore
 from crawlservice.steward import steward as module
-from crawlservice.steward import task_chore
+from crawlservice.steward.chores import MigrationWatch
 from crawlservice.steward.pruning import Pruner
-from crawlservice.steward.senders import Senders
 from crawlservice.steward.steward import Steward
 from crawlservice.steward.task_chore import TaskChore
 from crawlservice.tasks.submit import submit
+from crawlservice.webhooks.chores import Webhooks
 from tests.servers import RedisServer
 
 pytestmark = pytest.mark.usefixtures("service")
@@ -58,7 +59,7 @@ def turn_until(steward: Steward, ready: Callable[[], bool]) -> None:
 def test_leases_that_nobody_could_renew_say_nothing(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LONG", LONG)
+    monkeypatch.setattr(nodes, "LONG", LONG)
     frontier = Frontier.connect(server.url, Settings(), follows=True)
     steward = Steward(Settings(lease=LEASE), frontier)
     steward.tick()
@@ -83,8 +84,8 @@ def test_leases_that_nobody_could_renew_say_nothing(
     [
         ((Pruner, "tick"), DataError("smallint out of range")),
         ((TaskChore, "tick"), LedgerRefused("a task is odd")),
-        ((Senders, "send_webhooks"), FrontierError("out of order")),
-        ((Steward, "_check_migrations"), DataError("no rights")),
+        ((Webhooks, "tick"), FrontierError("out of order")),
+        ((MigrationWatch, "tick"), DataError("no rights")),
     ],
     ids=["pruner", "tasks", "webhooks", "migrations"],
 )
@@ -104,7 +105,7 @@ def test_a_chore_that_always_fails_holds_up_no_other(
     monkeypatch.setattr(*where, fail)
     monkeypatch.setattr(Settler, "tick", lambda self: settled.append(1))
     steward = Steward(Settings(lease=0.2), service)
-    steward._last_good -= 60  # nobody could renew a lease for long
+    steward.context.last_whole -= 60  # nobody could renew a lease for long
     service.leases.renew(DEAD, 0.001)
     turn_until(steward, lambda: is_lost(service, DEAD))
     assert settled
@@ -132,7 +133,7 @@ def test_cancelled_tasks_share_the_seconds_of_a_round(
     monkeypatch.setattr(published, "cancel", cancel)
     for each in (module, task_chore):
         monkeypatch.setattr(each, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    steward._beat = lambda: beats.append(now[0])
+    monkeypatch.setattr(steward, "_beat", lambda: beats.append(now[0]))
     steward.tick()
     assert given == [2.0, 0.5, 0.0]
     assert {start, start + 1.5, start + 3} <= {*beats}

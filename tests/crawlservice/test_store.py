@@ -21,7 +21,7 @@ from crawlservice.ledger import rows
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from crawlservice.tasks.export import export
 from crawlservice.tasks.item_table import latest
 from crawlservice.tasks.parquet import check_installed
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
 BIG = 12345678901234567890123
 ITEMS: list[dict[str, Any]] = [

@@ -11,18 +11,11 @@ from crawlframe.frontier import Frontier
 from crawlframe.spider import describe
 from crawlservice.models import Action, Task
 from crawlservice.tasks.submit import submit
-from tests.conftest import NewDatabase
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.forms import Typed, fields, filled_in, problems
 from tests.crawlservice.web import login, login_as
 
 FORM = "/admin/submit/?spider=typed"
-
-
-@pytest.fixture
-def database(new_database: NewDatabase) -> str:
-    """SQLite only: the form does not depend on the database."""
-    return new_database("sqlite")
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ from crawlservice.tasks.removal import remove
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import log_in_as, rows, texts
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 AT = datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=UTC)
 
 

@@ -21,7 +21,9 @@ from crawlservice.ledger.recovery import is_whole, renew
 from crawlservice.models import Action, Task
 from crawlservice.monitoring import nodes, overview
 from crawlservice.steward.steward import Steward
+from crawlservice.steward.task_chore import TaskChore
 from crawlservice.tasks.submit import submit
+from tests.crawlservice.chores import work_of
 from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import texts
@@ -34,12 +36,6 @@ JUNK = (
 DECODED = ("nodes", "spiders", "rollout")
 HASHES = ("NODES", "SPIDERS", "ROLLOUT", "OWN", "TRIES", "KILLS", "CURSOR")
 OF_TASK = ("TASK", "PARKED", "COOKIES")
-
-
-@pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    """SQLite only: what is read is in Redis."""
-    return new_database("sqlite")
 
 
 def run(command: str, *options: str) -> str:
@@ -254,7 +250,7 @@ def test_junk_in_any_hash(
             pass
         published.leases.replay(generation)
         # As if half a minute had passed.
-        still = steward._tasks._stillness
+        still = work_of(steward, "tasks", TaskChore)._stillness
         still._still = {key: (counts, 0.0) for key, (counts, _) in still._still.items()}
         steward.tick()
         if Task.objects.get().state == "finished":

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from crawlframe.frontier import Frontier
-from crawlservice.cli.verify_demo import compare
-from crawlservice.demosite import Site
 from crawlservice.models import Page, Task
+from examples.demo_site import Site
+from examples.demo_site.verify import compare
 
 SITE = Site(30)
 

@@ -15,9 +15,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from crawlservice.demosite import DemoServer, DemoSiteError, Pages
-
-pytestmark = pytest.mark.forks
+from examples.demo_site import DemoServer, DemoSiteError, Pages
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,18 +91,17 @@ def test_latency_lets_requests_overlap() -> None:
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *words, "--listings=5"],
+        [sys.executable, "-m", "examples.demo_site", *words, "--listings=5"],
         cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [("-m", "crawlservice.demosite"), ("manage.py", "demosite")])
-def test_a_port_in_use_is_named_with_the_fix(words: tuple[str, str]) -> None:
+def test_a_port_in_use_is_named_with_the_fix() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        result = run(*words, f"--port={port}")
+        result = run(f"--port={port}")
         with pytest.raises(DemoSiteError, match=f"port {port} .* in use.*--port"):
             DemoServer(listings=5, port=port).start()
     assert result.returncode == 1
@@ -126,16 +123,15 @@ def test_a_port_in_use_is_named_with_the_fix(words: tuple[str, str]) -> None:
     ],
 )
 def test_wrong_options_are_named(option: str, named: str) -> None:
-    result = run("-m", "crawlservice.demosite", option)
+    result = run(option)
     assert result.returncode == 1
     assert named in result.stderr
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("words", [("-m", "crawlservice.demosite"), ("manage.py", "demosite")])
-def test_the_command_says_where_it_is_and_ends_on_ctrl_c(words: tuple[str, str]) -> None:
+def test_it_says_where_it_is_and_ends_on_ctrl_c() -> None:
     with subprocess.Popen(
-        [sys.executable, *words, "--listings=5", "--port=0"],
+        [sys.executable, "-m", "examples.demo_site", "--listings=5", "--port=0"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None
@@ -159,7 +155,7 @@ def test_the_server_ends_with_its_block() -> None:
 
 def test_the_server_dies_with_its_parent() -> None:
     code = (
-        "import sys, time; from crawlservice.demosite import DemoServer\n"
+        "import sys, time; from examples.demo_site import DemoServer\n"
         "with DemoServer(listings=5) as demo: print(demo.url, flush=True); time.sleep(600)"
     )
     with subprocess.Popen(

@@ -13,8 +13,8 @@ from itertools import pairwise
 import pytest
 
 from crawlframe.node.worker.traps import TrapWatch
-from crawlservice.demosite import DISTRICTS, Pages, Site
-from crawlservice.demosite.draw import Draw
+from examples.demo_site import DISTRICTS, Pages, Site
+from examples.demo_site.draw import Draw
 
 LISTED = re.compile(rb'class="listing" href="/listing/(\d+)"')
 HREF = re.compile(rb'(?:href|src|data-source)="(/[^"#]*)')
@@ -74,10 +74,9 @@ def test_pages_differ_from_each_other(pages: Pages) -> None:
         assert len(notes[0] & notes[1]) < len(notes[0]) / 2
 
 
-@pytest.mark.forks
 def test_same_parameters_same_site_in_another_process(pages: Pages) -> None:
     code = (
-        "import hashlib, sys; from crawlservice.demosite import Pages, Site; "
+        "import hashlib, sys; from examples.demo_site import Pages, Site; "
         "p = Pages(Site(listings=300)); "
         "print(hashlib.sha256(b''.join(p.answer(t).body for t in sys.argv[1:])).hexdigest())"
     )

@@ -12,11 +12,12 @@ import sys
 from collections import Counter, deque
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote
 
-import uvicorn
+import uvloop
 
 from crawlservice.cli.process_group import die_with_parent
-from crawlservice.demosite.server import listen
+from examples.demo_site.server import Answer, answer_until_stopped, listen
 
 CHILDREN, CROSSINGS = 8, 6  # links of a page to pages below it, and to any
 MOVED, FAILS, GONE = 0.02, 0.01, 0.01  # shares of pages: redirect, answer 500 first, link to a 404
@@ -113,38 +114,29 @@ class Page:
 
 
 class Site:
-    """The ASGI application. ``/<walk>/page/<number>``: each walk through the maze meets every
+    """The application. ``/<walk>/page/<number>``: each walk through the maze meets every
     failure again. In walks that end with ``ALIASED``, every page links to another URL of a page."""
 
     def __init__(self, maze: Maze) -> None:
         self._maze = maze
         self._asked: Counter[str] = Counter()
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        path: str = scope["path"]
+    async def __call__(self, method: str, target: str) -> Answer:
+        path = unquote(target.partition("?")[0])
         if path == "/robots.txt":
-            await send({"type": "http.response.start", "status": 404, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
-            return
+            return 404, {}, b""
         self._asked[path] += 1
         _, walk, kind, number = path.split("/")
         page = self._maze.page(int(number))
         await asyncio.sleep(page.seconds)
-        status, body, headers = (
-            200,
-            page.html(walk),
-            [(b"content-type", b"text/html; charset=utf-8")],
-        )
+        fields = {"Content-Type": "text/html; charset=utf-8"}
         if kind == "gone":
-            status, body = 404, b"nothing"
-        elif page.fails and self._asked[path] == 1:
-            status, body = 500, b"again"
-        elif page.moved and kind == "page":
-            status, body = 302, b""
-            headers.append((b"location", f"../moved/{number}".encode()))
-        headers.append((b"content-length", b"%d" % len(body)))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+            return 404, fields, b"nothing"
+        if page.fails and self._asked[path] == 1:
+            return 500, fields, b"again"
+        if page.moved and kind == "page":
+            return 302, fields | {"Location": f"../moved/{number}"}, b""
+        return 200, fields, page.html(walk)
 
 
 class MazeServer:
@@ -174,10 +166,7 @@ def serve(maze: Maze) -> None:
     """Serves until it is killed."""
     with listen("127.0.0.1", 0) as listener:
         print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-        config = uvicorn.Config(
-            Site(maze), http="httptools", lifespan="off", interface="asgi3", log_level="warning"
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+        uvloop.run(answer_until_stopped(Site(maze), listener))
 
 
 if __name__ == "__main__":

@@ -178,7 +178,6 @@ def test_idle_handles_hold_nothing(client: Client, site: Site) -> None:
     client.run(job)
 
 
-@pytest.mark.forks
 def test_fetches_after_a_fork(client: Client, site: Site) -> None:
     """What the parent created lazily belongs to the parent; a new downloader in the child works."""
     site.answer("/", b"fine")

@@ -399,7 +399,6 @@ def test_memory_in_advance(site: Site, kind: str) -> None:
     uvloop.run(main())
 
 
-@pytest.mark.forks
 def test_requests_are_only_imported_when_used() -> None:
 
     code = "import sys; import crawlframe.fetch.downloader; assert 'requests' not in sys.modules"

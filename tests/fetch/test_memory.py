@@ -216,7 +216,6 @@ asyncio.run(main(sys.argv[1], sys.argv[2]))
 """
 
 
-@pytest.mark.forks
 @pytest.mark.parametrize("kind", ["curl", "requests"])
 def test_sixteen_bodies_of_31_mb(site: Site, kind: str) -> None:
     """By the system's measure of the process: at most one body more than the limit, and what the

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -108,12 +109,12 @@ def test_a_file_that_is_none_of_ours(path: Path) -> None:
 
 def test_one_that_another_process_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawlframe.fetch.page_cache.WAIT", 0.01)
-    cache, other = PageCache(path), sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(CacheUnusable, match="database is locked; free some space, end what else"):
-        cache.keep(Request(URL), response(Request(URL)))
-    assert not cache.has(Request(URL)), "reading waits for nobody"
-    other.execute("ROLLBACK")
+    cache = PageCache(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(CacheUnusable, match="database is locked; free some space, end what"):
+            cache.keep(Request(URL), response(Request(URL)))
+        assert not cache.has(Request(URL)), "reading waits for nobody"
 
 
 def test_a_full_disk(path: Path) -> None:

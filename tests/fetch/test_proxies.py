@@ -14,7 +14,6 @@ import pycurl
 import pytest
 import uvloop
 
-from benchmarks.lab.proxies import ProxyServer, running
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     FetchError,
@@ -32,6 +31,7 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.secret import Secret
 from crawlframe.spider_settings import SpiderSettings
+from tests.proxy_server import ProxyServer, running
 
 from .conftest import CERTIFICATE, Site
 

@@ -35,6 +35,11 @@ KINDS = ["curl", "requests"]
 pytestmark = pytest.mark.filterwarnings("ignore:Unverified HTTPS")
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
+USAGE = x509.KeyUsage(
+    digital_signature=True, key_cert_sign=True, content_commitment=False, key_encipherment=False,
+    data_encipherment=False, key_agreement=False, crl_sign=False, encipher_only=False,
+    decipher_only=False,
+)  # fmt: skip
 
 
 class Issued:
@@ -55,6 +60,14 @@ class Issued:
             .not_valid_after(NOW + days * DAY)
             .add_extension(x509.SubjectAlternativeName([address]), critical=False)
             .add_extension(x509.BasicConstraints(True, None), critical=True)
+            .add_extension(USAGE, critical=True)  # and the keys, as Python 3.13 demands
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.key.public_key()),
+                critical=False,
+            )
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(self.key.public_key()), critical=False
+            )
             .sign(signer.key, hashes.SHA256())
         )
 

@@ -13,8 +13,6 @@ from crawlframe.code.source import SourceFinder
 from crawlframe.node.code import Code
 from tests.repository import Repository
 
-pytestmark = pytest.mark.forks
-
 
 def repository(path: Path) -> Repository:
     """A repository with everything in the directory committed."""
@@ -76,6 +74,7 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         del loaded[path]
 
 
+@pytest.mark.forks
 def test_what_is_loaded_beside_the_spiders_is_the_frameworks(framework: Path) -> None:
     code = Code(framework / "shops", framework.parent / "manage.py")
     assert framework not in code.engine

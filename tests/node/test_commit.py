@@ -44,7 +44,7 @@ from crawlservice.models import Event, Item, Page, Task, TaskState
 from crawlservice.security.sealing import unseal
 from tests.frontier.bench import Bench
 
-pytestmark = pytest.mark.usefixtures("orm")
+pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 PAGES = ["/a", "/b", "/c"]
 
 

@@ -12,8 +12,6 @@ from crawlframe.node.supervisor import git
 from crawlframe.node.supervisor.git import Follower, Pulled, PullRefused
 from tests.repository import Repository
 
-pytestmark = pytest.mark.forks
-
 RAN = "ran"  # what hooks and helpers leave beside the repositories when they run
 
 

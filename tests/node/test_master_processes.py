@@ -10,9 +10,8 @@ import pytest
 
 from crawlframe.node.supervisor.master_processes import MasterProcess
 
-pytestmark = pytest.mark.forks
 
-
+@pytest.mark.forks
 @pytest.mark.parametrize(
     ("program", "first"),
     [

@@ -13,8 +13,6 @@ import pytest
 
 from crawlframe.node.master import offspring
 
-pytestmark = pytest.mark.forks
-
 SCRIPT = """
 import os, subprocess, sys, time
 from crawlframe.node.master import offspring

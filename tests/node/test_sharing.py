@@ -13,7 +13,7 @@ from crawlframe import Request, Secret, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.frontier.records import Claimed
 from crawlframe.node.worker.fetching import NEVER
-from crawlframe.node.worker.page_source import Asked, Found, PageSource, Same
+from crawlframe.node.worker.page_source import Asked, Found, PageSource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.packing import digest_of
 from crawlframe.pages.results import Results
@@ -49,10 +49,6 @@ class Skipping(Plain):
     pipelines = (lambda item, response: {**item, "piped": True},)
 
 
-class Once(Plain):
-    settings: ClassVar[dict[str, Any]] = {"same_content": "skip"}
-
-
 class Store(PageSource):
     """``page`` and ``body`` are what it has; ``other``: another request fetches the page."""
 
@@ -60,7 +56,6 @@ class Store(PageSource):
         self.page, self._body = page, body
         self.other = False
         self.earlier: Results | None = None
-        self.same = ""
         self.asked: list[Asked] = []
 
     async def find(self, asked: Asked) -> Found:
@@ -73,9 +68,6 @@ class Store(PageSource):
 
     async def results(self, page: StoredPage) -> Results | None:
         return self.earlier
-
-    async def same_content(self, page: Same) -> str:
-        return self.same
 
 
 class Site(Ready):
@@ -466,18 +458,6 @@ def test_what_cannot_be_repeated_is_not_taken_over(spider: type[Spider]) -> None
     page = run(spider, Store()).page
     assert page is not None
     assert page.signature == b""
-
-
-def test_a_page_with_the_content_of_another_one_is_not_parsed() -> None:
-    store = Store()
-    store.same = "http://shop.example/twin"
-    outcome = run(Once, store)
-    assert (outcome.verdict, outcome.items, outcome.follow_ups) == (Verdict.DONE, [], [])
-    assert outcome.detail == "the same content as http://shop.example/twin"
-    assert counted(outcome) == ["store/same_content"]
-    assert outcome.page is not None
-    other = run(Once, store, request=Request(URL, cb_kwargs={}, meta={"a": 1}))
-    assert len(other.items) == 1  # what becomes of it may depend on that
 
 
 def test_without_such_settings_the_store_is_not_asked() -> None:

@@ -34,9 +34,9 @@ class Parsing(Spider):
 @pytest.mark.parametrize(
     ("body", "callback", "reason"),
     [
-        (b"<div>" * 30_000, "parse", "too_deep"),
+        (b"<i>" * 60_000, "parse", "too_deep"),
         (b"<div>" * 30_000, "soup", "too_deep"),
-        (b"<p " + b" ".join(b"a%d" % n for n in range(20_000)) + b">", "parse", "too_complex"),
+        (b"<p " + b" ".join(b"a%d" % n for n in range(40_000)) + b">", "parse", "too_complex"),
         (b"<p>", "other", "callback"),
     ],
 )

@@ -219,7 +219,6 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.forks
 def test_the_framework_is_what_is_loaded(project: Path) -> None:
     code = Code(project / "spiders", project / "manage.py")
     assert code.trees[0] == project / "spiders"
@@ -229,7 +228,6 @@ def test_the_framework_is_what_is_loaded(project: Path) -> None:
     assert not any(path.name == "django" for path in code.engine)
 
 
-@pytest.mark.forks
 @pytest.mark.parametrize("name", ["manage.py", "requirements.txt"])
 def test_changes_of_the_framework_and_of_spiders_are_distinguished(
     project: Path, name: str
@@ -248,7 +246,6 @@ def test_changes_of_the_framework_and_of_spiders_are_distinguished(
     assert code.identity() == spiders
 
 
-@pytest.mark.forks
 def test_further_files_belong_to_the_spiders(project: Path) -> None:
     code = Code(project / "spiders", project / "manage.py")
     rates = [project / "rates.csv"]
@@ -261,7 +258,6 @@ def test_further_files_belong_to_the_spiders(project: Path) -> None:
     assert code.snapshot(rates).version.startswith(f"{before.version}+")
 
 
-@pytest.mark.forks
 def test_a_revision_whose_framework_does_not_run_is_not_named_alone(project: Path) -> None:
     code = Code(project / "spiders", project / "manage.py")
     first = code.snapshot().version
@@ -273,7 +269,6 @@ def test_a_revision_whose_framework_does_not_run_is_not_named_alone(project: Pat
     assert Code(project / "spiders", project / "manage.py").snapshot().version == second
 
 
-@pytest.mark.forks
 def test_git_at_work(project: Path, tmp_path: Path) -> None:
     code = Code(project / "spiders", project / "manage.py")
     assert not code.busy

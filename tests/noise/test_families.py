@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from string import ascii_lowercase
 
 import pytest
 
-from benchmarks.noise.families import adjusted_rand, cluster, spread
-from benchmarks.noise.urls import generated, of_folder
 from crawlframe.errors import ConfigError
 from crawlframe.noise import NoiseFamilies, URLFamilies
 from crawlframe.noise import families as families_module
 from crawlframe.noise.address import parts_of
 from crawlframe.noise.similarity import similarity
+from tests.noise.templates import adjusted_rand, cluster, spread
+from tests.noise.urls import generated
 
 
 def lcs(one: str, other: str) -> int:
@@ -107,21 +106,6 @@ def test_names_of_modules_are_bounded(monkeypatch) -> None:
             families.add(f"https://h/library/{one}{other}.html")
     (bucket,) = families._buckets.values()
     assert 0 < len(bucket.words) <= 50
-
-
-def test_pages_of_a_folder_are_labelled_by_their_template(tmp_path: Path) -> None:
-    pages = {
-        "en/mod/core.html": "<body>",
-        "en/howto/auth.html": '<body id="manual-page">',
-        "en/howto/cgi.html": "<BODY class=x id=manual-page>",
-        "en/index.html": "<p>",
-    }
-    for name, text in pages.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"<html>{text}")
-    found = {one.url.split("/", 3)[3]: one.template for one in of_folder(tmp_path)}
-    assert found["en/howto/auth.html"] == found["en/howto/cgi.html"] != found["en/mod/core.html"]
-    assert len({*found.values()}) == 3
 
 
 def test_a_known_family_is_found_without_adding() -> None:

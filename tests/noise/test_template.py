@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.noise.sites import crawl, generated
 from crawlframe.errors import ConfigError
 from crawlframe.noise import QuarterRule, TemplateLinks, judge
 from crawlframe.noise.template import LINKS, MEMORY, PAGES
 from crawlframe.request import Request
 from crawlframe.response import Response
+from tests.noise.sites import crawl, generated
 
 
 def page(number: int, nav: str = "/home", host: str = "h.example") -> Response:

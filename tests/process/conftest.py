@@ -19,7 +19,7 @@ from crawlframe.frontier import Counts, Frontier
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Event, Item, Page, Task
 from crawlservice.tasks.submit import submit as submit_task
-from tests.conftest import EXTERNAL_POSTGRES, NewDatabase, Running, template_on
+from tests.conftest import EXTERNAL_POSTGRES, Running, template_on
 from tests.crawlservice.conftest import redis_at
 from tests.stock import StockPostgres, StockRedis
 
@@ -28,14 +28,9 @@ LONGEST_WAIT = 180  # seconds; only a test that fails waits for so long, on the 
 STOCK = os.environ.get("TEST_SERVERS", "stock") == "stock"
 
 
-def on(kind: str) -> pytest.MarkDecorator:
-    """A test of nodes runs on this database ("sqlite" or "postgres"), and on the other one in its
-    long version: what the two do differently is tested without nodes, on both."""
-    return pytest.mark.parametrize("database", each_on(kind), indirect=True)
-
-
 def each_on(kind: str, *values: Any) -> list[Any]:
-    """Parameters of a test on this database, and of its long version on the other one."""
+    """Parameters of a test on this database ("sqlite" or "postgres"), and of its long version on
+    the other one: what the two do differently is tested without nodes, on both."""
     found = []
     for name in ("sqlite", "postgres"):
         marks = [] if name == kind else [pytest.mark.long]
@@ -43,12 +38,6 @@ def each_on(kind: str, *values: Any) -> list[Any]:
             marks.append(pytest.mark.postgres)
         found.append(pytest.param(*values, name, marks=marks))
     return found
-
-
-@pytest.fixture(params=each_on("sqlite"))
-def database(request: pytest.FixtureRequest, new_database: NewDatabase) -> str:
-    """The URL of a fresh database with all tables: SQLite, if the test says nothing else."""
-    return new_database(request.param)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -99,6 +88,7 @@ class OddWeb:
 
     def __init__(self) -> None:
         self.pages: dict[str, list[str]] = {}
+        self.bodies: dict[str, bytes] = {}
         self.statuses: dict[str, int] = {}
         self.hits: Counter[str] = Counter()
         self.log: list[tuple[str, float, float]] = []  # path, when it was asked and answered
@@ -123,7 +113,8 @@ class OddWeb:
                     time.sleep(web.delays.get(self.path, web.latency))
                 web.log.append((self.path, asked, time.monotonic()))
                 links = web.pages.get(self.path, [])
-                body = "".join(f'<a href="{link}">{link}</a>' for link in links).encode()
+                made = "".join(f'<a href="{link}">{link}</a>' for link in links).encode()
+                body = web.bodies.get(self.path, made)
                 self.send_response(web.statuses.get(self.path, 200))
                 self.send_header("Content-Type", "text/html; charset=utf-8")
                 self.send_header("Content-Length", str(len(body)))

@@ -15,16 +15,18 @@ django.setup()
 
 from crawlframe import faults  # noqa: E402
 from crawlframe.conf import Settings  # noqa: E402
-from crawlservice.exports import files, table  # noqa: E402, F401 - imported before the fork
 from crawlservice.exports.exporter import Exporter  # noqa: E402
+from crawlservice.exports.target import kinds  # noqa: E402
 from crawlservice.models import Export  # noqa: E402
+
+kinds()  # imported before the fork
 
 
 def export_all() -> None:
     exporters = [Exporter(pk, Settings()) for pk in Export.objects.values_list("pk", flat=True)]
     while True:
-        more = [exporter.step() for exporter in exporters]
-        if not any(more):
+        pauses = [exporter.step() for exporter in exporters]
+        if 0 not in pauses:
             time.sleep(0.005)
 
 

@@ -13,10 +13,10 @@ import psutil
 from crawlframe.frontier.nodes import CodeState
 from crawlframe.frontier.records import Counts
 from crawlframe.request import ROOT_URL
-from crawlservice.demosite import DemoServer
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.submit import submit
+from examples.demo_site import DemoServer
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
 from tests.process import growing_spider
@@ -147,7 +147,7 @@ class GrowingCrawl:
     def _site(self) -> psutil.Process:
         """The process that serves the demo site."""
         mine = psutil.Process().children()
-        (site,) = (child for child in mine if "crawlservice.demosite" in child.cmdline())
+        (site,) = (child for child in mine if "examples.demo_site" in child.cmdline())
         return site
 
     def finish(self) -> None:

@@ -13,9 +13,9 @@ from crawlservice.connections import clock
 from crawlservice.models import Alert, AlertMessage, AlertRule, AlertTarget, Schedule
 from tests.conftest import Running
 from tests.crawlservice.receiver import Receiver
-from tests.process.conftest import Look, on, wait_for
+from tests.process.conftest import Look, wait_for
 
-pytestmark = [pytest.mark.process, on("sqlite")]
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture

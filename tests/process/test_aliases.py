@@ -11,11 +11,11 @@ import pytest
 from django.core.management import call_command
 from django.test import override_settings
 
-from benchmarks.aliases.site import Page, Site, served
-from benchmarks.aliases.trial import HERE
 from crawlservice.models import AliasRule, LogLine, Stat
+from tests.aliases.site import Page, Site, served
+from tests.aliases.trial import HERE
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit, on
+from tests.process.conftest import Look, Submit
 
 pytestmark = pytest.mark.process
 
@@ -24,7 +24,6 @@ def pages_of(site: Site) -> set[Page | None]:
     return {site.page_of(target) for target in site.fetched} - {None}  # robots.txt
 
 
-@on("sqlite")
 def test_a_crawl_with_rules_fetches_each_page_once(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

@@ -17,11 +17,11 @@ import pytest
 import requests
 from django.core.management import call_command
 
-from crawlservice.demosite import DemoServer
 from crawlservice.models import Event, Task
+from examples.demo_site import DemoServer
 from tests.conftest import Running
 from tests.crawlservice.programs import person
-from tests.process.conftest import LONGEST_WAIT, on
+from tests.process.conftest import LONGEST_WAIT
 
 pytestmark = pytest.mark.process
 
@@ -120,7 +120,7 @@ def test_events_are_streamed_as_they_happen(up: tuple[Running, Script]) -> None:
     assert running.process.wait(LONGEST_WAIT) == 0
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_a_script_does_a_whole_days_work(up: tuple[Running, Script]) -> None:
     _, script = up
     deadline = time.monotonic() + LONGEST_WAIT

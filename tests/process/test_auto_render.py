@@ -20,7 +20,7 @@ from crawlframe.render.knowledge import NEEDED
 from crawlframe.render.template import Template
 from crawlservice.tasks.stats import of_tasks
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit, on
+from tests.process.conftest import Look, Submit
 
 pytestmark = pytest.mark.process
 
@@ -104,7 +104,6 @@ def paths_of(look: Look, pk: int) -> list[str]:
     return sorted("/" + item["url"].split("/", 3)[3] for item in look.items(pk))
 
 
-@on("sqlite")
 def test_only_what_needs_it_is_rendered_and_all_nodes_know(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -143,7 +142,6 @@ def test_only_what_needs_it_is_rendered_and_all_nodes_know(
     assert len([path for path in asked if path.startswith("/script")]) <= 1
 
 
-@on("sqlite")
 def test_kills_between_the_two_fetches_lose_nothing_and_double_nothing(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

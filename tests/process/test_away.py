@@ -14,14 +14,14 @@ from crawlservice.models import Page, Task
 from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import Look, OddWeb, Submit, on
+from tests.process.conftest import Look, OddWeb, Submit
 
 pytestmark = pytest.mark.process
 
 Start = Callable[..., Running]
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_rude_callbacks_end_alone(
     odd_env: dict[str, str],
     start_manage: Start,
@@ -57,7 +57,7 @@ def test_rude_callbacks_end_alone(
     assert "died" not in node.output
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_a_task_deleted_from_the_database_stops_nobody(
     odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:

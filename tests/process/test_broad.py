@@ -9,23 +9,23 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from benchmarks.broad.hosts import wanted
-from benchmarks.broad.verdicts import Terms, judge
-from benchmarks.broad.world import World
+from benchmarks.politeness.manners import JITTER, by_host, too_close
+from benchmarks.politeness.world import ROBOTS
 from crawlframe.request import ROOT_URL
 from crawlservice.models import LogLine, Page
 from crawlservice.tasks.submit import submit as submit_task
 from spiders.broad import BAD_SEEDS
+from tests.broad.hosts import PRIVATE, asks, wanted
+from tests.broad.world import World
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import Look, each_on, wait_for
+from tests.process.conftest import Look, wait_for
 
 HOSTS, HOST_PAGES, DELAY, PER_HOST = 16, 12, 0.2, 2
 
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("database", each_on("sqlite"), indirect=True)
 def test_many_hosts_within_their_budgets_and_rules(
     manage_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -62,8 +62,13 @@ def test_many_hosts_within_their_budgets_and_rules(
         denied = "no" if host.robots and host.no_training else None
         assert {(item["usage"] or {}).get("ai-train") for item in some} == {denied}
         assert all(item["title"] and item["text"] and item["links"] for item in some)
-    found = judge(world.hosts, log, Terms(1e9, DELAY, PER_HOST))
-    assert (found.too_early, found.crawl_delay, found.crowded, found.forbidden) == (0, 0, 0, 0)
+    pages = [one for one in log if one.path != ROBOTS]
+    assert too_close(pages, {name: max(DELAY, asks(host)) for name, host in by_name.items()}) == []
+    for some in by_host(pages).values():
+        for place, one in enumerate(some):
+            in_flight = sum(other.replied - JITTER > one.arrived for other in some[:place])
+            assert in_flight < PER_HOST
+    assert not [one for one in pages if one.path.startswith(PRIVATE) and by_name[one.host].robots]
     start = Page.objects.get(task=pk, url__startswith=ROOT_URL)
     assert start.stats == {"counters": {BAD_SEEDS: 1}, "maxima": {}}
     wait_for(lambda: LogLine.objects.filter(task=pk, text__contains=f"line {HOSTS + 2}").exists())

@@ -16,7 +16,7 @@ from crawlframe.fetch.browser.settings import PROGRAMS
 from crawlframe.files.store import path_of
 from crawlservice.models import PageFile
 from tests.conftest import Running
-from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit, on
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
 from tests.process.reload_project import NodeStarter, Project, shop
 
 pytestmark = pytest.mark.process
@@ -81,7 +81,6 @@ def all_of(found: dict[str, psutil.Process]) -> list[psutil.Process]:
     return members
 
 
-@on("sqlite")
 def test_kills_of_any_of_its_processes_lose_nothing(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -115,7 +114,6 @@ def test_kills_of_any_of_its_processes_lose_nothing(
     assert not alive
 
 
-@on("sqlite")
 def test_nothing_outlives_a_master_that_is_killed(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -139,7 +137,6 @@ def test_nothing_outlives_a_master_that_is_killed(
     assert len(look.items(pk)) == 21
 
 
-@on("sqlite")
 def test_a_hot_reload_keeps_the_browser_and_loses_no_page(
     odd_env: dict[str, str], look: Look, web: OddWeb, tmp_path: Path
 ) -> None:
@@ -171,7 +168,6 @@ def test_a_hot_reload_keeps_the_browser_and_loses_no_page(
         starter.end()
 
 
-@on("sqlite")
 def test_callbacks_use_pages_and_nothing_is_lost_when_anything_dies(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crawlservice.demosite import DemoServer
+from examples.demo_site import DemoServer
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit, each_on
 

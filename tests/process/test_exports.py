@@ -24,7 +24,7 @@ from crawlservice.models import Export, Item, Page, Task
 from tests.conftest import CHECKOUT, NewDatabase, Running
 from tests.crawlservice.exporting import add, fill, made_task, records, stored
 from tests.crawlservice.test_export_targets import table_url
-from tests.process.conftest import Look, Submit, on, wait_for
+from tests.process.conftest import Look, Submit, wait_for
 
 KILLS = int(os.environ.get("EXPORT_KILLS", "24"))
 SEED = int(os.environ.get("SEED", "1"))
@@ -79,7 +79,7 @@ class Killable:
         return self._program.stdout.readline().strip()
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 @pytest.mark.timeout(1800)
 def test_kills_neither_lose_nor_double_nor_halve(
     orm: str,
@@ -114,7 +114,7 @@ def test_kills_neither_lose_nor_double_nor_halve(
     _check(place, connection)
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 @pytest.mark.timeout(1800)
 def test_two_leaders_at_once_that_are_killed_in_turn(
     orm: str,
@@ -195,7 +195,6 @@ def _done() -> bool:
     return bool(rows == {"items": items, "pages": pages, "rows": items})
 
 
-@on("sqlite")
 def test_stewards_that_are_killed_are_followed_by_others(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

@@ -16,7 +16,7 @@ import pytest
 
 from crawlservice.models import KeptPage, PageBody, Stat
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit, on
+from tests.process.conftest import Look, Submit
 
 PAGES, TASKS, KILLS = 120, 10, 4
 SLOW = 0.02  # seconds that each page takes
@@ -111,7 +111,7 @@ def items(look: Look, pk: int) -> list[tuple[str, str]]:
     return sorted((item["url"], item["number"]) for item in look.items(pk))
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_ten_tasks_fetch_each_page_once_though_workers_and_a_node_die(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -154,7 +154,6 @@ def test_ten_tasks_fetch_each_page_once_though_workers_and_a_node_die(
     assert (one.stop(), two.stop()) == (0, 0)
 
 
-@on("sqlite")
 def test_a_second_crawl_gets_what_has_changed(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

@@ -22,7 +22,7 @@ from django.core.management import call_command
 from crawlservice.files.store import store
 from crawlservice.models import Page, PageFile, StoredFile
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit, on
+from tests.process.conftest import Look, Submit
 
 FILES, KINDS = 40, 30  # so some have equal contents
 SIZE = 2 << 20  # bytes, from which they are continued
@@ -107,7 +107,7 @@ def folder(
     store.cache_clear()
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_files_are_exact_though_workers_die_and_the_store_is_pruned(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from crawlservice.demosite import DemoServer
+from examples.demo_site import DemoServer
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit, on
+from tests.process.conftest import Look, Submit
 
 LISTINGS = int(os.environ.get("LISTINGS", "400"))
 KILLS = int(os.environ.get("KILLS", "5"))
@@ -22,7 +22,7 @@ SEED = int(os.environ.get("SEED", "1"))
 pytestmark = pytest.mark.process
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_random_kills_change_nothing(
     odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look
 ) -> None:
@@ -61,7 +61,6 @@ def _rows(look: Look, pk: int) -> int:
     return len(look.pages(pk))
 
 
-@on("sqlite")
 def test_a_dead_node_is_replayed_by_another(
     odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look, web
 ) -> None:
@@ -78,7 +77,7 @@ def test_a_dead_node_is_replayed_by_another(
     assert len(look.items(pk)) == 61
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_a_stopped_master_finds_itself_fenced_and_starts_over(
     odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look, web
 ) -> None:

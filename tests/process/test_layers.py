@@ -21,7 +21,7 @@ from crawlservice.tasks.submit import resume
 from crawlservice.tasks.submit import submit as submit_task
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import Look, each_on, on, wait_for
+from tests.process.conftest import Look, each_on, wait_for
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "6"))
@@ -123,7 +123,6 @@ def test_kills_do_not_break_the_barrier(
     assert [one.state for one in found] == ["done"] * (LAYERS + 1)
 
 
-@on("sqlite")
 def test_a_layer_begins_by_hand(
     odd_env: dict[str, str], start_manage: Callable[..., Running], web: Any, look: Look
 ) -> None:

@@ -12,7 +12,7 @@ from redis import Redis
 from redis.exceptions import NoPermissionError
 
 from crawlservice.connections.checks import rights
-from crawlservice.demosite import DemoServer
+from examples.demo_site import DemoServer
 from tests.conftest import CHECKOUT, Running
 from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import Look, Submit

@@ -182,6 +182,24 @@ def test_a_worker_that_grew_is_replaced(
     assert node.stop() == 0
 
 
+def test_a_worker_whose_parser_does_not_end_is_replaced(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    names = b" ".join(b"a%d" % number for number in range(120_000))  # a minute or more of Lexbor
+    web.bodies["/hostile"] = b"<p %b>%b" % (names, b"x" * (64 << 10))
+    web.pages["/"] = ["/hostile", *(f"/page/{n}" for n in range(50))]
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    task = look.wait(pk)
+    assert (task.nf, task.ne) == (52, 1)
+    assert look.pages(pk)[web.url + "hostile"].reason == "too_complex"
+    node.wait_for("with a parser that does not end")
+    again = submit("odd", url=web.url + "page/1")
+    assert look.wait(again).nf == 2
+    assert web.hits.total() == 53  # nothing was fetched again
+    assert node.stop() == 0
+
+
 def test_workers_are_replaced_by_age_without_losing_anything(
     odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Item
 from tests.conftest import Running
-from tests.process.conftest import LONGEST_WAIT, Look, Submit, each_on, on, wait_for
+from tests.process.conftest import LONGEST_WAIT, Look, Submit, each_on, wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
@@ -62,7 +62,7 @@ def begun_anew(found: dict[int, list[int]]) -> None:
     assert sum(map(len, found.values())) == PAGES
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_tasks_are_spread_and_others_run_everywhere(
     nodes: Nodes, submit: Submit, look: Look
 ) -> None:
@@ -75,7 +75,6 @@ def test_tasks_are_spread_and_others_run_everywhere(
     assert look.wait(other).nf == 401
 
 
-@on("sqlite")
 def test_the_next_worker_takes_over(nodes: Nodes, submit: Submit, look: Look) -> None:
     pk = submit("counting", pages=PAGES)
     for kills in (1, 2):

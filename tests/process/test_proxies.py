@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from benchmarks.lab.proxies import ProxyServer, running
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.lacking import missing
 from crawlservice.security.sealing import seal
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit, on, wait_for
+from tests.process.conftest import Look, Submit, wait_for
 from tests.process.reload_project import NodeStarter, Project
 from tests.process.spiders.proxied import DELAY
+from tests.proxy_server import ProxyServer, running
 
-pytestmark = [pytest.mark.process, on("sqlite")]
+pytestmark = pytest.mark.process
 HOSTS, EACH = 5, 40
 LATE = 0.9  # seconds by which a request may arrive late on a busy machine
 SECRET = "sesame-open"

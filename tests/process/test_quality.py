@@ -14,12 +14,12 @@ from crawlservice.quality.run import decode
 from crawlservice.tasks.submit import resume
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import Look, OddWeb, Submit, on, wait_for
+from tests.process.conftest import Look, OddWeb, Submit, wait_for
 from tests.process.test_rollout import Start, alpha, author, remote, start_node, version_of
 from tests.repository import Repository
 
 __all__ = ("alpha", "author", "remote", "start_node")
-pytestmark = [pytest.mark.process, on("sqlite")]
+pytestmark = pytest.mark.process
 
 SHOP = """
 from crawlframe import Expect, Request, Spider

@@ -11,10 +11,10 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 
 from crawlframe.recipes.reading import from_data
-from crawlservice.demosite import DemoServer
 from crawlservice.models import Recipe
 from crawlservice.recipes import versions
 from crawlservice.tasks.submit import submit as submit_task
+from examples.demo_site import DemoServer
 from tests.process.conftest import Look, OddWeb, Submit
 from tests.process.reload_project import NodeStarter, Project
 

@@ -16,6 +16,7 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
+from tests.conftest import django_on
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
 from tests.process.reload_project import Gate, NodeStarter, Project, View, is_gone, shop
 
@@ -368,12 +369,18 @@ pathlib.Path(__file__).with_name("now.txt").write_text(str(time.time_ns()))
 
 
 def test_broken_versions_are_refused(
-    env: dict[str, str], starter: NodeStarter, look: Look, project: Project, web: OddWeb
+    env: dict[str, str],
+    starter: NodeStarter,
+    project: Project,
+    web: OddWeb,
+    new_database: Callable[[str], str],
 ) -> None:
     env["CRAWLFRAME_LOAD_TIMEOUT"] = "1"
-    # A node of another cluster gets what takes longest to refuse.
+    # A node of another cluster gets what takes longest to refuse. It has a database of its own: in
+    # a common one, the stewards of the two would begin eras against each other without an end.
     stubborn_project = Project.make(project.root.with_name("stubborn"))
-    stubborn_env = stubborn_project.env(env, CRAWLFRAME_KEY_PREFIX="other")
+    elsewhere = new_database("sqlite")
+    stubborn_env = stubborn_project.env(env, CRAWLFRAME_KEY_PREFIX="other", DATABASE_URL=elsewhere)
     other = Look.__new__(Look)
     other.frontier = Frontier.connect(env["REDIS_URL"], Settings(key_prefix="other"), follows=True)
     stubborn = starter.node(stubborn_env, name="other", look=other)
@@ -425,11 +432,13 @@ def test_broken_versions_are_refused(
     assert (node.code.problem, node.code.candidate) == ("", "")
 
     assert "shops.swallows" in stubborn.refused("was silent for 3 s and was killed").problem
-    assert stubborn.crawl(web.url) == "first"
+    with django_on(elsewhere):
+        assert stubborn.crawl(web.url) == "first"
     (stubborn_project.package / "swallows.py").unlink()
     stubborn_project.write("shops/shop.py", shop("mended"))
     stubborn.renewed(1)
-    assert stubborn.crawl(web.url) == "mended"
+    with django_on(elsewhere):
+        assert stubborn.crawl(web.url) == "mended"
 
 
 def test_a_cold_start_with_broken_code(

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from crawlservice.demosite import DemoServer
+from examples.demo_site import DemoServer
 from tests.conftest import Running
 from tests.process.conftest import LONGEST_WAIT, Look
 from tests.process.growing_crawl import GrowingCrawl

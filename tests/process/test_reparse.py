@@ -14,7 +14,7 @@ from crawlservice.models import Era, Item, Page, ParsedPage, Task
 from crawlservice.reparse.submission import Wanted, submit
 from crawlservice.tasks.submit import cancel, pause, resume
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, Look, on, wait_for
+from tests.process.conftest import LONGEST_WAIT, Look, wait_for
 from tests.process.reload_project import NodeStarter, Project
 from tests.servers import RedisServer
 
@@ -81,7 +81,7 @@ def parsed(pk: int) -> int:
     return Page.objects.filter(task=pk).count()
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_everything_dies_in_between(
     odd_env: dict[str, str],
     redis_server: Callable[..., RedisServer],
@@ -155,7 +155,6 @@ def test_everything_dies_in_between(
     assert left == []
 
 
-@on("sqlite")
 def test_a_parse_beside_the_fetch_is_paused_and_cancelled(
     odd_env: dict[str, str],
     redis_url: str,

@@ -10,12 +10,12 @@ import pytest
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Item, Page
 from tests.conftest import Running
-from tests.process.conftest import Look, OddWeb, Submit, on
+from tests.process.conftest import Look, OddWeb, Submit
 
 pytestmark = pytest.mark.process
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_pages_that_failed_are_run_again_and_others_are_not(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from crawlservice.models import Run, Schedule, Task
 from tests.conftest import Running
-from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, on
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
 
 pytestmark = pytest.mark.process
 
@@ -28,7 +28,7 @@ def wait(ready: Callable[[], bool], what: str, timeout: float = LONGEST_WAIT) ->
         time.sleep(0.1)
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_once_for_each_due_time_also_when_the_leader_is_killed(
     odd_env: dict[str, str], start_manage: Start, look: Look, web: OddWeb
 ) -> None:

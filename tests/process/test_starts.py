@@ -16,7 +16,7 @@ from crawlservice.models import Page, StartPart, Task
 from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, Look, Submit, each_on, on, wait_for
+from tests.process.conftest import LONGEST_WAIT, Look, Submit, each_on, wait_for
 from tests.process.reload_project import NodeStarter, Project
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
@@ -76,7 +76,6 @@ def test_death_at_any_step(
     assert parts(pk) >= MANY // 500
 
 
-@on("sqlite")
 def test_random_kills(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -107,7 +106,7 @@ def test_random_kills(
     check(look, pk)
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_a_node_that_stops_leaves_the_start_to_another(
     odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look
 ) -> None:

@@ -13,7 +13,7 @@ from crawlservice.tasks.stats import TaskStats, of_tasks
 from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit, each_on, on
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit, each_on
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
@@ -113,7 +113,7 @@ def test_a_spider_closes_its_task(
     assert "/page/40: enough with 40" in node.output
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_a_cancelled_task_has_a_last_word(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

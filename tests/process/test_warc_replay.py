@@ -23,15 +23,15 @@ import pytest
 from django.conf import settings
 
 from crawlframe.warc.segment_files import OPEN
-from crawlservice.demosite import DemoServer
 from crawlservice.models import KeptPage, PageBody, PageSegment, Task
 from crawlservice.pages.archived import archive
 from crawlservice.pages.bodies import read
 from crawlservice.pages.segments import NodeSegments
 from crawlservice.tasks.submit import submit as submit_task
+from examples.demo_site import DemoServer
 from tests.conftest import CHECKOUT, Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, Look, on
+from tests.process.conftest import LONGEST_WAIT, Look
 from tests.warc.captures import judged
 
 JUDGES = Path(os.environ.get("JUDGES") or CHECKOUT / "build/judges/bin")
@@ -50,7 +50,7 @@ def segments(manage_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.Mon
     return place
 
 
-@on("postgres")
+@pytest.mark.databases("postgres")
 def test_a_crawled_site_is_replayed(
     start_manage: Callable[..., Running],
     manage: Callable[..., subprocess.CompletedProcess[str]],

@@ -15,10 +15,10 @@ from crawlservice.models import Event, Page, Task, Watch, WatchedItem, WatchedPa
 from crawlservice.watches import editing
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import Look, OddWeb, each_on, wait_for
+from tests.process.conftest import Look, OddWeb, wait_for
 from tests.process.reload_project import Project
 
-pytestmark = [pytest.mark.process]
+pytestmark = pytest.mark.process
 
 DAY = 86400
 PAGES = 12
@@ -43,7 +43,7 @@ class News(Spider):
 """
 
 
-@pytest.mark.parametrize("database", each_on("postgres"), indirect=True)
+@pytest.mark.databases("postgres")
 def test_every_due_visit_ends_once_whatever_dies(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

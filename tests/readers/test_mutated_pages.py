@@ -20,6 +20,8 @@ from crawlframe.testing import make_response, run
 from spiders.site import links_of
 from tests.readers.mutation import FEED, PAGE, SITEMAP, mutated
 
+pytestmark = pytest.mark.slow
+
 URL = "https://shop.example/a/b?c=1"
 EXTRACTORS = (
     LinkExtractor(),

@@ -20,8 +20,6 @@ from tests.conftest import CHECKOUT
 from tests.imports import undone
 from tests.recorded.site import SETTINGS, Site, running
 
-pytestmark = pytest.mark.forks
-
 SPIDER = """
 from crawlframe import Expect, Request, Spider
 

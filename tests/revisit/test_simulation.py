@@ -1,14 +1,15 @@
-"""The policy in simulated time: 90 days of a changing site, rates unknown at the start. The full
-table is ``make bench JOB=revisit``."""
+"""The policy in simulated time: 90 days of a changing site, rates unknown at the start."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.revisit.optimal import Optimal
-from benchmarks.revisit.rivals import Nutch, uniform
-from benchmarks.revisit.world import Signals, Site, run
-from crawlframe.revisit.allotment import shares
+from tests.revisit.allotment import shares
+from tests.revisit.optimal import Optimal
+from tests.revisit.rivals import Nutch, uniform
+from tests.revisit.world import Signals, Site, run
+
+pytestmark = pytest.mark.slow
 
 
 def best(site: Site, budget: float) -> float:

@@ -67,7 +67,7 @@ def test_keys_of_meta_become_options(meta: dict[str, Any], options: dict[str, An
 
 
 def test_a_proxy_is_refused_and_not_ignored() -> None:
-    with pytest.raises(BadRequest, match="proxies are not supported yet"):
+    with pytest.raises(BadRequest, match="a Scrapy project has no proxies here"):
         translator()[0].ours(scrapy.Request(URL, meta={"proxy": "http://p.example"}))
 
 

@@ -98,6 +98,10 @@ def test_a_project_and_its_spider_have_settings_of_their_own() -> None:
         ("FEEDS", {"a.csv": {"format": "csv"}}, "ignored"),
         ("HTTPCACHE_ENABLED", True, "ignored"),
         ("CLOSESPIDER_ITEMCOUNT", 5, "ignored"),
+        ("COMPRESSION_ENABLED", False, "ignored"),
+        ("AUTOTHROTTLE_MAX_DELAY", 5, "ignored"),
+        ("FEED_EXPORT_FIELDS", ["a"], "ignored"),
+        ("HTTPCACHE_DIR", "cache", "ignored"),
         ("DOWNLOAD_HANDLERS", {"https": "a.Handler"}, "cannot"),
     ],
 )

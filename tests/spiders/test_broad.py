@@ -117,6 +117,7 @@ def test_a_package_that_is_missing_is_noticed_at_the_start(
             run(BroadSpider, arguments=arguments)
 
 
+@pytest.mark.slow
 def test_a_long_file_is_never_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "seeds.txt"
     with path.open("w") as file:

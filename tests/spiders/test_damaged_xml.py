@@ -85,6 +85,7 @@ def test_what_a_damaged_sitemap_asks_for() -> None:
     assert asked(f"{shop}<urlset><url><loc>&shop;&amp;c</loc></url></urlset>") == ["http://s/a?b&c"]
 
 
+@pytest.mark.slow
 def test_a_text_of_more_than_10_mb_does_not_end_a_feed() -> None:
     assert items_of(f"<r><item>{'&' * 3_000_000}<t>a</t></item></r>") == [{"t": "a"}]
     text = "<item><t>a</t></item><item><t>%s</t></item><item><t>b</t></item>"

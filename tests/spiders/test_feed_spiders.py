@@ -134,6 +134,7 @@ def test_elements_inside_of_each_other_are_one() -> None:
     assert ["".join(element.itertext()) for element in elements] == ["12", "3"]
 
 
+@pytest.mark.slow
 def test_a_large_feed_needs_little_memory() -> None:
     text = "<r>" + "<item><title>x</title></item>" * 50_000 + "</r>"
     tracemalloc.start()

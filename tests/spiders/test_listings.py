@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crawlservice.demosite import DemoServer
+from examples.demo_site import DemoServer
 from spiders.listings import ListingsSpider
 from tests.spiders.driver import Crawl
-
-pytestmark = pytest.mark.forks
 
 
 @pytest.mark.parametrize("error_rate", [0, 0.2])

@@ -293,6 +293,7 @@ def test_a_filter_that_stops_ends_the_sitemap(monkeypatch: pytest.MonkeyPatch) -
     assert len(found(with_parts(sitemap_filter=chosen), sitemap_of(urlset(9)))) == 2
 
 
+@pytest.mark.slow
 def test_a_large_sitemap_needs_little_memory() -> None:
     response = sitemap_of(urlset(40_000))
     tracemalloc.start()

@@ -293,7 +293,6 @@ def test_without_the_extra_the_error_says_what_to_install(
         getattr(page().article, name)
 
 
-@pytest.mark.forks
 def test_the_extra_is_not_loaded_for_others() -> None:
     code = (
         "import sys; from crawlframe.testing import make_response; "

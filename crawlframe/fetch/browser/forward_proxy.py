@@ -13,6 +13,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import (
     ConnectError,
     DnsError,
@@ -60,7 +61,9 @@ class ForwardProxy:
         self._guard = guard
         self._upstream = upstream
         self._trackers = trackers
-        self._problems: dict[tuple[str, int], tuple[float, FetchError]] = {}
+        self._problems: BoundedDict[tuple[str, int], tuple[float, FetchError]] = BoundedDict(
+            MAX_PROBLEMS
+        )
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
 
@@ -200,10 +203,7 @@ class ForwardProxy:
         raise error
 
     def _note(self, place: tuple[str, int], error: FetchError) -> None:
-        self._problems.pop(place, None)
         self._problems[place] = time.monotonic(), error
-        if len(self._problems) > MAX_PROBLEMS:
-            del self._problems[next(iter(self._problems))]
 
     async def _connect(self, host: str, port: int, *, whole: bool) -> Streams:
         if host in OF_THE_BROWSER:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import psutil
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import BadRequest
 from crawlframe.frontier import Claimed
 from crawlframe.node.child_process import Child
@@ -74,7 +75,8 @@ class StallMonitor:
         self._sights: dict[int, _Sight] = {}
         self._next_check = 0.0
         self._code: object = None  # the code that _slow refers to
-        self._slow: dict[tuple[int, str], tuple[bool, float]] = {}  # -> computes, time.monotonic()
+        # -> computes, time.monotonic()
+        self._slow: BoundedDict[tuple[int, str], tuple[bool, float]] = BoundedDict(REMEMBERED)
         self._computing: set[int] = set()  # tasks
 
     def send_slow(self, child: Child) -> None:
@@ -119,8 +121,6 @@ class StallMonitor:
     def mark_slow(self, task: int, name: str, computes: bool, now: float) -> None:
         """Records that a callback is slow, because it computes or waits, and informs all
         workers."""
-        if len(self._slow) >= REMEMBERED:
-            del self._slow[next(iter(self._slow))]
         _, learnt = self._slow.get((task, name), (computes, now))
         self._slow[task, name] = computes, learnt
         if computes:

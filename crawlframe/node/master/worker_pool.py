@@ -210,6 +210,7 @@ class WorkerPool:
             match message:
                 case Beat():
                     child.rss, child.waits = message.memory, message.waits
+                    child.stuck = message.stuck
                     child.failures = message.failures
                     continue
                 case WorkerReady() | ServiceReady() | Loaded():
@@ -267,10 +268,11 @@ class WorkerPool:
             elif (
                 child.works
                 and child.staying
-                and (child.rss > limit or now - child.born > self._settings.max_age)
+                and (child.stuck or child.rss > limit or now - child.born > self._settings.max_age)
             ):
                 rss, age = child.rss >> 20, now - child.born
-                log.info("worker %d, %d MiB, %.0f s old, is replaced", child.pid, rss, age)
+                why = ", with a parser that does not end," if child.stuck else ""
+                log.info("worker %d%s, %d MiB, %.0f s old, is replaced", child.pid, why, rss, age)
                 self.retire(child)
 
     def dead(self) -> Iterator[tuple[Child, int | None]]:

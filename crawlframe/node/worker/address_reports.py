@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Signal
 from crawlframe.links import host_of
@@ -17,7 +18,7 @@ class AddressReports:
 
     def __init__(self, downloader: Downloader) -> None:
         self._downloader = downloader
-        self._reported: dict[str, str] = {}  # host -> address
+        self._reported: BoundedDict[str, str] = BoundedDict(MAX_HOSTS)  # host -> address
 
     async def tell(self, outcome: Outcome, url: str) -> None:
         """The request goes back, with the address of its host."""
@@ -31,6 +32,4 @@ class AddressReports:
         if self._reported.get(host, "") == address or host_of(response.url) != host:
             return ""
         self._reported[host] = address
-        if len(self._reported) > MAX_HOSTS:
-            del self._reported[next(iter(self._reported))]
         return address

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.budgets import UNFOLLOWED
 from crawlframe.links import host_of
 from crawlframe.node.worker.crawl import TaskCrawl
@@ -33,7 +33,7 @@ class Keeping:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._held = Held()
-        self._kept: OrderedDict[tuple[int, str], tuple[int, float]] = OrderedDict()
+        self._kept: BoundedDict[tuple[int, str], tuple[int, float]] = BoundedDict(MAX_REASONS)
 
     async def take(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response | None
@@ -111,9 +111,6 @@ class Keeping:
         if count >= PER_REASON and now - last < EVERY:
             return False
         self._kept[name] = count + 1, now
-        self._kept.move_to_end(name)
-        if len(self._kept) > MAX_REASONS:
-            self._kept.popitem(last=False)
         return True
 
 

@@ -4,8 +4,8 @@ lengths."""
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.budgets import (
     HOST_BYTE_LIMIT,
     LINKS_PER_PAGE,
@@ -36,7 +36,7 @@ class LinkLimits(LinkCheck):
         # "https://host/a/a" has two slashes more than segments.
         self.slashes = SHORT + 2 if self._repeats else sys.maxsize
         self._permutations = settings.query_permutations
-        self._names: OrderedDict[str, set[tuple[str, ...]]] = OrderedDict()  # by path
+        self._names: BoundedDict[str, set[tuple[str, ...]]] = BoundedDict(PATHS)  # by path
         self._budget = budget if budget and budget.host_limit else None
         self._traps = traps if settings.traps == "stop" else None
         any_url = settings.links_per_page or self._permutations or self._budget or self._traps
@@ -71,12 +71,8 @@ class LinkLimits(LinkCheck):
         Their order does not matter: it makes no other request."""
         path, _, query = url.partition("?")
         names = tuple(sorted(part.partition("=")[0] for part in query.split("&")))
-        if (known := self._names.get(path)) is None:
+        if (known := self._names.use(path)) is None:
             known = self._names[path] = set()
-            if len(self._names) > PATHS:
-                self._names.popitem(last=False)
-        else:
-            self._names.move_to_end(path)
         if names in known:
             return False
         if len(known) >= self._permutations:

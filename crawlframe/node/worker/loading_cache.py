@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from crawlframe.bounded_dict import BoundedDict
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -25,9 +26,8 @@ class LoadingCache(Generic[K, V]):
     one event loop. ``clock`` returns seconds."""
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
-        self._most = most
         self._clock = clock
-        self._kept: OrderedDict[K, tuple[V, float]] = OrderedDict()
+        self._kept: BoundedDict[K, tuple[V, float]] = BoundedDict(most)
         self._loading: dict[K, asyncio.Task[Loaded[V]]] = {}
 
     def __len__(self) -> int:
@@ -39,9 +39,8 @@ class LoadingCache(Generic[K, V]):
     async def get(self, key: K, load: Callable[[], Coroutine[Any, Any, Loaded[V]]]) -> V:
         """The value of a key. Raises what ``load`` raises, to all that wait for it. A load goes on
         when the one who asked for it is cancelled."""
-        kept = self._kept.get(key)
+        kept = self._kept.use(key)
         if kept is not None and kept[1] > self._clock():
-            self._kept.move_to_end(key)
             return kept[0]
         loading = self._loading.get(key)
         if loading is None:
@@ -67,6 +66,3 @@ class LoadingCache(Generic[K, V]):
         loaded = done.result()
         if current:
             self._kept[key] = loaded.value, self._clock() + loaded.seconds
-            self._kept.move_to_end(key)
-            if len(self._kept) > self._most:
-                self._kept.popitem(last=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.memory import Account
 
@@ -14,7 +15,7 @@ class MemoryWaits:
     reason."""
 
     def __init__(self) -> None:
-        self._rids: dict[bytes, None] = {}
+        self._rids: BoundedDict[bytes, None] = BoundedDict(MAX_MEMORY_WAITS)
 
     def __contains__(self, rid: bytes) -> bool:
         return rid in self._rids
@@ -26,6 +27,4 @@ class MemoryWaits:
         if not lost or rid in self._rids:
             return False
         self._rids[rid] = None
-        if len(self._rids) > MAX_MEMORY_WAITS:
-            del self._rids[next(iter(self._rids))]
         return True

@@ -57,13 +57,6 @@ class Found(NamedTuple):
     reserved: bool = False
 
 
-class Same(NamedTuple):
-    task: int
-    rid: bytes
-    digest: bytes
-    callback: str
-
-
 class PageSource(ABC):
     @abstractmethod
     async def find(self, asked: Asked) -> Found:
@@ -72,10 +65,6 @@ class PageSource(ABC):
     @abstractmethod
     async def results(self, page: StoredPage) -> Results | None:
         """As Ledger.results."""
-
-    @abstractmethod
-    async def same_content(self, page: Same) -> str:
-        """Returns the URL of another page of the task with the same body; "" if there is none."""
 
 
 class StoredPages(PageSource):
@@ -86,20 +75,12 @@ class StoredPages(PageSource):
         self._frontier = frontier
         self._ledger = ledger
         self._finding = Batches(committer, self._find)
-        self._same = Batches(committer, self._find_same)
 
     async def find(self, asked: Asked) -> Found:
         return await self._finding.ask(asked)
 
     async def results(self, page: StoredPage) -> Results | None:
         return await on_commit_thread(self._committer, lambda: self._ledger.results(page))
-
-    async def same_content(self, page: Same) -> str:
-        return await self._same.ask(page)
-
-    def _find_same(self, asked: list[Same]) -> list[str]:
-        found = self._ledger.same_content(asked)
-        return [found.get(one.rid, "") for one in asked]
 
     def _find(self, asked: list[Asked]) -> list[Found]:
         pages = self._ledger.kept_pages({key for one in asked for key in (one.key, one.own)})

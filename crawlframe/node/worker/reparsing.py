@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import FetchError
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.ledger import StartPart
@@ -68,7 +69,8 @@ class Reparsing:
         self._mark = mark
         self._failed = failed
         self._terms = Terms(user_agent)
-        self._known: dict[int, tuple[Reparse, int]] = {}  # task -> what it parses, and priority
+        # task -> what it parses, and priority
+        self._known: BoundedDict[int, tuple[Reparse, int]] = BoundedDict(MAX_TASKS)
 
     async def run(self, outcome: Outcome, alone: bool, call: Call) -> Outcome:
         """Returns the outcome of the first request of a task that parses kept pages, or of one for
@@ -87,8 +89,6 @@ class Reparsing:
             spec = await self._source.load_task(task)
             if spec is None or spec.reparse is None or not hasattr(self, "_pages"):
                 raise Park(f"task {task} parses no kept pages")
-            if len(self._known) >= MAX_TASKS:
-                del self._known[next(iter(self._known))]
             self._known[task] = spec.reparse, spec.priority
         return self._known[task]
 

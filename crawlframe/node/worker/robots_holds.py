@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.node.worker.site_files import SHORTLY, Wait
 from crawlframe.outcome import Outcome, Verdict
 
@@ -16,7 +17,8 @@ class Holds:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._until: dict[bytes, float] = {}  # rid -> when the frontier may let it go
+        # rid -> when the frontier may let it go
+        self._until: BoundedDict[bytes, float] = BoundedDict(MAX_HOLDS)
 
     def hold(self, outcome: Outcome, wait: Wait) -> None:
         """The request goes back to the head of its lane, where the frontier holds all of its host;
@@ -32,6 +34,4 @@ class Holds:
             return
         if wait.seconds:
             self._until[outcome.rid] = now + 0.9 * wait.seconds
-            if len(self._until) > MAX_HOLDS:
-                del self._until[next(iter(self._until))]
         outcome.end(Verdict.RELEASE)

@@ -16,11 +16,10 @@ from crawlframe.downloaders import BROWSER
 from crawlframe.links import host_of, hostname_of
 from crawlframe.node.worker.backoff import LONGER, MAX_POLL, POLL
 from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.node.worker.page_source import Asked, PageSource, Same
+from crawlframe.node.worker.page_source import Asked, PageSource
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.key import is_whole, key_of
 from crawlframe.pages.packing import digest_of
-from crawlframe.pages.results import Results
 from crawlframe.pages.stored import renewed, response_of, tags_of
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -29,11 +28,10 @@ from crawlframe.stored_page import StoredPage
 SHARED = "shared"  # why it waits
 # Counters of a task.
 STORED, NOT_MODIFIED = "store/stored", "store/not_modified"
-SAME_BYTES, TAKEN_OVER, SAME_CONTENT = "store/same_bytes", "store/taken_over", "store/same_content"
+SAME_BYTES, TAKEN_OVER = "store/same_bytes", "store/taken_over"
 # Statuses of pages that are used again, and headers that make them somebody's.
 SHAREABLE = frozenset({200, 203, 404, 410})
 PERSONAL = frozenset({"cookie", "authorization"})
-MAX_DETAIL = 1000  # characters of the URL of a page with the same content
 
 
 @dataclass(slots=True)
@@ -146,16 +144,6 @@ class Sharing:
                 outcome.earlier = await self._source.results(page)
                 if outcome.earlier is not None:
                     outcome.count(TAKEN_OVER)
-                    return
-        # What a callback makes of a page may depend on the data of its request.
-        plain = not (request.cb_kwargs or request.meta) and got.ok
-        if settings.same_content == "skip" and got.body and plain:
-            asked = Same(outcome.task, outcome.rid, digest_of(got.body), outcome.callback)
-            if url := await self._source.same_content(asked):
-                outcome.earlier = Results([], [])
-                outcome.signature = b""
-                outcome.detail = f"the same content as {url[:MAX_DETAIL]}"
-                outcome.count(SAME_CONTENT)
 
 
 def earlier_of(outcome: Outcome) -> Callable[[], Iterator[Any]] | None:

@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TextIO
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.ledger import LogLine, TaskSpec
 from crawlframe.secret import MASK, secret_texts, without_logins
 from crawlframe.stats import OPENING, RUNNING
@@ -49,15 +50,13 @@ class TaskLog(logging.Handler):
         self._mutex = threading.Lock()
         self._lines: deque[LogLine] = deque()
         self._lost: Counter[int] = Counter()  # lines that were dropped, by task
-        self._secrets: dict[int, tuple[str, ...]] = {}
+        self._secrets: BoundedDict[int, tuple[str, ...]] = BoundedDict(MAX_TASKS)
 
     def learn(self, spec: TaskSpec) -> None:
         """From now on the secrets of this task are masked."""
         self._secrets[spec.task] = tuple(
             sorted(secret_texts(spec.arguments), key=len, reverse=True)
         )
-        if len(self._secrets) > MAX_TASKS:
-            del self._secrets[next(iter(self._secrets))]
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name.partition(".")[0] in OURS:
@@ -120,7 +119,9 @@ class Printed:
         self._log = log
         self._name = name
         self._level = level
-        self._unfinished: dict[tuple[int, bytes, int], str] = {}
+        self._unfinished: BoundedDict[tuple[int, bytes, int], str] = BoundedDict(
+            MAX_UNFINISHED, self._end
+        )
 
     def write(self, text: str) -> int:
         written = self._stream.write(text)
@@ -136,10 +137,11 @@ class Printed:
             self._log.add(here, self._level, self._name, line, time.time())
         if rest:
             self._unfinished[key] = rest[: 2 * MAX_TEXT]  # a secret across MAX_TEXT stays whole
-            if len(self._unfinished) > MAX_UNFINISHED:
-                (task, rid, _), rest = next(iter(self._unfinished.items()))
-                del self._unfinished[next(iter(self._unfinished))]
-                self._log.add(Running(task, rid, ""), self._level, self._name, rest, time.time())
+
+    def _end(self, key: tuple[int, bytes, int], text: str) -> None:
+        """Logs a line of which no end came."""
+        task, rid, _ = key
+        self._log.add(Running(task, rid, ""), self._level, self._name, text, time.time())
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:

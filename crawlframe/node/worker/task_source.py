@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from redis.exceptions import RedisError
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import Fenced
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, LedgerAway, TaskSpec
@@ -67,7 +68,8 @@ class StoredTasks(TaskSource):
         self._ledger = ledger
         self._maker = maker
         self._identity = identity
-        self.recipes: dict[int, tuple[str, int]] = {}  # task -> name and version of its recipe
+        # task -> name and version of its recipe
+        self.recipes: BoundedDict[int, tuple[str, int]] = BoundedDict(MAX_RECIPES)
         self._read = read
 
     async def load_task(self, task: int) -> TaskSpec | None:
@@ -82,8 +84,6 @@ class StoredTasks(TaskSource):
     def make(self, spec: TaskSpec) -> TaskCrawl:
         if spec.recipe is not None:
             self.recipes[spec.task] = spec.spider, spec.recipe.number
-            if len(self.recipes) > MAX_RECIPES:
-                del self.recipes[next(iter(self.recipes))]
         return self._maker.make(spec)
 
     def _task(self, task: int) -> TaskSpec | None:

@@ -24,9 +24,11 @@ class Terms:
     def read(
         self, response: Response, sent: Request, outcome: Outcome, settings: SpiderSettings
     ) -> None:
-        """Sets ``usage`` of a response and of its outcome, and which of its links are refused.
+        """Sets ``usage`` of a response and of its outcome, which of its links are refused, and how
+        it is parsed.
         ``sent``: the request as it was sent. Raises UsageDenied if the page denies the spider's
         purpose."""
+        response.max_parse, response.selector_tree = settings.max_parse, settings.selector_tree
         if settings.obey_nofollow:
             response.nofollow = Nofollow(partial(outcome.refuse_link, NOFOLLOW))
         agent = settings.user_agent or self._user_agent

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable
 
+from crawlframe.bounded_dict import BoundedDict
 from crawlframe.budgets import TrapSighting
 
 log = logging.getLogger(__name__)
@@ -160,8 +161,8 @@ class TrapWatch:
         self._task = task
         self._then = "its links are left out" if stops else 'traps = "stop" would leave it out'
         self._every = self._wait = EVERY
-        self._seen: OrderedDict[str, int] = OrderedDict()  # form -> pages, about
-        self._compared: OrderedDict[str, _Form] = OrderedDict()
+        self._seen: BoundedDict[str, int] = BoundedDict(FORMS)  # form -> pages, about
+        self._compared: BoundedDict[str, _Form] = BoundedDict(COMPARED)
         self._said: dict[str, int] = {}  # trap -> pages that were reported
 
     def see(self, url: str, body: bytes, items: Iterable[bytes] = ()) -> TrapSighting | None:
@@ -173,18 +174,12 @@ class TrapWatch:
         name = form_of(url)
         pages = self._seen.get(name, 0) + self._every
         self._seen[name] = pages
-        self._seen.move_to_end(name)
-        if len(self._seen) > FORMS:
-            self._seen.popitem(last=False)
         self._wait = self._every = EVERY
         if pages < MANY:
             return None
-        form = self._compared.get(name)
+        form = self._compared.use(name)
         if form is None:
             form = self._compared[name] = _Form()
-            if len(self._compared) > COMPARED:
-                self._compared.popitem(last=False)
-        self._compared.move_to_end(name)
         if form.wait > 1:
             form.wait -= 1
         else:

@@ -21,6 +21,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import return_large_blocks
 from crawlframe.frontier.records import Claimed, Signal, TaskView
 from crawlframe.identity.identity import Identity
+from crawlframe.markup import parsers
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.messages import (
     Beat,
@@ -295,7 +296,8 @@ class Worker:
             if rid := self._runner.callbacks.overdue():
                 log.error("the callback of request %s does not end; the worker exits", rid.hex())
                 os._exit(1)  # the master gives back what we hold
-            self._send(Beat(process.memory_info().rss, self._committer.waits))
+            memory = process.memory_info().rss
+            self._send(Beat(memory, self._committer.waits, stuck=parsers.stuck()))
             self._committer.confirm()
             self._identity.tick(now - begun)
             self._recipes.tick()

@@ -10,7 +10,7 @@ from typing import Any
 from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.crawl import Crawl, Demo
+from crawlservice.cli.crawl import Crawl
 from crawlservice.cli.terminal import add_labels, add_output, add_settings
 from crawlservice.tasks.arguments import parse_pairs
 from crawlservice.tasks.export import STDOUT
@@ -43,32 +43,32 @@ class Command(ServiceCommand):
         parser.add_argument(
             "--priority", type=int, default=0, help="-100 to 100; higher runs first"
         )
-        parser.add_argument("--demo", action="store_true", help="crawl the demo site, started here")
-        parser.add_argument("--listings", type=int, help="with --demo: how many houses (5000)")
-        parser.add_argument("--latency", type=float, help="with --demo: ms before each answer (0)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         # A terminal that closes, or `kill`, must stop the node in the same way as Ctrl-C.
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler)
-        crawl = Crawl(
-            options["spider"],
-            arguments_of(options),
-            self.error_console if options["output"] == STDOUT else self.console,
-            priority=options["priority"],
-            settings=parse_settings(options["overrides"]),
-            labels=parse_all(options["labels"]),
-            workers=options["workers"],
-            concurrency=options["concurrency"],
-            output=options["output"],
-            format=options["format"],
-            demo=demo_of(options),
-            cache=options["cache"],
-        )
         try:
-            crawl.run()
+            self.run(options["spider"], arguments_of(options), options)
         except KeyboardInterrupt:
             sys.exit(130)
+
+    def run(self, spider: str, arguments: dict[str, str], options: dict[str, Any]) -> None:
+        Crawl(spider, arguments, **self.common(options)).run()
+
+    def common(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The parameters of Crawl, without spider and arguments. Raises ArgumentError."""
+        return {
+            "console": self.error_console if options["output"] == STDOUT else self.console,
+            "priority": options["priority"],
+            "settings": parse_settings(options["overrides"]),
+            "labels": parse_all(options["labels"]),
+            "workers": options["workers"],
+            "concurrency": options["concurrency"],
+            "output": options["output"],
+            "format": options["format"],
+            "cache": options["cache"],
+        }
 
 
 def arguments_of(options: dict[str, Any]) -> dict[str, str]:
@@ -79,13 +79,3 @@ def arguments_of(options: dict[str, Any]) -> dict[str, str]:
             raise ArgumentError("give either --url or -a url=…")
         given["url"] = normalise(options["url"])
     return given
-
-
-def demo_of(options: dict[str, Any]) -> Demo | None:
-    """Raises ArgumentError."""
-    if options["demo"]:
-        return Demo(options["listings"], options["latency"])
-    for name in ("listings", "latency"):
-        if options[name] is not None:
-            raise ArgumentError(f"--{name} requires --demo")
-    return None

@@ -24,6 +24,8 @@ from crawlservice.watches.group import groups_of
 from tests.crawlservice.watches.conftest import Site
 from tests.crawlservice.watches.test_rounds import like, page
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 Ahead = Callable[..., None]
 UNLIMITED = 1e6  # requests per day
 

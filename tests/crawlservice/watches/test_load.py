@@ -19,6 +19,8 @@ from tests.crawlservice.watches.conftest import Site
 from tests.crawlservice.watches.test_endurance import begin, rounds_of
 from tests.crawlservice.watches.test_rounds import like, page
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 Ahead = Callable[..., None]
 
 

@@ -35,6 +35,8 @@ from crawlservice.watches import editing, rounds
 from crawlservice.webhooks.deliveries import body, create_deliveries
 from tests.crawlservice.watches.conftest import News, Site
 
+pytestmark = pytest.mark.databases("sqlite", "postgres")
+
 Ahead = Callable[..., None]
 
 

@@ -1,1 +1,0 @@
-"""Node affinity: how even the load is, and what it saves."""

@@ -1,1 +1,0 @@
-"""Rules of aliases: what they save on a site that has them, and whether they lose pages."""

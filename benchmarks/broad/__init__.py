@@ -1,1 +1,0 @@
-"""A broad crawl of simulated hosts by Crawlframe, Scrapy and scrapy-redis."""

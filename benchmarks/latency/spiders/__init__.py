@@ -1,1 +1,0 @@
-"""The spider for the setting of Zhao and Liu, in its own package, so that a node has no others."""

@@ -1,1 +1,0 @@
-"""What items in tables of the team's own cost, beside items as JSON."""

@@ -1,1 +1,0 @@
-"""Spiders of Crawlframe: there are none."""

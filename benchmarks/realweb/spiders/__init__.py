@@ -1,1 +1,0 @@
-"""The spider of this benchmark."""

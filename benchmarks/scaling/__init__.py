@@ -1,1 +1,0 @@
-"""Scaling: the standard job by several workers and several nodes."""

@@ -1,1 +1,0 @@
-"""Service: the time that each page of a large installation takes."""

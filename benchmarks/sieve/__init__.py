@@ -1,1 +1,0 @@
-"""Which links a worker should remember."""

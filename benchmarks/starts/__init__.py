@@ -1,1 +1,0 @@
-"""How fast a start of many requests is recorded, and what memory that takes."""

@@ -1,1 +1,0 @@
-"""Startup: how soon after its start a node fetches its first page."""

@@ -1,1 +1,0 @@
-"""The article of a page: precision, recall and time of ``response.article``."""

@@ -1,0 +1,1 @@
+"""Weight: how much there is to carry, beside the limits of ``limits.toml``."""

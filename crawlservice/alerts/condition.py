@@ -1,0 +1,119 @@
+"""Condition: what opens an alert. Each kind is one module of ``conditions/``, or of an installed
+package (docs/howto/alerts.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from crawlframe.frontier import Counts, Frontier
+from crawlservice.models import Severity
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
+
+MAX_SUBJECTS = 500  # of one condition in a look
+MAX_LINE = 300  # characters of a problem
+HYSTERESIS = 0.95  # part of its threshold below which a value must fall for its alert to be over
+
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something has a condition. ``subject`` identifies it; an open alert of the same condition and
+    subject goes on. ``since``: when it began. ``facts``: JSON, for sentence and link. ``value``:
+    compared with thresholds; None: there is none. ``task``: its labels are those of the alert."""
+
+    kind: str
+    subject: str
+    since: datetime
+    facts: Facts = field(default_factory=dict)
+    value: float | None = None
+    spider: str = ""
+    host: str = ""
+    task: int | None = None
+    severity: Severity | None = None  # None: that of its condition
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """It is unknown whether ``subject`` has the condition, so its open alert stays; None: whether
+    any other one has it."""
+
+    subject: str | None = None
+
+
+@dataclass(frozen=True)
+class RunningTask:
+    """A task that has not ended, with the frontier's counts if it knows the task."""
+
+    number: int
+    spider: str
+    counts: Counts | None
+
+
+@dataclass(frozen=True)
+class View:
+    """The state of the service in one look. ``least``: by condition, the value from which it
+    counts. ``memory``: of the process that looks, for conditions that compare looks."""
+
+    now: datetime  # by the clock of the database
+    connect: Callable[[], Frontier]
+    tasks: list[RunningTask]
+    least: Mapping[str, float]
+    memory: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def frontier(self) -> Frontier:
+        """Raises CrawlframeError if Redis is another installation's."""
+        return self.connect()
+
+    def floor(self, kind: str) -> float:
+        """The value from which a condition is found: an open alert goes on a little below the
+        threshold, so that it does not come and go."""
+        return self.least[kind] * HYSTERESIS
+
+    def minutes_since(self, moment: datetime) -> float:
+        return (self.now - moment).total_seconds() / 60
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The value from which a condition counts, unless a rule has another. ``unit``: of both."""
+
+    usual: float
+    unit: _StrPromise
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``find`` yields a Finding for each thing that has the condition now. It runs every 5 seconds
+    in the leading steward, so its queries need an index and a limit. It may raise
+    redis.RedisError, FrontierError and django.db.Error: then nothing changes.
+
+    ``sentence`` and ``link`` get the facts of an alert, maybe of another release: a KeyError is
+    answered with the title. ``link`` is the path of the page of the cause; "": that of the alert.
+    ``threshold`` is None if it is either there or not. ``urgency``: among conditions of the same
+    severity, the lower is listed first."""
+
+    name: str
+    title: _StrPromise
+    severity: Severity
+    find: Callable[[View], Iterable[Finding | Unknown]]
+    sentence: Callable[[Facts], str]
+    link: Callable[[Facts], str] = lambda facts: ""
+    threshold: Threshold | None = None
+    urgency: int = 100
+    # Who looks. What the web finds is found although no node leads.
+    by_leader: bool = True
+    by_web: bool = False
+
+
+def first_line(problem: str) -> str:
+    """A problem, as long as a sentence may quote it."""
+    return problem.partition("\n")[0][:MAX_LINE]

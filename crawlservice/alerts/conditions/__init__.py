@@ -1,0 +1,1 @@
+"""The conditions that open alerts, a module each."""

@@ -1,0 +1,39 @@
+"""The disk with the var directory of a node is nearly full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from crawlservice.alerts.condition import Condition, Facts, Finding, Threshold, View
+from crawlservice.alerts.links import page_of
+from crawlservice.alerts.living_nodes import living
+from crawlservice.models import Severity
+
+
+def find(view: View) -> Iterator[Finding]:
+    """Raises redis.RedisError."""
+    for info in living(view):
+        if info.health.disk >= view.floor("disk"):
+            facts = {"node": info.node, "generation": info.generation, "percent": info.health.disk}
+            yield Finding("disk", info.node, view.now, facts, float(info.health.disk))
+
+
+def sentence(facts: Facts) -> str:
+    # xgettext:no-python-format
+    text = gettext("The disk of node {node} is {percent} % full.")
+    return text.format(node=facts["node"], percent=facts["percent"])
+
+
+CONDITION = Condition(
+    "disk",
+    _("disk nearly full"),
+    Severity.SEVERE,
+    find,
+    sentence,
+    lambda facts: page_of("generation", facts["generation"]),
+    Threshold(90, _("percent"), 1, 100),
+    urgency=110,
+)

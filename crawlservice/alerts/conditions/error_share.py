@@ -1,0 +1,46 @@
+"""Many of the pages of a running task are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from crawlservice.alerts.condition import Condition, Facts, Finding, Threshold, Unknown, View
+from crawlservice.alerts.links import list_of
+from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
+from crawlservice.models import Severity
+
+MIN_PAGES = 20  # from which on the share of errors says something
+
+
+def find(view: View) -> Iterator[Finding | Unknown]:
+    for task in view.tasks:
+        counts = task.counts
+        if counts is None:
+            continue
+        pages = counts.nf + counts.errors
+        share = 100 * counts.errors / max(pages, 1)
+        if pages >= MIN_PAGES and share >= view.floor("error_share"):
+            facts = {"percent": round(share), "pages": pages}
+            yield finding_of("error_share", task, view.now, float(round(share)), **facts)
+    yield from uncounted(view)
+
+
+def sentence(facts: Facts) -> str:
+    # xgettext:no-python-format
+    text = gettext("{task}: {percent} % of {pages} pages so far are errors.")
+    return text.format(task=name_of(facts), percent=facts["percent"], pages=facts["pages"])
+
+
+CONDITION = Condition(
+    "error_share",
+    _("errors in a running task"),
+    Severity.WARNING,
+    find,
+    sentence,
+    lambda facts: list_of("page", state__exact="error", task=facts["task"]),
+    Threshold(20, _("percent"), 0.1, 100),
+    urgency=20,
+)

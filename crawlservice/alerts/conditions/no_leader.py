@@ -1,0 +1,67 @@
+"""No node leads, although there is work. The web finds it, and the next leader resolves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.alerts import state
+from crawlservice.alerts.condition import Condition, Facts, Finding, Threshold, Unknown, View
+from crawlservice.alerts.links import list_of
+from crawlservice.connections.installation import OtherInstallation
+from crawlservice.models import Schedule, Severity, Task
+
+
+def find(view: View) -> Iterator[Finding | Unknown]:
+    """Finds that no leader has looked for alerts for too long."""
+    checked = state.checked_at()
+    minutes = view.minutes_since(checked or view.now)
+    if checked is None or minutes < view.least["no_leader"] or not _has_work():
+        yield Unknown()
+    elif why := _why(view):
+        yield Finding("no_leader", "", checked, {"why": why}, round(minutes, 1))
+
+
+def _has_work() -> bool:
+    active = Task.objects.filter(state__in=Task.ACTIVE).exists()
+    return active or Schedule.objects.filter(enabled=True).exists()
+
+
+def _why(view: View) -> str:
+    """A word: redis does not answer, it belongs to an other installation, or there are no nodes;
+    "" if a node leads, but looks for no alerts, since it is of an older release."""
+    try:
+        store = view.frontier.store
+        if store.redis.exists(f"{store.keys[0].prefix}:steward"):
+            return ""
+    except OtherInstallation:
+        return "other"
+    except (RedisError, CrawlframeError):
+        return "redis"
+    return "nodes"
+
+
+def sentence(facts: Facts) -> str:
+    why = {
+        "redis": gettext("Redis does not answer."),
+        "other": gettext("Redis belongs to another installation."),
+    }.get(facts["why"], gettext("No node is running, or none can lead."))
+    return f"{gettext('Nothing is started, watched or replayed.')} {why}"
+
+
+CONDITION = Condition(
+    "no_leader",
+    _("no node leads"),
+    Severity.SEVERE,
+    find,
+    sentence,
+    lambda facts: list_of("generation"),
+    Threshold(0.5, _("minutes"), 0.5, 1440),
+    urgency=10,
+    by_leader=False,
+    by_web=True,
+)

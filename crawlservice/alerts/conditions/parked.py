@@ -1,0 +1,40 @@
+"""Requests of a running task are parked, because no running code can take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from crawlservice.alerts.condition import Condition, Facts, Finding, Unknown, View
+from crawlservice.alerts.links import page_of
+from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
+from crawlservice.models import Severity
+
+
+def find(view: View) -> Iterator[Finding | Unknown]:
+    for task in view.tasks:
+        if task.counts is not None and task.counts.parked > 0:
+            yield finding_of("parked", task, view.now, requests=task.counts.parked)
+    yield from uncounted(view)
+
+
+def sentence(facts: Facts) -> str:
+    text = ngettext(
+        "{task}: {n} request is parked, because no running code can take it.",
+        "{task}: {n} requests are parked, because no running code can take them.",
+        facts["requests"],
+    )
+    return text.format(task=name_of(facts), n=facts["requests"])
+
+
+CONDITION = Condition(
+    "parked",
+    _("requests parked"),
+    Severity.WARNING,
+    find,
+    sentence,
+    lambda facts: page_of("task", facts["task"]),
+    urgency=50,
+)

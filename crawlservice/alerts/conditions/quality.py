@@ -1,0 +1,68 @@
+"""The items of the latest run with the same arguments are not as they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from django.db.models import Max
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from crawlservice.alerts.condition import MAX_SUBJECTS, Condition, Facts, Finding, View
+from crawlservice.alerts.links import page_of
+from crawlservice.alerts.running_tasks import name_of
+from crawlservice.models import Finding as QualityFinding
+from crawlservice.models import Severity
+from crawlservice.quality.findings import open_findings
+from crawlservice.quality.wording import sentence_of
+
+KEPT = timedelta(days=7)  # after which a finding is history
+MAX_NAMED = 3  # findings of a task that its sentence names
+COLUMNS = ("monitor", "field", "subject", "unit", "low", "high", "usual", "seen")
+
+
+def find(view: View) -> Iterator[Finding]:
+    """Finds runs with findings, until these are accepted or a later run is good."""
+    rows = open_findings().filter(created_at__gt=view.now - KEPT)
+    runs = rows.order_by().values("spider", "task__arguments_hash").annotate(latest=Max("task"))
+    latest = runs.order_by("-latest").values_list("latest", flat=True)[: MAX_SUBJECTS + 1]
+    rows = rows.filter(task__in=[*latest]).order_by("-task", "source", "pk").defer("examples")
+    for task, group in groupby(rows, key=attrgetter("task")):
+        found = [*group]
+        subject = f"{task.spider}:{task.arguments_hash}" if task.arguments_hash else str(task)
+        facts = {
+            "spider": task.spider,
+            "task": task.pk,
+            "found": [_facts(one) for one in found[:MAX_NAMED]],
+            "more": len(found[MAX_NAMED:]),
+        }
+        since = min(one.since or one.created_at for one in found)
+        yield Finding("quality", subject, since, facts, spider=task.spider, task=task.pk)
+
+
+def _facts(finding: QualityFinding) -> dict[str, Any]:
+    return {name: getattr(finding, name) for name in COLUMNS}
+
+
+def sentence(facts: Facts) -> str:
+    found = [sentence_of(QualityFinding(**one)) for one in facts["found"]]
+    if facts["more"]:
+        found.append(gettext("and {more} more").format(more=facts["more"]))
+    return gettext("{task}: its items are not as they should be: {found}").format(
+        task=name_of(facts), found=" · ".join(found)
+    )
+
+
+CONDITION = Condition(
+    "quality",
+    _("quality of items"),
+    Severity.SEVERE,
+    find,
+    sentence,
+    lambda facts: page_of("task", facts["task"]),
+    urgency=50,
+)

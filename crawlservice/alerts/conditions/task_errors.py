@@ -1,0 +1,42 @@
+"""The latest run of a spider with the same arguments had errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from crawlservice.alerts.condition import Condition, Facts, Finding, View
+from crawlservice.alerts.ended_tasks import finding_of, latest_runs
+from crawlservice.alerts.links import list_of
+from crawlservice.alerts.running_tasks import name_of
+from crawlservice.models import Severity, Task
+from crawlservice.quality.verdict import QUALITY
+
+
+def find(view: View) -> Iterator[Finding]:
+    for task in latest_runs("task_errors", Task.Outcome.FINISHED_WITH_ERRORS, view.now):
+        # If only its quality failed, that is a condition of its own.
+        if task.errors or not task.reason.startswith(QUALITY):
+            yield finding_of("task_errors", task, view.now)
+
+
+def sentence(facts: Facts) -> str:
+    text = ngettext(
+        "{task} finished with {n} error: {reason}",
+        "{task} finished with {n} errors: {reason}",
+        facts["errors"],
+    )
+    return text.format(task=name_of(facts), n=facts["errors"], reason=facts["reason"] or "–")
+
+
+CONDITION = Condition(
+    "task_errors",
+    _("task with errors"),
+    Severity.WARNING,
+    find,
+    sentence,
+    lambda facts: list_of("page", state__exact="error", task=facts["task"]),
+    urgency=30,
+)

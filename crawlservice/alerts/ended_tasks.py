@@ -1,0 +1,52 @@
+"""Ended tasks: the latest runs of spiders, by how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db.models import Exists, OuterRef
+
+from crawlservice.alerts.condition import Finding
+from crawlservice.models import OPEN, Alert, Task
+
+LOOKED_AT = 2_000  # latest tasks of an outcome that are looked at
+KEPT = timedelta(days=7)  # after which a failed task is history
+
+Outcome = Task.Outcome
+ENDED = (Outcome.FINISHED, Outcome.FINISHED_WITH_ERRORS, Outcome.FAILED)
+
+
+def latest_runs(kind: str, outcome: Task.Outcome, now: datetime) -> Iterable[Task]:
+    """The latest run of each spider with the same arguments, if it ended so."""
+    rows = Task.objects.filter(outcome=outcome).order_by("-pk")
+    ended = rows.values_list("pk", "spider", "arguments_hash", "finished_at")
+    # Those that have an alert are looked at however many others came later.
+    facts = Alert.objects.filter(OPEN, kind=kind).values_list("facts", flat=True)
+    known = [one["task"] for one in facts if isinstance(one, dict) and "task" in one]
+    looked_at = {row[0]: row for row in (*ended[:LOOKED_AT], *ended.filter(pk__in=known))}
+    found: dict[tuple[str, int | None], int] = {}
+    for pk in sorted(looked_at, reverse=True):
+        _, spider, digest, at = looked_at[pk]
+        if at is not None and at > now - KEPT:
+            found.setdefault((spider, digest), pk)
+    numbers = [*found.values()]
+    later = Task.objects.filter(
+        arguments_hash=OuterRef("arguments_hash"),
+        spider=OuterRef("spider"),
+        pk__gt=OuterRef("pk"),
+        outcome__in=ENDED,
+    )
+    latest = Task.objects.filter(~Exists(later), pk__in=numbers)
+    columns = ("spider", "arguments_hash", "finished_at", "reason", "items")
+    return latest.only(*columns, "ne", "cancelled", "excluded")
+
+
+def finding_of(kind: str, task: Task, now: datetime) -> Finding:
+    subject = f"{task.spider}:{task.arguments_hash}" if task.arguments_hash else str(task)
+    facts = {
+        "spider": task.spider, "task": task.pk, "reason": task.reason,
+        "errors": task.errors, "items": task.items,
+    }  # fmt: skip
+    since = task.finished_at or now
+    return Finding(kind, subject, since, facts, spider=task.spider, task=task.pk)

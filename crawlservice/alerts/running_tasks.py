@@ -1,0 +1,28 @@
+"""Running tasks: findings about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from crawlservice.alerts.condition import Facts, Finding, RunningTask, Unknown, View
+
+
+def finding_of(
+    kind: str, task: RunningTask, since: datetime, value: float | None = None, **facts: Any
+) -> Finding:
+    known = {"spider": task.spider, "task": task.number, **facts}
+    return Finding(
+        kind, str(task.number), since, known, value, spider=task.spider, task=task.number
+    )
+
+
+def uncounted(view: View) -> Iterator[Unknown]:
+    """The tasks that the frontier does not know, as while it is rebuilt."""
+    return (Unknown(str(task.number)) for task in view.tasks if task.counts is None)
+
+
+def name_of(facts: Facts) -> str:
+    """A task, in sentences."""
+    return f"{facts['spider']} #{facts['task']}"

@@ -1,0 +1,107 @@
+"""Chore: work that the stewards do by the clock. A feature registers its own (registry.py); the
+steward knows none of them by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from django.db.models import QuerySet
+
+from crawlframe.conf import Settings
+from crawlframe.frontier import Counts, Frontier
+
+
+@dataclass
+class ChoreContext:
+    """The steward as chores see it. ``still_here`` is to be called repeatedly in a long round.
+    ``send`` sends a message to the supervisor of the node. ``counts``: the frontier's of the active
+    tasks, as the chore of tasks read them last. ``last_whole``: the end of the last round in which
+    no needed chore failed, by time.monotonic()."""
+
+    settings: Settings
+    frontier: Frontier
+    still_here: Callable[[], None]
+    send: Callable[[Any], None]
+    counts: Mapping[int, Counts | None] = field(default_factory=dict)
+    last_whole: float = field(default_factory=time.monotonic)
+
+
+class Ticks(Protocol):
+    """The work of a chore, made once in a steward."""
+
+    def tick(self) -> object:
+        """One round, a few seconds at most. May raise anything."""
+
+
+@runtime_checkable
+class Stops(Protocol):
+    """Work that holds something, such as threads."""
+
+    def stop(self) -> None:
+        """Called when the steward ends."""
+
+
+class Calls(NamedTuple):
+    """Work that is one function."""
+
+    tick: Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Chore:
+    """``start`` makes the work. ``period``: seconds between two rounds; 0: it is done in every
+    round of the steward, which is once a second."""
+
+    name: str
+    start: Callable[[ChoreContext], Ticks]
+    period: float = 0.0
+    # The leading steward does it, if it is not to be done on every node.
+    everywhere: bool = False
+    # The others that the leader does are not done in a round in which it fails …
+    needed: bool = False
+    # … but these.
+    independent: bool = False
+    # The work is recreated whenever the steward becomes the leader.
+    each_term: bool = False
+    # Rows without which there is nothing to do. One query asks for those of all chores.
+    used: Callable[[], Iterable[QuerySet[Any]]] | None = None
+
+
+class Job:
+    """A chore in one steward."""
+
+    def __init__(self, chore: Chore) -> None:
+        self.chore = chore
+        self._work: Ticks | None = None
+        self._next = 0.0
+        self._used = True
+
+    def work(self, context: ChoreContext) -> Ticks:
+        """The work, which is made when it is needed first."""
+        if self._work is None:
+            self._work = self.chore.start(context)
+        return self._work
+
+    def run(self, context: ChoreContext, used: bool = True) -> None:
+        """Does a round, if it is time. Of a chore that is used no more, one round is done, to
+        remove what it has left elsewhere. May raise anything."""
+        now, before = time.monotonic(), self._used
+        if now < self._next or not (used or before):
+            return
+        self._next, self._used = now + self.chore.period, used
+        self.work(context).tick()
+
+    def begin_term(self) -> None:
+        """Called when the steward becomes the leader."""
+        self._next, self._used = 0.0, True
+        if self.chore.each_term:
+            self.stop()
+            self._work = None
+
+    def stop(self) -> None:
+        """Ends what the work holds; what it knows stays."""
+        if isinstance(self._work, Stops):
+            self._work.stop()

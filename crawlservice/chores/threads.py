@@ -1,0 +1,110 @@
+"""Threads of chores: what may take long is done apart from the steward's rounds, which must not
+wait for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from crawlframe.ledger import LedgerAway
+from crawlservice.connections.contained import failures
+
+log = logging.getLogger(__name__)
+
+LINGER = 60.0  # seconds for which a thread continues without a call of ``keep_going``
+RETRY = 1.0  # seconds to the next step if the service's database does not answer
+
+
+class Work(ABC):
+    """The work of one thread, in which it is made, done and closed."""
+
+    @abstractmethod
+    def step(self) -> float | None:
+        """Returns the seconds after which to call it again; None: there is nothing more to do. May
+        raise anything; after django.db.Error and LedgerAway it is called again."""
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Releases what it holds, if anything. May raise anything."""
+
+
+class ChoreThread:
+    """Started when it is needed, and again after a failure. ``name`` stands in messages."""
+
+    def __init__(self, name: str, work: Callable[[], Work]) -> None:
+        self._name, self._work = name, work
+        self._until = 0.0
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def keep_going(self) -> None:
+        """Called again and again while its process leads."""
+        self._until = time.monotonic() + LINGER
+        self._stopped.clear()
+        if not self.is_alive:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Ends it after its current step. The next leader continues from there."""
+        self._until = 0.0
+        self._stopped.set()
+
+    def _run(self) -> None:
+        try:
+            work = self._work()
+            try:
+                self._repeat(work)
+            finally:
+                work.close()
+        except (LedgerAway, DatabaseError) as error:
+            log.warning("%s: %s", self._name, " ".join(str(error).split()))
+        except Exception as error:  # it is restarted
+            failures.add(self._name, error)
+        finally:
+            connection.close()
+
+    def _repeat(self, work: Work) -> None:
+        while time.monotonic() < self._until:
+            try:
+                pause = work.step()
+            except (LedgerAway, DatabaseError) as error:
+                log.warning("%s: %s", self._name, " ".join(str(error).split()))
+                connection.close()
+                pause = RETRY
+            if pause is None:
+                return
+            if pause:
+                self._stopped.wait(pause)
+
+
+class ChoreThreads:
+    """A thread for each of several streams."""
+
+    def __init__(self) -> None:
+        self._threads: dict[str, ChoreThread] = {}
+
+    def keep_going(self, works: Mapping[str, Callable[[], Work]]) -> None:
+        """Starts the threads that are missing. ``works``: by the names of threads. Others end by
+        themselves."""
+        living = {name: thread for name, thread in self._threads.items() if thread.is_alive}
+        self._threads = living
+        for name, work in works.items():
+            if name not in living:
+                living[name] = ChoreThread(name, work)
+            living[name].keep_going()
+
+    def stop(self) -> None:
+        """Ends them as ``ChoreThread.stop`` does."""
+        for thread in self._threads.values():
+            thread.stop()
+        self._threads.clear()

@@ -1,0 +1,1 @@
+"""The kinds of targets of exports, a module each."""

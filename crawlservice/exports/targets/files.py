@@ -1,0 +1,218 @@
+"""Files: batches as files in a directory, an object store or on an SFTP server. Each has the name
+of its batch and appears when it is complete, so an attempt that is repeated replaces it by the
+same."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal
+from uuid import uuid4
+
+from django.utils.translation import gettext_lazy as _
+from pydantic import Field
+
+from crawlframe import faults
+from crawlframe.conf import Settings
+from crawlservice.exports.addresses import (
+    Address,
+    check_path,
+    directory_of,
+    host_of,
+    parts_of,
+)
+from crawlservice.exports.batch import Batch, Limits
+from crawlservice.exports.errors import BadExport
+from crawlservice.exports.object_stores import SCHEMES, open_store
+from crawlservice.exports.target import FormField, Target, TargetKind, Text
+from crawlservice.exports.writer import BatchName, TargetError, Writer
+from crawlservice.tasks.export import stream_chunks
+
+MAX_ROWS = 1_000_000  # of one file
+COLUMNS = 2_000  # most columns of CSV and Parquet files
+
+
+class FilesTarget(Target):
+    """Files, each of which appears when it is complete. `url` is a directory below
+    CRAWLFRAME_EXPORT_DIR of the nodes, `s3://bucket/prefix` or `sftp://user@host/directory`.
+    `secret` is the secret key of S3 or the password of SFTP; without it, the credentials of the
+    node's machine are used."""
+
+    SECRETS = ("url", "secret", "private_key")
+
+    kind: Literal["files"]
+    url: Annotated[
+        Text,
+        Field(min_length=1),
+        FormField(
+            _("Address"),
+            _(
+                "a directory below CRAWLFRAME_EXPORT_DIR of the nodes, s3://bucket/prefix or "
+                "sftp://user@host/directory"
+            ),
+        ),
+    ]
+    format: Annotated[Literal["jsonl", "csv", "parquet"], FormField(_("Format"))] = "jsonl"
+    gzip: Annotated[bool, FormField(_("Compress with gzip"))] = False
+    max_rows: Annotated[int, Field(ge=1, le=MAX_ROWS), FormField(_("Rows at most"))] = MAX_ROWS
+    max_mb: Annotated[
+        int,
+        Field(ge=1, le=1024, description="MiB as JSON lines"),
+        FormField(_("MiB at most")),
+    ] = 64
+    max_minutes: Annotated[
+        int,
+        Field(ge=0, le=10_080, description="age of the oldest row"),
+        FormField(_("Minutes at most"), _("age of the oldest row, after which a file is written")),
+    ] = 15
+    key: Annotated[
+        Text, Field(description="access key id of S3"), FormField(_("Access key id"))
+    ] = ""
+    secret: Annotated[
+        str,
+        Field(max_length=20_000),
+        FormField(
+            _("Secret"),
+            _("secret key of S3 or password of SFTP"),
+        ),
+    ] = ""
+    private_key: Annotated[
+        str,
+        Field(max_length=20_000, description="of SFTP, as PEM"),
+        FormField(_("Private key"), _("of SFTP, as PEM"), lines=3),
+    ] = ""
+    host_key: Annotated[
+        Text,
+        Field(description="of the SFTP server; empty: known_hosts of the node"),
+        FormField(_("Host key"), _("of the SFTP server; empty: the node's known_hosts")),
+    ] = ""
+    endpoint: Annotated[
+        Text,
+        Field(description="of an S3 that is not Amazon's"),
+        FormField(_("Endpoint"), _("of an S3 that is not Amazon's")),
+    ] = ""
+    region: Annotated[Text, FormField(_("Region"))] = ""
+
+    def check(self) -> None:
+        """Raises BadExport."""
+        scheme = parts_of("target.url", self.url, BadExport).scheme
+        if not scheme:
+            check_path(self.url, BadExport)
+        elif scheme not in SCHEMES:
+            raise BadExport("target.url", f"{scheme}:// is none of s3://, sftp:// and a directory")
+        elif not host_of(self.url):
+            raise BadExport("target.url", f"write {scheme}://NAME/directory")
+        if self.gzip and self.format == "parquet":
+            raise BadExport("target.gzip", "Parquet is compressed already; leave gzip out")
+        if self.private_key and scheme != "sftp":
+            raise BadExport("target.private_key", "only SFTP has one")
+        if self.endpoint:
+            parts_of("target.endpoint", self.endpoint, BadExport)
+
+    @property
+    def destination(self) -> Address:
+        return self.kind, host_of(self.url), self.endpoint, self.key, self.host_key
+
+    def open(self, node: Settings, installation: str) -> Writer:
+        return FilesWriter(self)
+
+
+class FilesWriter:
+    def __init__(self, target: FilesTarget) -> None:
+        age = timedelta(minutes=target.max_minutes)
+        columns = 0 if target.format == "jsonl" else COLUMNS
+        self.limits = Limits(target.max_rows, target.max_mb << 20, age, columns)
+        self._target = target
+        self._store: Any = None
+        self._remote = "://" in target.url
+
+    def send(self, name: BatchName, batch: Batch) -> str:
+        file = f"{name}.{self._target.format}{'.gz' if self._target.gzip else ''}"
+        return self._upload(file, batch) if self._remote else self._place(file, batch)
+
+    def test(self, name: BatchName, empty: Batch) -> None:
+        """Writes an empty file and deletes it."""
+        file = f".{name}.test"
+        if self._remote:
+            self._upload(file, empty)
+            self._store.remove(file)
+        else:
+            Path(self._place(file, empty)).unlink()
+
+    def close(self) -> None:
+        self._store = None
+
+    def _place(self, file: str, batch: Batch) -> str:
+        """Renames it into place when it is on the disk."""
+        check_path(self._target.url, _misplaced)  # this node may have another directory
+        directory = directory_of(self._target.url)
+        directory.mkdir(parents=True, exist_ok=True)
+        draft = directory / f".{file}.{uuid4().hex}.part"
+        try:
+            with draft.open("wb") as out:
+                self._write(out, batch)
+                os.fsync(out.fileno())
+            faults.at("export.write.before")
+            draft.replace(directory / file)
+            _sync(directory)
+            faults.at("export.write.after")
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+        for left in directory.glob(f".{file}.*.part"):  # of an attempt that was killed
+            with suppress(OSError):
+                left.unlink()
+        return str(directory / file)
+
+    def _upload(self, file: str, batch: Batch) -> str:
+        if self._store is None:
+            self._store = open_store(self._target)
+        with tempfile.NamedTemporaryFile(suffix=".part") as out:
+            self._write(out, batch)
+            out.flush()
+            faults.at("export.write.before")
+            place: str = self._store.put(Path(out.name), file)
+            faults.at("export.write.after")
+        return place
+
+    def _write(self, out: IO[bytes], batch: Batch) -> None:
+        pieces = stream_chunks(batch.chunks, f".{self._target.format}", batch.kinds)
+        with _compressed(out) if self._target.gzip else _plain(out) as sink:
+            for piece in pieces:
+                sink(piece)
+
+
+def _misplaced(field: str, text: str) -> TargetError:
+    return TargetError(f"{field}: {text}")
+
+
+Sink = Callable[[bytes], object]
+
+
+@contextmanager
+def _plain(out: IO[bytes]) -> Iterator[Sink]:
+    yield out.write
+
+
+@contextmanager
+def _compressed(out: IO[bytes]) -> Iterator[Sink]:
+    # Without a name and a time, so that the same rows make the same file.
+    with gzip.GzipFile("", "wb", fileobj=out, mtime=0) as packed:
+        yield packed.write
+
+
+def _sync(directory: Path) -> None:
+    """Makes a rename last, whatever happens to the machine."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+TARGET = TargetKind("files", _("files: directory, S3, SFTP"), FilesTarget)

@@ -1,0 +1,106 @@
+"""A database of the pilot, whose migrations were 0001 to 0052, has the tables of 0001, and a table
+of dictionaries with which its pages may be compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db import migrations, models, router, transaction
+from django.db.migrations.operations.base import Operation
+from django.db.migrations.recorder import MigrationRecorder
+
+from crawlframe.errors import ConfigError
+from crawlframe.zstd import ZstdCompressor, ZstdDecompressor, ZstdDict, ZstdError
+
+FIRST, LAST = "0001_initial", "0052_task_idle"  # migrations of the pilot
+LAST_COMMIT = "03328a8d"  # which has them
+ALERTS, DICTIONARIES = "crawlservice_alert", "crawlservice_pagedictionary"  # tables
+LEVEL = 1  # of Zstandard
+BATCH = 200  # bodies in one transaction
+OF_PILOT = (
+    migrations.CreateModel(
+        "PageDictionary",
+        fields=[("id", models.BigAutoField(primary_key=True)), ("content", models.BinaryField())],
+    ),
+    migrations.AddField(
+        "pagebody",
+        "dictionary",
+        models.ForeignKey("crawlservice.PageDictionary", models.PROTECT, null=True),
+    ),
+)
+
+
+class FromPilot(Operation):
+    """Leaves the tables that 0001 makes, and the pages without a dictionary."""
+
+    reduces_to_sql = False
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        """The state is that of 0001."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        connection = schema_editor.connection
+        if not router.allow_migrate(connection.alias, app_label):
+            return
+        applied = MigrationRecorder(connection).migration_qs.filter(app=app_label)
+        tables = connection.introspection.table_names()
+        refuse_older({*applied.values_list("name", flat=True)}, tables)
+        if DICTIONARIES in tables:
+            pilot = from_state.clone()
+            for operation in OF_PILOT:
+                operation.state_forwards(app_label, pilot)
+            compress_again(pilot.apps, connection.alias)
+            with transaction.atomic(using=connection.alias):
+                for operation in reversed(OF_PILOT):
+                    operation.database_backwards(app_label, schema_editor, pilot, to_state)
+        # A new migration could have the name of one of the pilot's, and would be passed over.
+        applied.exclude(name=FIRST).delete()
+
+    def database_backwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        """The tables are those of 0001."""
+
+
+def refuse_older(names: Collection[str], tables: Collection[str]) -> None:
+    """``names``: of the applied migrations. Raises ConfigError if they end before the pilot's last
+    one. The pilot's first one made no alerts."""
+    if LAST not in names and (names != {FIRST} or ALERTS not in tables):
+        raise ConfigError(
+            f"the tables of this database are older than the pilot's last migration, {LAST}; first "
+            f"run python manage.py migrate with the code of commit {LAST_COMMIT}, then with this "
+            "code"
+        )
+
+
+def compress_again(apps: Any, alias: str) -> None:
+    """In batches: if it is interrupted, it goes on."""
+    bodies = apps.get_model("crawlservice", "PageBody").objects.using(alias)
+    dictionaries = apps.get_model("crawlservice", "PageDictionary").objects.using(alias)
+    compressor = ZstdCompressor(level=LEVEL)
+    for dictionary in dictionaries.values_list("pk", flat=True):
+        content = bytes(dictionaries.get(pk=dictionary).content)
+        rows = bodies.filter(dictionary=dictionary).values_list("pk", flat=True)
+        while numbers := [*rows[:BATCH]]:
+            with transaction.atomic(using=alias):
+                for number in numbers:
+                    body = bodies.get(pk=number)
+                    try:
+                        reader = ZstdDecompressor(zstd_dict=ZstdDict(content))
+                        plain = reader.decompress(bytes(body.data), body.size + 1)
+                        body.data = compressor.compress(plain, mode=ZstdCompressor.FLUSH_FRAME)
+                    except (ZstdError, ValueError):
+                        pass  # a damaged page, which is still found to be that when it is read
+                    body.stored, body.dictionary = len(body.data), None
+                    body.save(update_fields=["data", "stored", "dictionary"])
+
+
+class Migration(migrations.Migration):
+    atomic = False
+
+    dependencies = [("crawlservice", "0001_initial")]
+
+    operations = [FromPilot()]

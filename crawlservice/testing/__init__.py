@@ -1,0 +1,1 @@
+"""Contracts of kinds, as tests that anybody can run against their own."""

@@ -1,0 +1,171 @@
+"""Crawls of a site by the engine of a worker, without queue and database: to learn from, and to
+use what was learned."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from crawlframe.aliases.content import content_of
+from crawlframe.aliases.learn import Found, Sample, learn
+from crawlframe.aliases.rule import AliasRule
+from crawlframe.aliases.verify import Fetched, Verdict, verify
+from crawlframe.budgets import ALIAS, UNFOLLOWED
+from crawlframe.conf import Settings
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.ledger import TaskSpec
+from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.pipelines import Pipelines
+from crawlframe.request import Request, make_rid
+from crawlframe.response import Response
+from crawlframe.spider import Spider, build
+from crawlframe.spider_settings import SpiderSettings
+from crawlframe.testing.one_task import OneTask
+from tests.aliases.site import Page, Site, served
+
+HERE = Settings(allow_private=(ip_network("127.0.0.0/8"),))
+
+
+class Follower(Spider):
+    """Follows all links. ``pages`` are what was fetched."""
+
+    name = "follower"
+    pages: ClassVar[list[Response]] = []
+
+    def parse(self, response: Response) -> object:
+        self.pages.append(response)
+        yield from response.follow_all(response.links())
+
+
+@dataclass
+class Crawl:
+    """``targets`` were fetched, ``found`` were linked; ``aliases``: links that were not followed by
+    rules."""
+
+    targets: list[str] = field(default_factory=list)
+    found: set[str] = field(default_factory=set)
+    samples: list[Sample] = field(default_factory=list)
+    aliases: int = 0
+    said: list[str] = field(default_factory=list)
+
+    def pages(self, site: Site) -> set[Page]:
+        return {page for target in self.targets if (page := site.page_of(target)) is not None}
+
+
+@dataclass
+class Learned:
+    found: list[Found]
+    verdicts: list[Verdict]
+
+    @property
+    def rules(self) -> list[AliasRule]:
+        return [one.rule for one in self.verdicts if one.state == "verified"]
+
+    @property
+    def fetches(self) -> int:
+        return sum(one.fetches for one in self.verdicts)
+
+
+@dataclass
+class Score:
+    """``dropped``: URLs that were found and not fetched; ``wrong``: those of pages that were not
+    fetched at all; ``aliases``: URLs that were found beyond one of each page."""
+
+    dropped: int
+    wrong: int
+    aliases: int
+    lost: int
+    saved: int
+    spent: int
+
+    @property
+    def precision(self) -> float:
+        return 1 - self.wrong / self.dropped if self.dropped else 1.0
+
+    @property
+    def recall(self) -> float:
+        return (self.dropped - self.wrong) / self.aliases if self.aliases else 1.0
+
+
+def target_of(url: str) -> str:
+    split = urlsplit(url)
+    return split.path + (f"?{split.query}" if split.query else "")
+
+
+async def crawl(
+    origin: str, rules: tuple[AliasRule, ...] = (), most: int = 0, learning: bool = False
+) -> Crawl:
+    """Crawls breadth first from the root, up to ``most`` pages."""
+    done = Crawl()
+    spider, arguments = build(Follower, {}, {})
+    assert isinstance(spider, Follower)
+    spider.pages.clear()
+    spec = TaskSpec(1, "follower", {}, 0, aliases=rules)
+    made = TaskCrawl.of(spec, spider, arguments, None, Pipelines(()))
+    if made.aliases is not None:
+        made.aliases._say = done.said.append
+    downloader = Downloader(HERE)
+    task = OneTask(spec, lambda _: made, downloader, HERE)
+    waiting = deque([Request(f"{origin}/")])
+    known = {make_rid(1, waiting[0].fingerprint())}
+    counts: Counter[str] = Counter()
+    try:
+        while waiting and (not most or len(done.targets) < most):
+            request = waiting.popleft()
+            done.targets.append(target_of(request.url))
+            outcome = await task.run(request)
+            outcome.count_known(link for link in outcome.follow_ups if link.rid in known)
+            for name, value in (outcome.stats.counters if outcome.stats else {}).items():
+                counts[name] += int(value)
+            for link in outcome.follow_ups:
+                if link.rid not in known:
+                    known.add(link.rid)
+                    waiting.append(Request.decode(link.record))
+            for page in spider.pages:
+                done.found.update(map(target_of, page.links()))
+                content = content_of(page) if learning else None
+                if content is not None and content.proves:
+                    exact, unordered, _ = content
+                    done.samples.append(Sample(request.url, page.url, exact, unordered))
+            spider.pages.clear()
+    finally:
+        await downloader.close()
+    done.aliases = counts[UNFOLLOWED + ALIAS]
+    return done
+
+
+async def check(found: list[Found], pairs: int = 5) -> Learned:
+    """Fetches what verification asks for, without a delay."""
+    downloader = Downloader(HERE)
+
+    async def fetch(url: str) -> Fetched:
+        response = await downloader.fetch(Request(url), SpiderSettings())
+        return Fetched(response.url, response.status, content_of(response))
+
+    try:
+        return Learned(found, [await verify(one, fetch, pairs) for one in found])
+    finally:
+        await downloader.close()
+
+
+def trial(site: Site, share: float = 1.0) -> tuple[Score, Learned, Crawl]:
+    """Crawls a site without rules, learns from the first ``share`` of what was fetched, and crawls
+    it again."""
+    with served(site) as origin:
+        before = asyncio.run(crawl(origin, learning=True))
+        samples = before.samples[: round(share * len(before.samples))]
+        learned = asyncio.run(check(learn(samples)))
+        after = asyncio.run(crawl(origin, tuple(learned.rules)))
+    pages = before.pages(site)
+    fetched = after.pages(site)
+    dropped = after.found - {*after.targets}
+    wrong = sum(site.page_of(target) not in fetched for target in dropped)
+    found_pages = {site.page_of(target) for target in after.found}
+    aliases = len(after.found | {"/"}) - len(found_pages | {site.page_of("/")})
+    saved = len(before.targets) - len(after.targets)
+    lost = len(pages - fetched)
+    return Score(len(dropped), wrong, aliases, lost, saved, learned.fetches), learned, after

@@ -1,0 +1,169 @@
+"""URLs of which the template is known, of generated sites."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import NamedTuple
+
+from crawlframe.links import normalise
+
+
+class Labelled(NamedTuple):
+    """A normalised URL, the template that it was made of, and whether that is noise."""
+
+    url: str
+    template: str
+    noise: bool = False
+
+
+# The URLs of well-known software. A word in braces is filled in; the number is how frequent it is.
+TEMPLATES: dict[str, dict[str, int]] = {
+    "shop": {
+        "/category/{slug}": 2, "/category/{slug}?page={n}": 4, "/product/{n}-{slug}": 12,
+        "/brand/{word}": 2, "/product/{n}-{slug}/reviews": 3, "/help/{slug}": 1,
+    },
+    "forum": {
+        "/viewforum.php?f={n}": 1, "/viewtopic.php?f={n}&t={n}": 8, "/viewtopic.php?p={n}": 6,
+        "/memberlist.php?mode=viewprofile&u={n}": 3,
+        "/viewtopic.php?f={n}&t={n}&start={n}": 3,
+    },
+    "discussions": {
+        "/t/{slug}/{n}": 10, "/u/{name}": 3, "/c/{word}/{n}": 1, "/tag/{word}": 2,
+        "/u/{name}/activity": 2, "/t/{slug}/{n}/{n}": 5,
+    },
+    "wiki": {
+        "/wiki/{Title}": 10, "/wiki/Talk:{Title}": 3, "/wiki/Category:{Title}": 2,
+        "/w/index.php?title={Title}&action=edit": 3, "/w/index.php?title={Title}&oldid={n}": 4,
+        "/w/index.php?title={Title}&diff={n}&oldid={n}": 3,
+    },
+    "questions": {
+        "/questions/{n}/{slug}": 10, "/questions/tagged/{word}": 2, "/users/{n}/{name}": 4,
+        "/a/{n}": 3, "/q/{n}/{n}": 2, "/tags/{word}/info": 1,
+    },
+    "repositories": {
+        "/{name}/{word}": 3, "/{name}/{word}/issues/{n}": 6, "/{name}/{word}/commit/{sha}": 6,
+        "/{name}/{word}/pull/{n}/files": 3, "/{name}/{word}/blob/main/src/{word}.py": 4,
+        "/{name}": 2, "/{name}/{word}/releases/tag/v{n}.{n}.{n}": 2,
+    },
+    "news": {
+        "/{year}/{month}/{day}/{section}/{slug}.html": 12, "/topic/{slug}": 3, "/by/{name}": 2,
+        "/section/{section}?page={n}": 2, "/video/{n}/{slug}": 3,
+    },
+    "blog": {
+        "/{year}/{month}/{slug}/": 8, "/category/{word}/": 1, "/category/{word}/page/{n}/": 2,
+        "/tag/{word}/": 3, "/author/{name}/": 1, "/{year}/{month}/": 1,
+    },
+    "manual": {
+        "/en/{version}/{section}/{word}.html": 6, "/en/{version}/_modules/{word}/{word}.html": 4,
+        "/en/{version}/api/{word}.{word}.{word}.html": 6, "/en/{version}/genindex-{letter}.html": 1,
+        "/en/{version}/_sources/{section}/{word}.rst.txt": 4,
+    },
+    "crates": {
+        "/{word}/{word}/struct.{Name}.html": 6, "/{word}/{word}/trait.{Name}.html": 3,
+        "/{word}/{word}/fn.{word}.html": 5, "/{word}/{word}/enum.{Name}.html": 3,
+        "/{word}/{word}/index.html": 2, "/src/{word}/{word}.rs.html": 3,
+    },
+    "listings": {
+        "/listing/{uuid}": 8, "/listings/{word}?page={n}": 3, "/agents/{slug}": 2,
+        "/listing/{uuid}/photos/{n}": 5, "/map/{word}/{word}": 2,
+    },
+    "jobs": {
+        "/jobs/{slug}-{n}": 8, "/companies/{slug}": 4, "/companies/{slug}/reviews": 3,
+        "/jobs?q={word}&l={word}": 2, "/jobs?q={word}&l={word}&start={n}": 3, "/salaries/{slug}": 2,
+    },
+}  # fmt: skip
+# Noise is injected into each site: pages without end that say nothing new.
+NOISE: dict[str, int] = {
+    "/calendar/{year}/{month}/{day}": 4,
+    "/events?month={year}-{month}&view={word}": 3,
+    "/go/{sha}": 2,
+}
+SESSIONS = ("sid={sha}", "PHPSESSID={sha}")  # on URLs of the site
+FACETS = ("color={word}", "size={n}", "brand={word}", "sort={word}", "price={n}-{n}")
+NOISY = 0.3  # of the URLs
+_SLOT = re.compile(r"\{(\w+)\}")
+_SOUNDS = ["b", "br", "c", "ch", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v"]
+_VOWELS = ["a", "e", "i", "o", "u", "ea", "ou"]
+
+
+class Filler:
+    """Fills the slots of templates, with words of a vocabulary that real ones resemble in that few
+    of them are frequent."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = rng = random.Random(seed)
+        self._words = [self._word(rng.choice((1, 2, 2, 3))) for _ in range(4_000)]
+        self._names = [
+            self._word(2) + rng.choice(["", str(rng.randint(1, 99))]) for _ in range(500)
+        ]
+        self._sections = [self._word(2) for _ in range(8)]
+
+    def _word(self, syllables: int) -> str:
+        rng = self._rng
+        parts = [rng.choice(_SOUNDS) + rng.choice(_VOWELS) for _ in range(syllables)]
+        return "".join(parts) + rng.choice(["", "n", "s", "t", "ng"])
+
+    def fill(self, template: str) -> str:
+        """Returns the template with a value in each slot."""
+        return _SLOT.sub(lambda slot: self._value(slot[1]), template)
+
+    def _value(self, slot: str) -> str:
+        rng = self._rng
+        word = self._words[min(int(rng.paretovariate(0.5)) - 1, len(self._words) - 1)]
+        match slot:
+            case "n":
+                return str(int(rng.paretovariate(0.3)) % 10**6)
+            case "slug":
+                return "-".join(rng.choice(self._words) for _ in range(rng.randint(2, 9)))
+            case "name":
+                return rng.choice(self._names)
+            case "Title":
+                count = rng.randint(1, 4)
+                return "_".join(rng.choice(self._words).capitalize() for _ in range(count))
+            case "Name":
+                return "".join(
+                    rng.choice(self._words).capitalize() for _ in range(rng.randint(1, 3))
+                )
+            case "sha":
+                return f"{rng.getrandbits(160):040x}"
+            case "uuid":
+                bits = f"{rng.getrandbits(128):032x}"
+                return "-".join((bits[:8], bits[8:12], bits[12:16], bits[16:20], bits[20:]))
+            case "year":
+                return str(rng.randint(2015, 2026))
+            case "month":
+                return f"{rng.randint(1, 12):02}"
+            case "day":
+                return f"{rng.randint(1, 28):02}"
+            case "version":
+                return f"{rng.randint(1, 6)}.{rng.randint(0, 9)}"
+            case "section":
+                return rng.choice(self._sections)
+            case "letter":
+                return rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+        return word
+
+
+def generated(site: str, count: int, seed: int, *, noise: bool) -> list[Labelled]:
+    """Returns URLs of a site, in random order; with noise, a part of them is that."""
+    rng, filler = random.Random(seed), Filler(seed)
+    templates = TEMPLATES[site]
+    content = rng.choices([*templates], [*templates.values()], k=count)
+    host = f"https://{site}.example"
+    made = []
+    for template in content:
+        if not noise or rng.random() >= NOISY:
+            made.append(Labelled(normalise(host + filler.fill(template)), template))
+            continue
+        kind = rng.choice(("family", "session", "facets"))
+        if kind == "family":
+            template = rng.choices([*NOISE], [*NOISE.values()])[0]
+        elif kind == "session":
+            template += ("&" if "?" in template else "?") + rng.choice(SESSIONS)
+        else:
+            some = rng.sample(FACETS, rng.randint(2, len(FACETS)))
+            template = f"/browse/{{word}}?{'&'.join(some)}"
+        label = "facets" if kind == "facets" else template
+        made.append(Labelled(normalise(host + filler.fill(template)), label, noise=True))
+    return made

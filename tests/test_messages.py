@@ -1,0 +1,251 @@
+"""Messages are true: what they tell authors to write exists, and no refusal denies a feature."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.management import get_commands, load_command_class
+
+import crawlframe.actions
+from crawlframe import porting
+from crawlframe.errors import BadRequest
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.spider import Spider
+from crawlframe.spider_settings import SpiderSettings
+from crawlframe.tls import Tls
+from tests.test_dead_code import strings, trees
+from tests.test_rooms import CHECKOUT
+
+pytest.importorskip("scrapy")
+from scrapy.settings import default_settings
+
+from crawlframe.scrapy import report
+from crawlframe.scrapy import settings as scrapy_settings
+
+TABLES: dict[str, dict[str, str]] = {
+    "META": porting.META,
+    "KEYWORDS": porting.KEYWORDS,
+    "ATTRIBUTES": porting.ATTRIBUTES,
+    "METHODS": porting.METHODS,
+    "SETTINGS": {name: f"write {ours!r}" for name, ours in porting.SETTINGS.items()},
+    "OTHER_SETTINGS": porting.OTHER_SETTINGS,
+    "IGNORED": report.IGNORED,
+    "NEVER_SENT": report.NEVER_SENT,
+    "OTHERS": report.OTHERS,
+    "MISSING": report.MISSING,
+    "ELSEWHERE": scrapy_settings.ELSEWHERE,
+    "FAMILIES": scrapy_settings.FAMILIES,
+    "CANNOT": {**scrapy_settings.CANNOT, "DOWNLOAD_HANDLERS": scrapy_settings.HANDLERS},
+    "INHERITS": {"a spider of Scrapy": porting.INHERITS},
+}
+MESSAGES = [
+    pytest.param(text, id=f"{table}-{key}")
+    for table, keys in TABLES.items()
+    for key, text in keys.items()
+]
+ARGUMENTS = {*inspect.signature(Request.__init__).parameters} - {"self", "unknown"}
+SETTINGS = {*SpiderSettings.__struct_fields__, *Tls.__struct_fields__}
+RESPONSE = Response("http://a.example/", 200, {}, b"", Request("http://a.example/"))
+HOOKS = {"closed", "opened", "start", "parse"}  # that authors may define
+VARIABLES = {
+    name
+    for page in ("settings.md", "howto/quality.md")
+    for name in re.findall(r"CRAWLFRAME_[A-Z_]+", (CHECKOUT / "docs" / page).read_text())
+}
+# Set by one process for another, by no person.
+INTERNAL = {"CRAWLFRAME_PROMPT"}
+ATTRIBUTES = {name for kind in (Spider, crawlframe.CrawlSpider) for name in dir(kind)}
+
+# Features that earlier messages denied, by the words that a denial would have, and the spelling
+# that such a message must name.
+FEATURES = {
+    r"render|browser|javascript": r"downloader='(browser|\.\.\.)'",
+    r"imitat|impersonat": r"downloader='\.\.\.'",
+    r"cach": r"`crawl --cache`",
+    r"\bprox(y|ies)": r"proxy='pool'|DOWNLOAD|environment",
+    r"\blog ?in\b|credential": r"`credential set`",
+    r"adjust|throttl": r'"delay": "auto"|leave it out',
+    r"page objects": r"native spiders have page objects",
+    r"per IP|IP address": r"ip_concurrency",
+}
+DENIAL = re.compile(r"\b(no|not|none|never|neither|nothing|cannot|yet)\b|n't\b")
+# Settings of Scrapy that Scrapy's own code reads in a ported project too, or that change nothing
+# that a crawl fetches or yields.
+WITHOUT_A_WORD = re.compile(
+    r"ADDONS|ASYNCIO_EVENT_LOOP|AWS_.*|BOT_NAME|COMMANDS_MODULE|CONCURRENT_ITEMS|COOKIES_DEBUG|"
+    r"CRAWLSPIDER_FOLLOW_LINKS|DEFAULT_DROPITEM_LOG_LEVEL|DEFAULT_ITEM_CLASS|DEPTH_STATS_VERBOSE|"
+    r"DOWNLOADER|DOWNLOADER_STATS|DUPEFILTER_DEBUG|EDITOR|.*_BASE|FEED_EXPORT_ENCODING|FILES_.*|"
+    r"FORCE_CRAWLER_PROCESS|FTP_.*|GCS_PROJECT_ID|HTTP2_MAX_FRAME_SIZE|HTTPAUTH_.*|"
+    r"HTTPPROXY_AUTH_ENCODING|HTTPX_HTTP2_ENABLED|IMAGES_.*|LOGSTATS_INTERVAL|MAIL_.*|"
+    r"MEMDEBUG_ENABLED|METAREFRESH_.*|NEWSPIDER_MODULE|PERIODIC_LOG_.*|RANDOMIZE_DOWNLOAD_DELAY|"
+    r"REACTOR_THREADPOOL_MAXSIZE|REFERER_ENABLED|REFERRER_.*|RETRY_GIVE_UP_LOG_LEVEL|"
+    r"SCRAPER_SLOT_MAX_ACTIVE_SIZE|SPIDER_CONTRACTS|SPIDER_LOADER_WARN_ONLY|SPIDER_MODULES|"
+    r"STATSMAILER_RCPTS|STATS_DUMP|TEMPLATES_DIR|TWISTED_.*|WARN_ON_GENERATOR_RETURN_VALUE"
+)
+# Keys of meta that requests of a ported project honour, or that Scrapy only sets.
+HONOURED = {
+    "allow_offsite", "cookiejar", "depth", "dont_merge_cookies", "dont_redirect", "dont_retry",
+    "download_latency", "download_maxsize", "download_timeout", "handle_httpstatus_all",
+    "handle_httpstatus_list", "is_start_request", "max_retry_times", "redirect_reasons",
+    "redirect_times", "redirect_ttl", "redirect_urls", "referrer_policy", "retry_times",
+}  # fmt: skip
+
+
+def parser_of(command: str) -> ArgumentParser | None:
+    if command not in get_commands():
+        return None
+    return load_command_class(get_commands()[command], command).create_parser("", command)
+
+
+def unknown_in(text: str) -> Iterator[str]:
+    """The names in a message that do not exist."""
+    for name in re.findall(r"(?<![\w\"'])([a-z_]+)=", text):
+        if name not in ARGUMENTS:
+            yield f"argument {name}"
+    for name in re.findall(r"[\"']([a-z_]+)\"?: ", text) + re.findall(
+        r"write [\"']([a-z_]+)[\"']", text
+    ):
+        key = "".join(name)
+        if key not in SETTINGS and key != "flags":  # a key of the author's own
+            yield f"setting {key}"
+    for name in re.findall(r"\bwrite ([a-z_]+)(?: = |,)", text):
+        if name not in SETTINGS | ATTRIBUTES | {"settings"}:
+            yield f"attribute {name}"
+    for name in re.findall(r"\b(?:call it|a method|in) ([a-z_]+)\b(?! [a-z]|/)", text):
+        if name not in ATTRIBUTES | HOOKS:
+            yield f"method {name}"
+    for name in re.findall(r"([a-z_]+)\(self", text):
+        if name not in ATTRIBUTES | HOOKS:
+            yield f"hook {name}"
+    for name in re.findall(r"response\.([a-z_]+)", text):
+        if not hasattr(RESPONSE, name):
+            yield f"response.{name}"
+    for name in re.findall(r"\b([A-Z][A-Za-z]+)\(\)", text):
+        if not hasattr(crawlframe.actions, name):
+            yield f"action {name}"
+    for name in re.findall(r"inherit from ([A-Z]\w+)", text):
+        if not hasattr(crawlframe, name):
+            yield f"class {name}"
+    for name in re.findall(r"CRAWLFRAME_[A-Z_]+", text):
+        if name not in VARIABLES:
+            yield name
+    for path in re.findall(r"docs/[\w/.-]+\.md", text):
+        if not (CHECKOUT / path).exists():
+            yield path
+    for words in re.findall(r"`([a-z][a-z -]*)`", text) + re.findall(r"the command ([a-z]+)", text):
+        command, *rest = words.split()
+        parser = parser_of(command)
+        usage = "" if parser is None else parser.format_help()
+        if parser is None or any(word not in usage for word in rest):
+            yield f"command {words}"
+
+
+@pytest.mark.parametrize("text", MESSAGES)
+def test_what_a_message_names_exists(text: str) -> None:
+    assert [*unknown_in(text)] == []
+
+
+@pytest.mark.parametrize("text", MESSAGES)
+def test_no_message_denies_a_feature(text: str) -> None:
+    for words, spelling in FEATURES.items():
+        if re.search(words, text, re.IGNORECASE) and DENIAL.search(text):
+            assert re.search(spelling, text), f"{words}: {text}"
+    assert "yet" not in text.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("write timout=30 in the request", "argument timout"),
+        ('write settings = {"dely": 1.0} in the spider', "setting dely"),
+        ("write 'dely'", "setting dely"),
+        ("response.hops has the URLs", "response.hops"),
+        ("leave it out, and run `crawl --cahce`", "command crawl --cahce"),
+        ("store it with `credentials set`", "command credentials set"),
+        ("write them with the command exprt", "command exprt"),
+        ("it is a setting of the node: CRAWLFRAME_LOGLEVEL", "CRAWLFRAME_LOGLEVEL"),
+        ("inherit from CrawlingSpider", "class CrawlingSpider"),
+        ("write actions=[KeepThePage()]", "action KeepThePage"),
+        ("its keys are in docs/spider.md", "docs/spider.md"),
+        ("call it begin", "method begin"),
+        ("write close(self, summary) in the spider", "hook close"),
+    ],
+)
+def test_a_wrong_name_is_found(text: str, unknown: str) -> None:
+    assert [*unknown_in(text)] == [unknown]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pages are not rendered in a browser yet; fetch the API that the page uses",
+        "nothing is cached; leave it out",
+        "delays are never adjusted; write delay",
+        "proxies are not supported in spiders of Scrapy",
+    ],
+)
+def test_a_denial_is_found(text: str) -> None:
+    with pytest.raises(AssertionError):
+        test_no_message_denies_a_feature(text)
+
+
+def test_each_key_of_scrapys_meta_is_honoured_or_named_in_a_project() -> None:
+    left = {*porting.META} - HONOURED - {*report.IGNORED} - {"proxy", "dont_merge_cookies"}
+    assert [key for key in left if not key.startswith(tuple(report.MISSING))] == []
+    assert HONOURED.isdisjoint(report.IGNORED)
+
+
+def test_each_setting_of_scrapy_is_honoured_or_named_in_a_project() -> None:
+    source = {
+        text
+        for name, tree in trees().items()
+        if name.startswith("crawlframe.scrapy")
+        for text in strings(tree)
+    }
+    names = [name for name in dir(default_settings) if name.isupper()]
+    assert len(names) > 100
+    left = [
+        name
+        for name in names
+        if not scrapy_settings.ignored(name)
+        and not WITHOUT_A_WORD.fullmatch(name)
+        and name not in source
+    ]
+    assert left == []
+
+
+@pytest.mark.parametrize("key", ["playwright", "splash", "selenium", "zyte_api"])
+def test_who_asks_for_a_browser_is_told_how_to_get_one(key: str) -> None:
+    with pytest.raises(BadRequest, match="downloader='browser'"):
+        Request("http://example.com/", meta={key: True})
+
+
+def test_all_variables_that_messages_name_exist() -> None:
+    wrong = {
+        (module, name)
+        for module, tree in trees().items()
+        for text in strings(tree)
+        for name in re.findall(r"\bCRAWLFRAME_[A-Z_]*[A-Z]\b", text)
+        if name not in VARIABLES | INTERNAL
+    }
+    assert wrong == set()
+
+
+def test_all_commands_that_messages_name_exist() -> None:
+    named = set()
+    for module, tree in trees().items():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Name(id="command"), args=[first, *_]):
+                    words: Any = first.values[0] if isinstance(first, ast.JoinedStr) else first
+                    if isinstance(words, ast.Constant):
+                        named.add((module, str(words.value).split()[0]))
+    assert len(named) > 30
+    assert [(module, name) for module, name in named if parser_of(name) is None] == []
