@@ -73,8 +73,8 @@ class OrderForm(PauseForm):
         for name in gates.names():
             rule = rule_of(name)
             self.fields[name] = forms.CharField(
-                label=rule.label, required=False, widget=UnfoldAdminTextInputWidget(),
-                help_text=rule.help,
+                label=str(rule.label), required=False, widget=UnfoldAdminTextInputWidget(),
+                help_text=str(rule.help),
             )  # fmt: skip
         self.order_fields(self.field_order)
 
