@@ -22,7 +22,8 @@ from crawlservice.hosts import orders
 from crawlservice.hosts.chores import look_after
 from crawlservice.hosts.names import BadHost, UnknownHost, check_name, get_host
 from crawlservice.hosts.orders import BadOrder, Terms
-from crawlservice.hosts.states import Condition, HostNow, read
+from crawlservice.hosts.rules import Condition
+from crawlservice.hosts.states import HostNow, read
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Action, Event, Host, RobotsFile
 from crawlservice.steward.steward import Steward

@@ -19,7 +19,8 @@ from crawlservice.tasks.progress import read
 from crawlservice.tasks.stored_limits import limits_as_written, limits_of, stored_limits
 from crawlservice.tasks.submit import submit
 from tests.crawlservice import test_api_hosts
-from tests.crawlservice.test_api_hosts import Program, run
+from tests.crawlservice.programs import Program
+from tests.crawlservice.test_api_hosts import run
 from tests.crawlservice.test_hosts import NAME, WHO, now_of, told
 
 caller = test_api_hosts.caller  # a fixture
