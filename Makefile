@@ -71,7 +71,7 @@ faults: .venv/dev ## 1250 random faults in crawls by 3 nodes, some 15 minutes; S
 morning: .venv/dev ## a night goes wrong: how soon it is alerted, how many clicks solve it; ARGS="--pictures DIR"
 	$(BIN)/python -m tests.morning $(ARGS)
 
-mutants: .venv/dev ## break the protocol line by line and see which test notices; ARGS="--only claim.lua"
+mutants: .venv/dev ## break the protocol line by line and see which test notices; ARGS="--only complete.lua"
 	$(BIN)/python -m tests.mutants $(ARGS)
 
 bench: .venv/dev ## the standard job beside Scrapy, scrapy-redis and Crawlee; JOB=latency ARGS="--quick"

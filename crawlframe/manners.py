@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+from crawlframe import gates
 from crawlframe.spider import BLOCKS
 from crawlframe.spider_settings import SpiderSettings
 
@@ -110,4 +111,5 @@ _RULES: dict[str, Callable[[Any], Bound | None]] = {
     ),
     "browser_block": lambda value: Bound("all", value),
     "near_within": lambda value: Bound("stays", value),  # other spiders may compare with its pages
+    **dict.fromkeys(gates.names(), lambda value: Bound("stays", value) if value else None),
 }  # fmt: skip

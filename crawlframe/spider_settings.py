@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from crawlframe import gates
 from crawlframe.head import wrong_in_head
 from crawlframe.near.settings import NearSettings
 from crawlframe.tls import Tls, check_tls
@@ -26,6 +27,7 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     concurrency: int = 8  # requests in flight per host, over all nodes
     ip_concurrency: int = 0  # requests in flight per IP address, over all nodes; 0 = no limit
     ip_delay: float = 0.0  # seconds between two requests to one IP address, over all nodes
+    window: str = ""  # requests go at this time of day only: "22:00-06:00 Europe/Berlin"
     depth_limit: int = 0  # links followed from a start page; 0 = no limit
     page_limit: int = 0  # requests admitted per task; 0 = no limit
     # Links followed from a start page, all pages of one depth before those of the next; 0 = as they
@@ -108,6 +110,9 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
+        for name in gates.names():
+            if value := getattr(self, name):
+                gates.check(name, value)
         if self.delay != "auto":
             if self.delay < 0:
                 raise ValueError("delay must not be negative")

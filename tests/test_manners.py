@@ -21,6 +21,7 @@ FREE = {
     "pause_layers", "selector_tree", "skip_unchanged", "keep_partial",
 }  # fmt: skip
 STRICT = SpiderSettings(
+    window="22:00-06:00",
     delay=2,
     concurrency=4,
     ip_concurrency=6,
@@ -92,6 +93,7 @@ def test_what_is_as_gentle_or_gentler(own: Any, given: dict[str, Any]) -> None:
         ({}, {"robots": False}, Bound("stays", True)),
         (STRICT, {"user_agent": "you/2"}, Bound("stays", "me/1")),
         ({}, {"user_agent": "you/2"}, Bound("stays", None)),
+        (STRICT, {"window": ""}, Bound("stays", "22:00-06:00")),
         (STRICT, {"purpose": "ai-train"}, Bound("stays", "search")),
         (STRICT, {"purpose": None}, Bound("stays", "search")),
         (STRICT, {"obey_nofollow": False}, Bound("stays", True)),

@@ -98,7 +98,7 @@ class Cluster:
         frontier = Frontier.connect(self._redis, Settings())
         with closing(frontier.store.redis):
             state = frontier.hosts.states([host])[host]
-        return max(0.0, state.resting_until - time.time())
+        return max(0.0, state.closed_until - time.time())
 
     def __enter__(self) -> Cluster:
         shutil.copytree(SOURCE, self._work / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))

@@ -21,7 +21,7 @@ from crawlframe.proxies.place import host_in
 from crawlframe.public_suffixes import registered_domain, suffix_rules
 
 OFF, DOMAIN = "off", "domain"  # of conf.AFFINITIES
-SLOTS = 4096  # claim.lua takes 12 bits of the hash
+SLOTS = 4096  # claim/affinity.lua takes 12 bits of the hash
 TOLERANCE = 0.05  # part of the mean load by which a node may be above it
 STICK = 1.3  # loads of a slot by which two nodes must differ, or it would move back and forth
 MOST_MOVED = 64  # slots that one rebalancing moves for load
@@ -60,7 +60,7 @@ def name_of(place: str, mode: str) -> str:
 
 
 def slot_of(place: str, mode: str) -> int:
-    """The slot of a host, as claim.lua computes it."""
+    """The slot of a host, as claim/affinity.lua computes it."""
     return int(hashlib.sha1(name_of(place, mode).encode()).hexdigest()[:3], 16)
 
 

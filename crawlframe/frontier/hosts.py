@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from crawlframe import gates
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.keys import Keys
@@ -16,6 +18,7 @@ from crawlframe.frontier.rows import Rows
 from crawlframe.proxies.place import host_in
 
 KEYS_PER_SCAN = 1_000  # keys examined by one step of a search for hosts
+MOST_DUE = 100  # hosts that are asked for the one that waits longest
 MOST_WAITING = 100_000  # requests that are looked at for those of some hosts
 FOREVER = 8_640_000_000_000_000  # ms, as in _shared.lua
 
@@ -29,6 +32,7 @@ class HostOrder(NamedTuple):
     concurrency: int | None = None  # requests in flight
     paused: bool = False
     until: float | None = None  # seconds since the epoch at which it ends; None: never
+    gates: Mapping[str, str] = MappingProxyType({})  # further rules of the gate, by name
 
 
 @dataclass
@@ -38,9 +42,11 @@ class HostState:
 
     in_flight: int = 0
     queued: int = 0  # ready requests, without those of paused tasks
-    next_at: float = 0.0  # the next request may go then; inf: not before an operator resumes it
-    resting_until: float = 0.0  # 0: it does not rest
-    why: str = ""  # it rests: refused, unreachable, blocked or asked; or it is paused; or robots
+    next_at: float = 0.0  # the next request may go then; inf: not before somebody acts
+    closed_until: float = 0.0  # the same, where more than a delay holds it; 0: it is open
+    # The word of the gate for what holds it: refused, unreachable, blocked, asked, quota, paused,
+    # robots or delay. Blocked also while one request at a time goes out after that.
+    why: str = ""
     gap: float | None = None  # between two requests, at the rate found so far; None: fixed delay
     delay: float | None = None  # in force; the least one with an adaptive rate; None: no task
     concurrency: int | None = None  # in force; None: no task has ready requests
@@ -149,14 +155,18 @@ class Hosts:
 
     def longest_due(self) -> tuple[str, float] | None:
         """The host that has been due for the longest time without being served, and for how many
-        seconds; None: none is due. It costs the same however many hosts there are."""
+        seconds; None: none is due. Hosts that the gate closes are not; of the first MOST_DUE."""
         oldest: tuple[str, float] | None = None
         for partition, keys in enumerate(self._store.keys):
-            (now,) = self._store.run("hosts", partition, pack([]))
-            for name, due in self._store.redis.zrange(keys("HOSTS"), 0, 0, withscores=True):
-                waited = (int(now) - due) / 1000
-                if waited > 0 and (oldest is None or waited > oldest[1]):
-                    oldest = host_in(self._one_of(keys, name.decode(errors="replace"))), waited
+            due = self._store.redis.zrange(keys("HOSTS"), 0, MOST_DUE - 1, withscores=True)
+            names = [self._one_of(keys, name.decode(errors="replace")) for name, _ in due]
+            now, *rows = self._store.run("hosts", partition, pack(names))
+            for name, (_, since), row in zip(names, due, rows, strict=True):
+                waited = (int(now) - since) / 1000
+                if waited > 0 and int(row[2]) <= int(now):
+                    if oldest is None or waited > oldest[1]:
+                        oldest = host_in(name), waited
+                    break
         return oldest
 
     def _one_of(self, keys: Keys, name: str) -> str:
@@ -167,7 +177,8 @@ class Hosts:
         return first[0].decode(errors="replace") if first else name
 
     def _state(self, partition: int, name: str, now: int, row: list[Any]) -> HostState:
-        flat, queued, delay, concurrency, adaptive = row
+        flat, queued, till, why, delay, concurrency, gap = row
+        till = int(till)
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
 
         def number(field: str, default: float = 0.0) -> float:
@@ -178,40 +189,33 @@ class Hosts:
                 "HOST", field.encode(), value, _number, default, name, partition
             )
 
-        ends = number("ou", FOREVER)
         order = None
-        if ends > now and not fields.keys().isdisjoint({b"od", b"oc", b"op"}):
+        ends = number("ou", FOREVER)
+        if ends > now and not fields.keys().isdisjoint({b"od", b"oc", b"op", b"og"}):
             order = HostOrder(
                 number("od") / 1000 if b"od" in fields else None,
                 round(number("oc")) if b"oc" in fields else None,
                 b"op" in fields,
                 None if ends >= FOREVER else ends / 1000,
             )
-        rest, wait, robots_delay = number("r"), number("rw"), number("rd") / 1000
-        paused = order is not None and order.paused
-        held = max(rest, ends if paused else 0)
-        why = fields.get(b"why", b"").decode(errors="replace")
-        if paused and ends >= rest:
-            why = "paused"
-        elif rest <= now and not (why == "blocked" and b"p" in fields):
-            why = "robots" if wait > now else ""
-        pages = fields.get(b"b", b"")
-        gap = None
         limits = order or HostOrder()
-        if limits.delay is None and (adaptive or (delay is None and b"g" in fields)):
-            gap = max(number("g", 1000.0) / 1000, robots_delay)
-        in_force = None if delay is None else float(delay) / 1000
-        if limits.delay is not None:
-            in_force = limits.delay
+        why, pages = why.decode(), fields.get(b"b", b"")
+        closed = why not in ("", "delay")
+        if not closed and b"p" in fields and fields.get(b"why") == b"blocked":
+            why = "blocked"  # until a request is answered
+        robots_delay, wait = number("rd") / 1000, number("rw")
+        if gap is None and delay is None and limits.delay is None and b"g" in fields:
+            gap = number("g")
+        in_force = limits.delay if delay is None else delay / 1000
         return HostState(
             in_flight=max(0, round(number("a"))),
             queued=int(queued),
-            next_at=_seconds(max(number("n"), held)),
-            resting_until=_seconds(held) if held > now else 0.0,
+            next_at=_seconds(max(number("n"), till)),
+            closed_until=_seconds(till) if closed else 0.0,
             why=why,
-            gap=gap,
+            gap=None if gap is None else max(float(gap) / 1000, robots_delay),
             delay=None if in_force is None else max(in_force, robots_delay),
-            concurrency=limits.concurrency or (None if concurrency is None else int(concurrency)),
+            concurrency=limits.concurrency if concurrency is None else concurrency,
             order=order,
             failures=round(number("f")),
             trial=b"p" in fields,
@@ -228,7 +232,8 @@ class Hosts:
     def order(self, host: str, order: HostOrder) -> None:
         """From now on this order holds for the host, in place of an earlier one. Raises
         FrontierError if it says nothing, or something impossible."""
-        if order.delay is None and order.concurrency is None and not order.paused:
+        limits = order.delay, order.concurrency, order.paused or None, order.gates or None
+        if not any(limit is not None for limit in limits):
             raise FrontierError(
                 f"the order for {host} says nothing; give a delay or a concurrency, or pause it"
             )
@@ -243,6 +248,8 @@ class Hosts:
             fields += ["oc", str(order.concurrency)]
         if order.paused:
             fields += ["op", "1"]
+        if order.gates:
+            fields += ["og", gates.encode(order.gates)]
         if order.until is not None:
             fields += ["ou", str(round(1000 * order.until))]
         self._run("order", host, pack(fields))

@@ -33,13 +33,15 @@ KEYS: dict[str, tuple[str, str]] = {
         "h:.",
         "hash of a host: a fetches in progress, n next time (ms), t turn, d delay of its last "
         "request (ms), and its rid until it was sent. Kept while they matter: "
-        "x 1 if any of r, op, od, oc, p, rd and rw is set; r rest until (ms), why (its reason), "
+        "x 1 if any of r, op, od, oc, og, p, rd and rw is set; r rest until (ms), why (its "
+        "reason), "
         "f rests in a row, since s (ms), u requests in a row that did not reach it, p probation "
         "(1 the next request is a trial, 2 it was sent), b the last pages (each 0, or 1 a "
         "block); g gap of the adaptive rate (ms), c its other numbers (msgpack), w claims in a "
         "row that the gap held up; od and oc an "
-        "operator's delay (ms) and concurrency, op 1 paused by an operator, ou until when these "
-        "hold (ms, absent = without end); ro robots known until (ms), rd robots delay (ms), "
+        "operator's delay (ms) and concurrency, op 1 paused by an operator, og further rules of "
+        "the gate (as gates.encode writes them), ou until when these hold (ms, absent = without "
+        "end); ro robots known until (ms), rd robots delay (ms), "
         "rw requests that obey robots wait until (ms); ip address at which its fetches are "
         "counted; v there are PERMITS, until (ms). Of a pair <host>|<id of a proxy>, the same. "
         "Of a place <host>|<route>, also: pc where its turn of proxies is; l tier in use, lt when "
@@ -155,7 +157,8 @@ KEYS: dict[str, tuple[str, str]] = {
         "version of its cookies, swept = the one at which deleted ones were last dropped; pin = "
         "the generation that serves it alone, 0 = any may begin, absent = all do; layer = the "
         "deepest that is shown, absent = all; beyond = pending requests that are deeper, "
-        "w<depth> = those of one depth; led 1 = a request of it was redirected",
+        "w<depth> = those of one depth; led 1 = a request of it was redirected; gates = further "
+        "rules of the gate",
     ),
     "HOST_PAGES": ("pages:.", "hash of a task with a limit per host: host -> requests admitted"),
     "TASKS": ("tasks", "set of tasks that have not been closed"),

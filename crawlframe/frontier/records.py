@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from crawlframe.budgets import HOST_PAGE_LIMIT, PAGE_LIMIT
@@ -42,6 +44,7 @@ class TaskLimits(NamedTuple):
     workers: int = 0  # 1: all requests run in one worker
     layers: int = 0  # requests of one depth after the other, up to this one; 0: as they come
     layer: int = 0  # with layers: the depth at which a task begins that the frontier does not know
+    gates: Mapping[str, str] = MappingProxyType({})  # further rules of the gate, by name
 
 
 class Claimed(NamedTuple):

@@ -11,34 +11,65 @@ from redis.commands.core import Script
 from crawlframe.frontier.keys import lua_prelude
 
 LUA = Path(__file__).parent / "lua"
-READING = {"audit", "hosts", "known", "leases"}
+READING = {"audit", "hosts", "known", "leases", "waits"}
 UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
 # They receive signals of fetches.
 HEARING = {"claim", "complete", "permit", "redirect", "release", "retry"}
+GATED = {"claim", "hosts", "permit", "waits"}  # verbs that ask the gate
+# Verbs that are too long for one file: the files of their folders, in this order.
+PARTS = {
+    "claim": (
+        "begin", "fetched", "answer", "lanes", "proxies", "affinity", "take", "batch",
+    )
+}  # fmt: skip
+
+DEFERRED = {"affinity", "proxies"}  # parts that are defined where a claim needs them
 
 
 @cache
 def source(verb: str) -> str:
     """The complete Lua text of a verb."""
-    parts = [(LUA / "_shared.lua").read_text()]
+    parts = [(LUA / f"{name}.lua").read_text() for name in ("_naming", "_shared")]
     if verb not in READING:
         parts.append((LUA / "_proxies.lua").read_text())
     if verb in HEARING:
         pace, signals = ((LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals"))
         parts += ["local function define_pace()", pace, "end", signals]
+    if verb in GATED:
+        parts.append((LUA / "_gate.lua").read_text())
     if verb not in UNGUARDED:
         parts.append((LUA / "_guard.lua").read_text())
     if verb not in UNGUARDED | UNCOUNTED:
         parts.append("keep_pulse()")
-    parts.append((LUA / f"{verb}.lua").read_text())
+    if verb in PARTS:
+        begin, *blocks = files(verb)
+        parts += [
+            begin.read_text(),
+            *(f"{_head(block)}\n{block.read_text()}end" for block in blocks),
+        ]
+    else:
+        parts.append(files(verb)[0].read_text())
     text = "\n".join(parts)
     return f"{lua_prelude(text)}\n{text}"
 
 
+def _head(block: Path) -> str:
+    return f"function define.{block.stem}()" if block.stem in DEFERRED else "do"
+
+
 def verbs() -> list[str]:
     """The names of all verbs."""
-    return sorted(path.stem for path in LUA.glob("[!_]*.lua"))
+    return sorted([*PARTS, *(path.stem for path in LUA.glob("[!_]*.lua"))])
+
+
+def files(verb: str) -> list[Path]:
+    """The files of a verb, without the shared ones."""
+    return (
+        [LUA / verb / f"{part}.lua" for part in PARTS[verb]]
+        if verb in PARTS
+        else [LUA / f"{verb}.lua"]
+    )
 
 
 class Scripts:
@@ -86,6 +117,7 @@ class Scripts:
     state: Script
     unpark: Script
     unpin: Script
+    waits: Script
 
     def __init__(self, redis: Redis) -> None:
         for verb in verbs():

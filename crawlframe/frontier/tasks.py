@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from crawlframe import gates
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.layers import Layers
@@ -18,6 +19,7 @@ from crawlframe.frontier.near import Near
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.frontier.rows import Rows
+from crawlframe.frontier.waits import Wait, Waits
 from crawlframe.near.page import NearStore
 from crawlframe.request import Admission, end_admission
 
@@ -48,6 +50,7 @@ class Tasks:
         self.store = store
         self.rows = Rows(store)
         self.near = Near(store)
+        self.waits = Waits(store)  # why they are not fetched now
         self.layers = Layers(store)  # the barriers of tasks that are crawled in layers
 
     def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
@@ -180,12 +183,17 @@ class Tasks:
                 moved += self.store.run("retake", partition, mark_of(version), left, name)
         return moved
 
-    def stuck(self) -> dict[int, Counts] | None:
-        """The open tasks that no node can advance now: paused, or with only parked requests left.
-        None when any other task is open."""
+    def standstill(self) -> tuple[dict[int, Counts] | None, dict[int, Wait]]:
+        """The open tasks that no node can advance before somebody acts: paused, with only parked
+        requests left, or of paused hosts alone; None when any other task is open. And the waits of
+        those that the gate keeps back."""
         counts = self.counts_of(self.open_tasks())
-        stuck = {task: c for task, c in counts.items() if c and self._is_stuck(task, c)}
-        return stuck if len(stuck) == len(counts) else None
+        waits = self.waits.of(counts)
+        held = {task for task, wait in waits.items() if math.isinf(wait.until)}
+        stuck = {
+            task: c for task, c in counts.items() if c and (task in held or self._is_stuck(task, c))
+        }
+        return stuck if len(stuck) == len(counts) else None, waits
 
     def _is_stuck(self, task: int, counts: Counts) -> bool:
         if counts.state == "paused":
@@ -335,6 +343,8 @@ def _limits(limits: TaskLimits) -> list[str]:
     )
     if limits.host_page_limit:  # other tasks do without the field
         fields += _flat(host_limit=limits.host_page_limit)
+    if limits.gates:
+        fields += _flat(gates=gates.encode(limits.gates))
     return fields
 
 

@@ -26,6 +26,7 @@ from crawlservice.admin.live import part
 from crawlservice.admin.orderform import NoForm, OrderForm, PauseForm, ordered
 from crawlservice.hosts import orders
 from crawlservice.hosts.orders import BadOrder
+from crawlservice.hosts.rules import Condition, rule_of
 from crawlservice.hosts.states import HostNow, read, tasks_of
 from crawlservice.hosts.words import LABELS, pace, speed, why
 from crawlservice.models import Action, Host, Task
@@ -71,9 +72,9 @@ DECISIONS = {
             "order", _("Set limits"), "tune", OrderForm,
             lambda name, who, form: orders.order(
                 name, who, delay=form.cleaned_data["delay"],
-                concurrency=form.cleaned_data["concurrency"], terms=form.terms,
+                concurrency=form.cleaned_data["concurrency"], rules=form.rules, terms=form.terms,
             ),
-            _("An order: delay and concurrency of this host, in place of those of all tasks."),
+            _("An order: the limits of this host, in place of those of all tasks."),
         ),
         Decision(
             "clear", _("Clear order"), "close", NoForm,
@@ -214,6 +215,7 @@ def _now(request: HttpRequest, host: Host) -> dict[str, Any]:
         "allowed": speed(found.allowed),
         "pace": pace(found),
         "shares": shares(host),
+        "rules": [(rule_of(name).label, value) for name, value in host.gates.items()],
         "tasks": [
             (task, ready[pk], {"delay": limits_as_written(task).get("delay")})
             for pk, task in sorted(tasks.items())
@@ -240,7 +242,9 @@ def _buttons(now: HostNow) -> list[Decision]:
     """Those that change something."""
     wanted = {
         "pause": not now.host.paused,
-        "resume": now.host.paused or now.rest > 0 or bool(now.host.held_why),
+        "resume": now.host.paused
+        or bool(now.host.held_why)
+        or now.condition in (Condition.HELD, Condition.RESTING),
         "order": True,
         "clear": now.host.ordered_at is not None,
         "forget-robots": True,

@@ -12,7 +12,9 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from crawlframe import gates
 from crawlservice.hosts.orders import MAX_CONCURRENCY, MAX_DELAY, Terms
+from crawlservice.hosts.rules import rule_of
 from crawlservice.models import NOTE, Host
 from crawlservice.tasks.limits import AUTO, MAX_PAGES, Delay
 
@@ -64,7 +66,21 @@ class OrderForm(PauseForm):
         widget=UnfoldAdminIntegerFieldWidget(),
         help_text=_("requests in flight, for all tasks and nodes; empty: as each task says"),
     )
-    field_order = ("delay", "concurrency", "until", "note")
+    field_order = ("delay", "concurrency", *gates.names(), "until", "note")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name in gates.names():
+            rule = rule_of(name)
+            self.fields[name] = forms.CharField(
+                label=str(rule.label), required=False, widget=UnfoldAdminTextInputWidget(),
+                help_text=str(rule.help),
+            )  # fmt: skip
+        self.order_fields(self.field_order)
+
+    @property
+    def rules(self) -> dict[str, str]:
+        return {name: self.cleaned_data[name] for name in gates.names()}
 
 
 class LimitsForm(forms.Form):
@@ -108,6 +124,7 @@ def ordered(host: Host) -> dict[str, Any]:
     return {
         "delay": host.delay,
         "concurrency": host.concurrency,
+        **host.gates,
         "until": until.strftime(TIME) if until else "",
         "note": host.note,
     }

@@ -38,6 +38,7 @@ from crawlservice.admin import (
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
 from crawlservice.display import state_label
+from crawlservice.hosts.words import wait_of
 from crawlservice.models import KeptPage, Task
 from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES, PagesExport
@@ -240,6 +241,7 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
         "tone": state_label(task.status)[1],
         "ignores_robots": not obeys_robots(task) and fetches(task),
         "starting": None if progress.ended else yielded([task.pk]).get(task.pk),
+        "wait": progress.wait and wait_of(progress.wait),
         "lacks": [] if progress.ended else [no_proxy(one) for one in lacks_of(task.pk)],
         "layers": layers.of_task(progress),
         "waits_for_hand": layers.waits_for_hand(task),

@@ -7,11 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, Field
 
+from crawlframe import gates
 from crawlservice.api.paging import TEXT
 from crawlservice.api.schemas import Given
 from crawlservice.hosts.orders import MAX_CONCURRENCY, MAX_DELAY
+from crawlservice.hosts.rules import RULES
 from crawlservice.models import NOTE
 
+LONGEST_RULE = 100  # characters
 Until = Annotated[AwareDatetime, Field(strict=False)]  # JSON has no type for times
 Note = Annotated[str, Field(max_length=NOTE, pattern=TEXT)]
 
@@ -22,13 +25,16 @@ class HostPauseIn(Given):
 
 
 class HostOrderIn(Given):
-    """`delay`, `concurrency` or both."""
+    """`delay`, `concurrency` and `rules`, at least one of them."""
 
     delay: Annotated[float, Field(ge=0, le=MAX_DELAY)] | None = Field(
         None, description="seconds between two requests"
     )
     concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] | None = Field(
         None, description="requests in flight"
+    )
+    rules: dict[str, Annotated[str, Field(max_length=LONGEST_RULE, pattern=TEXT)]] = Field(
+        {}, description=f"further rules by name: {', '.join(gates.names()) or 'there are none'}"
     )
     until: Until | None = Field(None, description="null: until it is cleared")
     note: Note = ""
@@ -42,9 +48,7 @@ class HostOut(BaseModel):
     condition: Literal[
         "unknown", "paused", "held", "resting", "robots", "waiting", "crawling", "idle"
     ]
-    why: str = Field(
-        description="why it does not go on: paused, blocked, asked, refused, unreachable or robots"
-    )
+    why: str = Field(description=f"why it does not go on, in one word: {', '.join(RULES)}")
     until: datetime | None = Field(
         description="when the condition ends by itself; null: unknown, or not by itself"
     )
@@ -78,6 +82,7 @@ class HostOut(BaseModel):
     held_since: datetime | None
     delay: float | None = Field(description="ordered, in seconds")
     concurrency: int | None = Field(description="ordered")
+    rules: dict[str, str] = Field(description="ordered, further rules by name")
     paused: bool
     order_until: datetime | None
     note: str

@@ -76,12 +76,12 @@ def resume_host(request: HttpRequest, name: Name) -> Status[HostOut]:
 def order_host(
     request: HttpRequest, name: Name, body: Annotated[HostOrderIn, Body()]
 ) -> Status[HostOut]:
-    """Orders a delay, a concurrency or both, in place of those of all tasks and of an earlier
-    order."""
+    """Orders a delay, a concurrency and further rules, in place of those of all tasks and of an
+    earlier order."""
 
     def do(who: dict[str, Any]) -> Host:
         terms = Terms(body.until, body.note)
-        limits = {"delay": body.delay, "concurrency": body.concurrency}
+        limits = {"delay": body.delay, "concurrency": body.concurrency, "rules": body.rules}
         return orders.order(name, who, terms=terms, **limits)  # type: ignore[arg-type]
 
     return _decide(request, name, do)

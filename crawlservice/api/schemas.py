@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from crawlframe.request import MAX_TASK_PRIORITY
+from crawlservice.hosts.rules import RULES
 from crawlservice.models import LABEL_NAME, LABEL_VALUE, LABELS, SPIDER
 from crawlservice.tasks.limits import MAX_CONCURRENCY, MAX_DELAY, MAX_PAGES
 
@@ -101,6 +102,14 @@ class TaskLimitsIn(Given):
     )
 
 
+class WaitOut(BaseModel):
+    """Why nothing of a task is fetched now."""
+
+    why: str = Field(description=f"in one word: {', '.join(RULES)}")
+    until: datetime | None = Field(description="null: until somebody acts")
+    host: str = Field(description="the host that is next")
+
+
 class LayerOut(BaseModel):
     """A layer of a task that is crawled one depth after the other."""
 
@@ -166,6 +175,9 @@ class TaskOut(BaseModel):
     delayed: int
     in_progress: int
     parked: int
+    wait: WaitOut | None = Field(
+        description="present while requests are ready and all their hosts are held up"
+    )
     layers: list[LayerOut] = Field(
         description="what was fetched of each layer, if the setting `layers` is set; else empty"
     )

@@ -9,6 +9,8 @@ from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Status
 
 from crawlframe.errors import ArgumentError
+from crawlframe.frontier.waits import Wait
+from crawlframe.proxies.place import host_in
 from crawlservice.api.auth import Bearer, Caller
 from crawlservice.api.errors import READING, WRITING, ApiError, NotAllowed
 from crawlservice.api.paging import LARGEST, TEXT, After, Id, LabelIs, Limit, newest_first
@@ -24,7 +26,9 @@ from crawlservice.api.schemas import (
     TaskOut,
     TasksOut,
     TrapOut,
+    WaitOut,
 )
+from crawlservice.hosts.states import moment
 from crawlservice.models import SPIDER, Task, Trap
 from crawlservice.tasks import bulk_submit, labels, layers, limits, stored_limits, submit
 from crawlservice.tasks.arguments import shortened
@@ -248,6 +252,10 @@ def _steer(
     return Status(status, _show(task_id))
 
 
+def _wait(wait: Wait) -> WaitOut:
+    return WaitOut(why=wait.why, until=moment(wait.until), host=host_in(wait.host))
+
+
 def _out(
     known: Forecast,
     counted: TaskStats,
@@ -295,6 +303,7 @@ def _out(
         delayed=progress.delayed,
         in_progress=progress.in_progress,
         parked=progress.parked,
+        wait=progress.wait and _wait(progress.wait),
         layers=[LayerOut(**layer._asdict()) for layer in layers.of_task(progress)],
         starting=starting,
         expected=known.total,

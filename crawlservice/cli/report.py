@@ -18,6 +18,7 @@ from crawlservice.cli.changes import facts_of
 from crawlservice.cli.terminal import facts_table, plain, status
 from crawlservice.connections.frontier import frontier
 from crawlservice.display import duration
+from crawlservice.hosts.words import wait_of
 from crawlservice.models import Item, Page, Task
 from crawlservice.proxies.use import lacks_of
 from crawlservice.proxies.wording import no_proxy
@@ -72,6 +73,8 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         waiting = {"ready": progress.ready, "in flight": progress.in_progress}
         waiting |= {"delayed": progress.delayed, "parked": progress.parked}
         facts.append(("waiting", "  ".join(f"{k} {n:,}" for k, n in waiting.items())))
+        if progress.wait is not None:
+            facts.append(("held up", wait_of(progress.wait)))
         if (so_far := yielded([task.pk]).get(task.pk)) is not None:
             facts.append(("start", f"runs; {so_far:,} requests so far"))
         facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]

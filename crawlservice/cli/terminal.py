@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlservice.display import duration, state_label
+from crawlservice.hosts.words import wait_of
 from crawlservice.models import Task
 from crawlservice.tasks.export import FORMATS
 from crawlservice.tasks.forecast import Forecast, forecast
@@ -136,6 +137,8 @@ class TaskProgressView:
         waiting = {"ready": now.ready, "in flight": now.in_progress}
         waiting |= {"delayed": now.delayed, "parked": now.parked, "known links": now.duplicates}
         detail = "  ".join(f"{name} {number:,}" for name, number in waiting.items() if number)
+        if now.wait is not None:
+            detail = wait_of(now.wait)
         head = Text.assemble(
             (f"{now.task}  ", "bold"), status(now.task), (f"  {duration(now.age)}", "bold")
         )
@@ -154,6 +157,7 @@ class TaskProgressView:
             "" if now.ended else share(self.known),
             time_left(self.known, self.meter.rate),
             f"parked {now.parked:,}" if now.parked else "",
+            wait_of(now.wait) if now.wait else "",
         )
         return "  ".join(filter(None, parts))
 

@@ -7,7 +7,7 @@ an era everything is sent again."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -19,6 +19,7 @@ from django.db.models import F, Value
 from django.db.models.functions import Concat, Now
 from redis import RedisError
 
+from crawlframe import gates
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.hosts import HostOrder
@@ -35,10 +36,11 @@ from crawlservice.tasks.submit import RedisNotUpdated
 MAX_DELAY = 86_400.0  # seconds
 MAX_CONCURRENCY = 10_000
 HOSTS_PER_ROUND = 500  # hosts whose decisions a steward sends in one round
+LIMITS = ("a delay", "a concurrency", *(f"a {name}" for name in gates.names()))  # of an order
 ORDER, RESUME, ROBOTS = "order", "resume", "robots"  # words of Host.unsent
 NO_ORDER: dict[str, Any] = {
-    "delay": None, "concurrency": None, "paused": False, "order_until": None, "note": "",
-    "ordered_by": None, "ordered_at": None,
+    "delay": None, "concurrency": None, "gates": {}, "paused": False, "order_until": None,
+    "note": "", "ordered_by": None, "ordered_at": None,
 }  # fmt: skip
 
 
@@ -76,7 +78,7 @@ def resume(name: str, who: dict[str, Any]) -> Host:
 
     def change(host: Host) -> dict[str, Any]:
         host.paused = False
-        if host.delay is None and host.concurrency is None:
+        if host.delay is None and host.concurrency is None and not host.gates:
             _clear(host)
         return {}
 
@@ -89,12 +91,18 @@ def order(
     *,
     delay: float | None = None,
     concurrency: int | None = None,
+    rules: Mapping[str, str] | None = None,
     terms: Terms = Terms(),
 ) -> Host:
-    """Orders the delay in seconds, the number of requests in flight, or both, in place of those of
-    the tasks and of an earlier order. A host that is paused stays so."""
-    if delay is None and concurrency is None:
-        raise BadOrder("delay", "give a delay, a concurrency or both; or clear the order")
+    """Orders the delay in seconds, the number of requests in flight, and further ``rules`` of the
+    gate by name, in place of those of the tasks and of an earlier order. A host that is paused
+    stays so."""
+    rules = {name: value for name, value in (rules or {}).items() if value}
+    if delay is None and concurrency is None and not rules:
+        raise BadOrder(
+            "delay", f"give {', '.join(LIMITS[:-1])} or {LIMITS[-1]}; or clear the order"
+        )
+    _check_rules(rules)
     if delay is not None and not (math.isfinite(delay) and 0 <= delay <= MAX_DELAY):
         raise BadOrder("delay", f"delay is {delay}; it must be from 0 to {MAX_DELAY:.0f} seconds")
     if concurrency is not None and not 1 <= concurrency <= MAX_CONCURRENCY:
@@ -105,13 +113,24 @@ def order(
         )
 
     def change(host: Host) -> dict[str, Any]:
-        _set(host, terms, who, delay=delay, concurrency=concurrency)
-        limits = {"delay": delay, "concurrency": concurrency}
+        _set(host, terms, who, delay=delay, concurrency=concurrency, gates=rules)
+        limits = {"delay": delay, "concurrency": concurrency, **rules}
         return {key: value for key, value in limits.items() if value is not None} | _as_recorded(
             terms
         )
 
     return _decide("order host", name, who, ORDER, change)
+
+
+def _check_rules(rules: Mapping[str, str]) -> None:
+    for name, value in rules.items():
+        if name not in gates.names():
+            known = ", ".join(gates.names()) or "none"
+            raise BadOrder("rules", f"{name} is no rule that can be ordered; there are: {known}")
+        try:
+            gates.check(name, value)
+        except ValueError as error:
+            raise BadOrder(name, str(error)) from None
 
 
 def clear(name: str, who: dict[str, Any]) -> Host:
@@ -199,7 +218,7 @@ def _forget_robots(there: Frontier, name: str) -> None:
 
 def _as_order(host: Host) -> HostOrder:
     until = host.order_until.timestamp() if host.order_until else None
-    return HostOrder(host.delay, host.concurrency, host.paused, until)
+    return HostOrder(host.delay, host.concurrency, host.paused, until, host.gates)
 
 
 def _batches(names: Iterator[str]) -> Iterator[list[str]]:

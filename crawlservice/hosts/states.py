@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any
 
 from redis import RedisError
@@ -15,24 +14,12 @@ from redis import RedisError
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.hosts import HostState
 from crawlservice.connections.frontier import frontier
+from crawlservice.hosts.rules import Condition, rule_of
 from crawlservice.models import Host
 
 LONG = 3600.0  # seconds of rest from which a host counts as held
 SHORT = 1.0  # seconds below which a host that waits for its delay counts as crawling
 LAST = datetime.max.replace(tzinfo=UTC).timestamp() - 86_400  # seconds since the epoch
-
-
-class Condition(StrEnum):
-    """The word that is shown for a host: the first one that is true."""
-
-    UNKNOWN = "unknown"  # Redis is unreachable
-    PAUSED = "paused"  # by an operator
-    HELD = "held"  # it blocks, or has asked for a long wait
-    RESTING = "resting"  # it refused or was unreachable
-    ROBOTS = "robots"  # requests wait for its robots.txt
-    WAITING = "waiting"  # for its delay, or for a free worker
-    CRAWLING = "crawling"
-    IDLE = "idle"  # nothing waits and nothing is in flight
 
 
 @dataclass(frozen=True)
@@ -50,15 +37,11 @@ class HostNow:
         state = self.state
         if not self.live:
             return Condition.UNKNOWN
-        if state.why == "paused":
-            return Condition.PAUSED
-        if state.why in ("blocked", "asked") or self.rest > LONG:
-            return Condition.HELD
-        if self.rest > 0:
-            return Condition.RESTING
-        if state.why == "robots" and self.robots_until is None:
-            return Condition.ROBOTS
-        left = self.next_at - self.now
+        if self.closed > 0 or state.why == "blocked":
+            condition = rule_of(state.why).condition
+            long = condition is Condition.RESTING and self.closed > LONG
+            return Condition.HELD if long else condition
+        left = state.next_at - self.now
         if state.queued and left >= SHORT:
             return Condition.WAITING
         if state.in_flight or (state.queued and left > 0):
@@ -66,29 +49,20 @@ class HostNow:
         return Condition.WAITING if state.queued else Condition.IDLE
 
     @property
-    def rest(self) -> float:
-        """Seconds for which it rests; 0: it does not. ``inf``: until somebody resumes it."""
-        return max(0.0, self.state.resting_until - self.now)
+    def closed(self) -> float:
+        """Seconds for which the gate keeps its requests back; 0: it does not. ``inf``: until
+        somebody acts."""
+        return max(0.0, self.state.closed_until - self.now)
 
     @property
     def until(self) -> datetime | None:
         """When the present condition ends by itself; None: that is not known, or never."""
-        state = self.state
-        match self.condition:
-            case Condition.PAUSED | Condition.HELD | Condition.RESTING:
-                return moment(state.resting_until)
-            case Condition.ROBOTS:
-                return moment(state.robots_wait)
-            case Condition.WAITING if self.next_at > self.now:
-                return moment(self.next_at)
-        return None
-
-    @property
-    def next_at(self) -> float:
-        """Seconds since the epoch before which its delay allows no request. The first page waits
-        the delay after robots.txt, too."""
-        known = self.robots_until is not None
-        return max(self.state.next_at, self.state.robots_wait if known else 0.0)
+        if not self.live:
+            return None
+        if self.closed > 0:
+            return moment(self.state.closed_until)
+        waits = self.condition is Condition.WAITING and self.state.next_at > self.now
+        return moment(self.state.next_at) if waits else None
 
     @property
     def gap(self) -> float | None:
@@ -165,6 +139,7 @@ def described(now: HostNow) -> dict[str, Any]:
         "held_since": host.held_since,
         "delay": host.delay,
         "concurrency": host.concurrency,
+        "rules": host.gates,
         "paused": host.paused,
         "order_until": host.order_until,
         "note": host.note,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import time
 from datetime import UTC, datetime
 
 from django.utils.formats import date_format
@@ -11,7 +11,10 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from crawlservice.hosts.states import Condition, HostNow
+from crawlframe.frontier.waits import Wait
+from crawlframe.proxies.place import host_in
+from crawlservice.hosts.rules import Condition, rule_of
+from crawlservice.hosts.states import HostNow, moment
 
 LABELS: dict[str, tuple[str | Promise, str]] = {
     Condition.UNKNOWN: (gettext_lazy("unknown"), "muted"),
@@ -28,25 +31,35 @@ LABELS: dict[str, tuple[str | Promise, str]] = {
 def why(now: HostNow) -> str:
     """Why it is in its condition and until when, in a sentence without a stop; "" if the word says
     it all."""
-    until = _until(now)
-    match now.condition:
-        case Condition.UNKNOWN:
-            return _("Redis does not answer")
-        case Condition.PAUSED:
-            return until or _("until an operator resumes it")
-        case Condition.HELD | Condition.RESTING:
-            end = until or _("until an operator resumes it")
-            return _("{reason}, {end}").format(reason=_reason(now), end=end)
-        case Condition.ROBOTS:
-            return _("its robots.txt cannot be read; the next try is at {time}").format(
-                time=clock_time(now.until, now.now) if now.until else "?"
-            )
-        case Condition.WAITING:
-            left = now.next_at - now.now
-            if left > 0:
-                return _("for its delay, {seconds} s more").format(seconds=f"{left:.1f}")
-            return _("for a free worker")
-    return ""
+    state, left = now.state, now.state.next_at - now.now
+    if not now.live:
+        return _("Redis does not answer")
+    if now.closed > 0 or state.why == "blocked":
+        reason = str(rule_of(state.why).reason)
+        if state.why == "blocked" and state.pages:
+            text = _("{n} of its last {all} pages were blocks")
+            reason = text.format(n=state.blocks, all=state.pages)
+        return _sentence(reason, now.until, now.now)
+    if now.condition is not Condition.WAITING:
+        return ""
+    if left > 0:
+        return _("for its delay, {seconds} s more").format(seconds=f"{left:.1f}")
+    return _("for a free worker")
+
+
+def wait_of(wait: Wait) -> str:
+    """Why nothing of a task is fetched, and until when, in a sentence without a stop."""
+    rule = rule_of(wait.why)
+    reason = str(rule.reason or LABELS[rule.condition][0])
+    sentence = _sentence(reason, moment(wait.until), time.time())
+    return f"{host_in(wait.host)}: {sentence}"
+
+
+def _sentence(reason: str, until: datetime | None, now: float) -> str:
+    end = _("until an operator resumes it")
+    if until is not None:
+        end = _("until {time}").format(time=clock_time(until, now))
+    return _("{reason}, {end}").format(reason=reason, end=end) if reason else end
 
 
 def pace(now: HostNow) -> str:
@@ -71,32 +84,6 @@ def pace(now: HostNow) -> str:
     else:
         text = _("The tasks decide: {gap} s is the longest delay of those with requests for it.")
     return text.format(gap=f"{gap:.3g}")
-
-
-def _reason(now: HostNow) -> str:
-    state = now.state
-    match state.why:
-        case "blocked":
-            if state.pages:
-                text = _("{n} of its last {all} pages were blocks")
-                return text.format(n=state.blocks, all=state.pages)
-            return _("it blocks")
-        case "asked":
-            return _("it asked for a long wait")
-        case "refused":
-            return _("after a refusal (429 or 503)")
-        case "quota":
-            return _("its rate headers allow few more requests for now")
-        case "unreachable":
-            return _("after time-outs or refused connections")
-    return state.why
-
-
-def _until(now: HostNow) -> str:
-    """``until 12:03:11``; with the date if that is far; "" if it does not end by itself."""
-    if now.until is None or math.isinf(now.rest):
-        return ""
-    return _("until {time}").format(time=clock_time(now.until, now.now))
 
 
 def clock_time(at: datetime, now: float) -> str:

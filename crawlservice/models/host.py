@@ -60,6 +60,13 @@ class Host(models.Model):
 
     delay = models.FloatField(_("delay"), null=True, blank=True, help_text=_("seconds"))
     concurrency = models.PositiveIntegerField(_("concurrency"), null=True, blank=True)
+    gates = models.JSONField(
+        _("further rules"),
+        default=dict,
+        db_default=models.Value({}, models.JSONField()),
+        blank=True,
+        help_text=_("of the order, by name"),
+    )
     paused = models.BooleanField(_("paused"), default=False, db_default=False)
     order_until = models.DateTimeField(
         _("until"), null=True, blank=True, help_text=_("empty: until it is cleared")

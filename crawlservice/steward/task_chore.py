@@ -184,8 +184,8 @@ class TaskChore:
 
 
 class Stillness:
-    """Requests that wait while none is in progress may wait for their hosts' next times; or Redis
-    is damaged, so that no claim can see them."""
+    """Requests that wait while none is in progress may be kept back by the gate; or Redis is
+    damaged, so that no claim can see them."""
 
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
@@ -200,7 +200,8 @@ class Stillness:
             if counts and counts.state == Task.State.RUNNING and counts.waits:
                 last, since = before.get(pk, (counts, now))
                 self._still[pk] = counts, since if last == counts else now
-        if any(now - since > STILL for _, since in self._still.values()):
+        long = {pk: counts for pk, (counts, since) in self._still.items() if now - since > STILL}
+        if long.keys() - self._frontier.waits.of(long).keys():
             self._still.clear()
             if problems := self._frontier.audit():
                 log.error("Redis is inconsistent: %s", problems[0])

@@ -13,6 +13,7 @@ from redis import RedisError
 from crawlframe.budgets import PAGE_LIMIT
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Counts
+from crawlframe.frontier.waits import Wait
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
 
@@ -38,6 +39,7 @@ class Progress:
     excluded: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
     beyond: int = 0  # of a task that is crawled in layers: requests of later layers
+    wait: Wait | None = None  # the gate lets nothing of it go now
 
     @property
     def limited(self) -> int:
@@ -84,23 +86,25 @@ class Progress:
 
 
 def read(tasks: Iterable[Task]) -> list[Progress]:
-    """The progress of each task: one round trip to Redis for all together."""
+    """The progress of each task: one round trip to Redis for all together, and some more if one
+    has requests of which none is fetched."""
     tasks = list(tasks)
     active = [task.pk for task in tasks if task.state in Task.ACTIVE]
-    counts = _counts(active)
-    return [_combine(task, counts.get(task.pk)) for task in tasks]
+    counts, waits = _counts(active)
+    return [_combine(task, counts.get(task.pk), waits.get(task.pk)) for task in tasks]
 
 
-def _counts(active: list[int]) -> dict[int, Counts | None]:
+def _counts(active: list[int]) -> tuple[dict[int, Counts | None], dict[int, Wait]]:
     if not active:
-        return {}
+        return {}, {}
     try:
-        return frontier().counts_of(active)
+        counts = frontier().counts_of(active)
+        return counts, frontier().waits.of(counts)
     except (RedisError, CrawlframeError):
-        return {}
+        return {}, {}
 
 
-def _combine(task: Task, counts: Counts | None) -> Progress:
+def _combine(task: Task, counts: Counts | None, wait: Wait | None) -> Progress:
     before = task.refused or {}
     if counts is None:
         return Progress(
@@ -110,7 +114,7 @@ def _combine(task: Task, counts: Counts | None) -> Progress:
     return Progress(
         task, True, counts.na, counts.nf, counts.ne, counts.items, counts.duplicates,
         counts.ready, counts.delayed, counts.in_progress, counts.parked, counts.cancelled,
-        counts.excluded, Counter(before) + Counter(counts.refused), counts.beyond,
+        counts.excluded, Counter(before) + Counter(counts.refused), counts.beyond, wait,
     )  # fmt: skip
 
 

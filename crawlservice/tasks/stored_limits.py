@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from crawlframe import gates
 from crawlframe.budgets import LIMITS
 from crawlframe.frontier import TaskLimits
 from crawlframe.spider_settings import SpiderSettings
@@ -26,7 +27,7 @@ def stored_limits(settings: SpiderSettings) -> dict[str, Any]:
         "robots": settings.robots,
     }
     defaults = SpiderSettings()
-    for name in (*LIMITS, *LAYERED, "traps", "fetch_only", "keep"):
+    for name in (*LIMITS, *LAYERED, "traps", "fetch_only", "keep", *gates.names()):
         if (value := getattr(settings, name)) != getattr(defaults, name):
             kept[name] = value
     if settings.ip_concurrency or settings.ip_delay:
@@ -44,6 +45,8 @@ def limits_of(task: Task) -> TaskLimits:
     """The limits of a task, for the frontier."""
     known = {name: task.settings[name] for name in TaskLimits._fields if name in task.settings}
     limits = TaskLimits(priority=task.priority, **known | {"robots": obeys_robots(task)})
+    held = {name: task.settings[name] for name in gates.names() if name in task.settings}
+    limits = limits._replace(gates=held)
     if limits.page_limit:  # requests that run the spider's start and closed are not pages
         limits = limits._replace(page_limit=limits.page_limit + 1 + task.ends)
     return limits._replace(layer=task.layer) if limits.layers else limits

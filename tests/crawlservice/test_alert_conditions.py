@@ -18,6 +18,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier, NodeInfo
+from crawlframe.frontier.hosts import HostOrder
 from crawlframe.frontier.nodes import CodeState, NodeHealth
 from crawlservice.alerts import leader_watch, needs, state, wording
 from crawlservice.alerts.monitor import AlertMonitor
@@ -258,18 +259,16 @@ def test_after_a_pause_silence_counts_anew(look: Look) -> None:
     assert look(61 * MINUTE, {task.pk: counts(nf=7)}) == {}
 
 
-def test_a_task_that_waits_for_a_held_host_is_not_silent(look: Look, published: Frontier) -> None:
+def test_a_task_that_the_gate_keeps_back_is_not_silent(look: Look, published: Frontier) -> None:
     task = submit("shop", {"city": "Ulm"})
     stuck = {task.pk: published.counts(task.pk)}
     look(found=stuck)
     assert {*look(10 * MINUTE, stuck)} == {"silent"}
     (name,) = published.store.redis.zrange(published.store.keys[0]("HOSTS"), 0, -1)
-    host = Host.objects.create(name=name.decode(), held_why="asked")
-    assert {*look(11 * MINUTE, stuck)} == {"host_held"}
-    Host.objects.filter(pk=host.pk).update(held_why="", paused=True)
-    assert look(12 * MINUTE, stuck) == {}
-    Host.objects.update(paused=False)
-    assert {*look(13 * MINUTE, stuck)} == {"silent"}
+    published.hosts.order(name.decode(), HostOrder(paused=True))
+    assert look(11 * MINUTE, stuck) == {}
+    published.hosts.clear_order(name.decode())
+    assert {*look(12 * MINUTE, stuck)} == {"silent"}
 
 
 def test_a_new_leader_keeps_what_was_found(look: Look, service: Frontier) -> None:

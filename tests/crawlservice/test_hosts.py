@@ -22,7 +22,8 @@ from crawlservice.hosts import orders
 from crawlservice.hosts.chores import look_after
 from crawlservice.hosts.names import BadHost, UnknownHost, check_name, get_host
 from crawlservice.hosts.orders import BadOrder, Terms
-from crawlservice.hosts.states import Condition, HostNow, read
+from crawlservice.hosts.rules import Condition
+from crawlservice.hosts.states import HostNow, read
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Action, Event, Host, RobotsFile
 from crawlservice.steward.steward import Steward
@@ -303,14 +304,15 @@ def test_webhooks_and_the_stream_name_the_host(service: Frontier) -> None:
         (HostState(queued=5, next_at=100.05), "crawling"),
         (HostState(queued=5, in_flight=1, next_at=107.0), "waiting"),
         (HostState(queued=5, next_at=90.0), "waiting"),
-        (HostState(queued=5, why="refused", resting_until=130.0), "resting"),
-        (HostState(queued=5, why="refused", resting_until=90.0), "waiting"),
-        (HostState(why="refused", resting_until=100.0 + 3601), "held"),
-        (HostState(why="asked", resting_until=200.0), "held"),
+        (HostState(queued=5, why="refused", closed_until=130.0), "resting"),
+        (HostState(queued=5, why="refused", closed_until=90.0), "waiting"),
+        (HostState(why="refused", closed_until=100.0 + 3601), "held"),
+        (HostState(why="asked", closed_until=200.0), "held"),
         (HostState(why="blocked", trial=True), "held"),
-        (HostState(why="paused", resting_until=math.inf), "paused"),
-        (HostState(why="robots", robots_wait=160.0), "robots"),
-        (HostState(queued=5, why="robots", robots_wait=160.0, robots_until=900.0), "waiting"),
+        (HostState(why="paused", closed_until=math.inf), "paused"),
+        (HostState(why="robots", closed_until=160.0), "robots"),
+        (HostState(queued=5, why="delay", next_at=160.0), "waiting"),
+        (HostState(queued=5, why="a word of a newer node", closed_until=160.0), "waiting"),
     ],
 )
 def test_the_condition_is_the_first_one_that_is_true(state: HostState, condition: str) -> None:

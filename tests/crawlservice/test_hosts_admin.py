@@ -93,7 +93,7 @@ def test_states_are_told_in_plain_words(admin: Client, published: Frontier) -> N
         "c": "heldit asked for a long wait, until 20",
         "d": "restingafter time-outs or refused connections, until ",
         "e": "pauseduntil an operator resumes it",
-        "f": "robots.txtits robots.txt cannot be read; the next try is at ",
+        "f": "robots.txtits robots.txt cannot be read, until ",
         NAME: "waitingfor its delay, ",
     }
     for name, text in words.items():

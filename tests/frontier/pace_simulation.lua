@@ -1,4 +1,4 @@
--- A server, and a host that is asked as claim.lua does it: the decisions are those of _pace.lua,
+-- A server, and a host that is asked as claim/take.lua does it: the decisions are those of _pace.lua,
 -- whose text stands above, in define_pace(). Times are ms. Deterministic for a seed.
 -- ARGV: kind of server, duration (s), seed; then what the kind needs.
 -- Returns the log: {sent at, answered at, status, ...} and {requests lost, those that waited}

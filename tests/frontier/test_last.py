@@ -139,9 +139,9 @@ def test_it_needs_no_room_of_its_own_below_a_page_limit(make_bench: Callable[...
 def test_a_task_of_parked_requests_is_stuck_with_it(bench: Bench) -> None:
     bench.open(bench.request("a"), last(bench))
     (a,) = bench.claim_all()
-    assert bench.frontier.stuck() is None
+    assert bench.frontier.standstill()[0] is None
     bench.frontier.park(1, [(a.rid, a.host, "gone")])
-    assert set(bench.frontier.stuck() or {}) == {1}
+    assert set(bench.frontier.standstill()[0] or {}) == {1}
 
 
 def test_a_retry_that_waits_beside_parked_requests_is_not_stuck(bench: Bench) -> None:
@@ -149,7 +149,7 @@ def test_a_retry_that_waits_beside_parked_requests_is_not_stuck(bench: Bench) ->
     a, b = bench.claim_all()
     bench.frontier.park(1, [(a.rid, a.host, "gone")])
     bench.frontier.retry(1, [(b.rid, b.host, 60_000)])
-    assert bench.frontier.stuck() is None
+    assert bench.frontier.standstill()[0] is None
 
 
 def test_scripts_and_python_agree_for_how_long() -> None:

@@ -278,7 +278,7 @@ def test_failures_of_the_proxy_are_not_the_hosts(bench: Bench) -> None:
             done(bench, one, signal=Signal(PROXY_FAILED, SURE) if one.proxy == 1 else None)
     state = bench.frontier.hosts.states([HOST])[HOST]
     assert state.failures == 0
-    assert state.resting_until == 0
+    assert state.closed_until == 0
 
 
 def test_a_dead_proxy_is_used_three_times_however_many_hosts_wait(bench: Bench) -> None:

@@ -45,7 +45,7 @@ def state(bench: Bench) -> HostState:
 
 def rest(bench: Bench) -> float:
     """Seconds that the host still rests."""
-    return max(0.0, state(bench).resting_until - time.time())
+    return max(0.0, state(bench).closed_until - time.time())
 
 
 def recover(bench: Bench) -> None:

@@ -15,7 +15,7 @@ def main() -> int:
         "Resumes where it was interrupted. At the end it writes build/mutants/report.md. Exit "
         "code 1 when something was not noticed.",
     )
-    parser.add_argument("--only", nargs="+", default=[], metavar="FILE", help="as in claim.lua")
+    parser.add_argument("--only", nargs="+", default=[], metavar="FILE", help="as in complete.lua")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
         "--again", action="store_true", help="also what no test has noticed, or can"

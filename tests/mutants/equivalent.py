@@ -42,7 +42,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "task.limit = tonumber(task.limit) or 0": [
             (("without `or 0`",), "second line: `open` is always given one")
         ],
-        "call('ZADD', HOSTS, 'NX', integer(math.ceil(math.max(tonumber(next_time) or 0, "
+        "call('ZADD', HOSTS, 'LT', integer(math.ceil(math.max(tonumber(next_time) or 0, "
         "now_ms()))), host)": [
             (
                 ("without `tonumber(next_time) or`",),
@@ -62,7 +62,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("removed",), "second line: no verb calls it again after it has filled the list")
         ],
         "if not held_up and not call('ZSCORE', HOSTS, host) then": [
-            (("always",), "it saves calls: a host that is there is not moved (NX) and has lanes")
+            (("always",), "it saves calls: a host that is there comes no later (LT) and has lanes")
         ],
         "if task.host_limited > 0 then call('HINCRBY', TASK(id), 'host_limited', "
         "task.host_limited) end": [
@@ -110,11 +110,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
         "entering, bodies = {}, {}": [(("removed",), "second line: no verb calls it twice")],
     },
-    "claim.lua": {
-        "if other ~= generation then": [
-            (("always",), "twice what it holds is never less than that; it saves a call")
-        ],
-        "mine = mine or call('SCARD', INPROGRESS(generation))": [(("without `mine or`",), SAVES)],
+    "answer.lua": {
         "if not named[id] then": [(("always",), "a state is told twice, and is the same")],
         "named[id] = true": [
             (("removed", "true becomes false"), "a state is told twice, and is the same")
@@ -122,6 +118,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if own and record then": [
             (("without `and record`",), "second line: what has an owner has a record")
         ],
+    },
+    "lanes.lua": {
         "while got < n and popped < 500 do": [
             (
                 ("without `and popped < 500`", "`<` becomes `<=` (2)"),
@@ -137,36 +135,45 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if #some < asked then return got, true end": [
             (("removed", "never"), "the next LPOP finds nothing; it saves that")
         ],
-        "if from > now and not resting then": [
+    },
+    "take.lua": {
+        "if from > now then show_again(visit, from)": [
             (("`>` becomes `>=`",), "in its very millisecond it is put off to that millisecond")
         ],
-        "local listed = call('ZRANGE', LANES(host), 0, most - 1, 'WITHSCORES')": [
+        "local listed = call('ZRANGE', LANES(visit.name), 0, most - 1, 'WITHSCORES')": [
             (("`-` becomes `+`",), "a bound: two lanes more")
         ],
-        "elseif got < quota and not (polite and waits) then": [
+        "elseif visit.got < quota and not (task.state == 'running' and visit.waits) then": [
             (
-                ("without `got < quota and`", "`<` becomes `<=`"),
+                ("without `visit.got < quota and`", "`<` becomes `<=`"),
                 "then `n` is 0 and nothing is taken",
             )
         ],
-        "if n > 0 then": [
-            (("`>` becomes `>=`",), "lanes behind it find no slot either: all keep their order")
+        "if n <= 0 then return end": [
+            (("`<=` becomes `<`",), "lanes behind it find no slot either: all keep their order")
         ],
-        "if served and #members > 1 then": [
+        "if served and #visit.members > 1 then": [
             (("always", "`>` becomes `>=`"), "one lane alone needs no turns; it saves calls")
         ],
-        "if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end": [
-            (("always", "without `tonumber(state[3]) or`", "without `or 0`"), SAVES)
+        "if visit.turn ~= visit.first_turn then set[1], set[2], n = 't', visit.turn, 2 end": [
+            (("always",), SAVES)
         ],
-        "if got > 0 then": [
+        "if visit.got > 0 then": [
             (
                 ("always", "`>` becomes `>=`"),
                 "adds 0; it saves a call, and a hash of a host that has nothing goes with the host",
             )
         ],
-        "if gone == #members and (gone < most or call('EXISTS', LANES(host)) == 0) then": [
-            (("without `gone < most or`",), SAVES)
+        "if lanes_left == 0 and (visit.gone < visit.most or call('EXISTS', LANES(host)) == 0) "
+        "then": [(("without `visit.gone < visit.most or`",), SAVES)],
+        "if visit.lasts or visit.obeyed or visit.pool then call('PERSIST', key) end  "
+        "-- it may have been idle": [(("always",), SAVES)],
+    },
+    "batch.lua": {
+        "if other ~= generation then": [
+            (("always",), "twice what it holds is never less than that; it saves a call")
         ],
+        "mine = mine or call('SCARD', INPROGRESS(generation))": [(("without `mine or`",), SAVES)],
         "if got >= want then break end": [
             (
                 ("removed", "never", "`>=` becomes `>`"),
@@ -174,21 +181,18 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
                 "rounded up, at least one request is left for each host that is left",
             )
         ],
-        "local quota, address = "
-        "math.ceil((want - got) / (#due - i + 1)), string.match(host, '^@(.*)$')": [
+        "got = got + take(host, math.ceil((want - got) / (#due - i + 1)))": [
             (
                 ("`math.ceil` becomes `math.floor`",),
                 "shares are rounded otherwise, the sum is the same",
             )
         ],
-        "local left = math.max(0, math.ceil(tonumber(first[2]) - now))": [
+        "local time = math.max(0, math.ceil(tonumber(first[2]) - now))": [
             (("`math.ceil` becomes `math.floor`",), "times are whole milliseconds")
         ],
-        "if wait < 0 or left < wait then wait = left end": [
+        "if wait < 0 or time < wait then wait = time end": [
             (("`<` becomes `<=` (2)",), "the same is put in place of the same")
         ],
-        "if state[2] or state[4] or obeyed or pool then call('PERSIST', HOST(host)) end  -- it may "
-        "have been idle": [(("always",), SAVES)],
     },
     "complete.lua": {
         "local cursors = call('EXISTS', CURSOR) == 1 "

@@ -22,7 +22,7 @@ COMPILES = "return loadstring(ARGV[1]) and 1 or 0"
 
 def scripts() -> list[str]:
     """The files of all scripts."""
-    return sorted(str(path.relative_to(CHECKOUT)) for path in LUA.glob("*.lua"))
+    return sorted(str(path.relative_to(CHECKOUT)) for path in LUA.rglob("*.lua"))
 
 
 def files() -> list[str]:
@@ -55,7 +55,7 @@ def shown() -> Shown:
             marked, numbers = lua.marked(file, bounded, partial(_compiles, redis))
             found.marked[file], found.numbers[file] = marked, numbers
             # With a shared file comes a verb that uses all of them.
-            whole = source("release" if Path(file).stem.startswith("_") else Path(file).stem)
+            whole = source("release" if Path(file).stem.startswith("_") else lua.verb_of(file))
             assert _compiles(redis, whole.replace(text, marked)), file
     return found
 

@@ -96,6 +96,13 @@ def _depth(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
+def verb_of(file: str) -> str:
+    """The verb of a script, or of the folder of one that is cut into parts; of a shared file, its
+    stem."""
+    folder, _, name = file.rpartition("/")
+    return name.removesuffix(".lua") if folder.endswith("lua") else folder.rpartition("/")[2]
+
+
 def users(source: str, name: str) -> set[str]:
     """The functions of a text that use this one, also indirectly, and itself."""
     heads = [*NAMED.finditer(source)]
@@ -130,7 +137,7 @@ def of_script(
 ) -> Iterator[Mutant]:
     """Every mutant of a script, or of these lines of it. ``compiles`` returns whether Redis would
     load a text."""
-    verb = file.rpartition("/")[2].removesuffix(".lua")
+    verb = verb_of(file)
     heads = [(found.start(), found[1]) for found in NAMED.finditer(source)]
 
     def part(change: Change) -> str:

@@ -25,7 +25,7 @@ one fails. If no test notices a change, nobody knows what that line is for.
 
 `python -m tests.mutants` does this in copies of the checkout, with real Redis and database servers.
 It resumes where it was interrupted (`build/mutants/` keeps the results) and writes this page.
-`--only claim.lua` limits it to some files, `--tests tests/frontier/test_claim.py` to some tests,
+`--only complete.lua` limits it to some files, `--tests tests/frontier/test_claim.py` to some tests,
 `--each 10` to the likeliest tests of each mutant, 10 seconds of them. `--minutes 5` ends it early,
 `--jobs` uses more cores, `--again` repeats the mutants that no test noticed, and tries those that
 none can notice.

@@ -57,7 +57,7 @@ class Rounds:
         for verb in scripts.verbs():
             scripts.source(verb)  # kept, and shared by all forks
         SOUND.update(
-            {str(path.relative_to(ROOT)): path.read_text() for path in scripts.LUA.glob("*.lua")}
+            {str(path.relative_to(ROOT)): path.read_text() for path in scripts.LUA.rglob("*.lua")}
         )
         self._warm_up(session.items)
         reader, writer = self._orders.makefile("r"), self._orders.makefile("w")

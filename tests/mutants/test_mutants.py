@@ -30,7 +30,7 @@ class Sample(NamedTuple):
 
 SAMPLES = [
     Sample(
-        "claim.lua",
+        "begin.lua",
         "if call('SISMEMBER', FENCED, generation) == 1 then",
         "never",
         "test_claim.py::test_a_fenced_generation_gets_nothing",
@@ -61,9 +61,9 @@ SAMPLES = [
     ),
     Sample(
         "_shared.lua",
-        "call('ZADD', HOSTS, 'NX', integer(math.ceil(math.max(tonumber(next_time) or 0, "
+        "call('ZADD', HOSTS, 'LT', integer(math.ceil(math.max(tonumber(next_time) or 0, "
         "now_ms()))), host)",
-        "without `'NX',`",
+        "removed",
         "test_claim.py::test_a_host_keeps_its_place_when_it_gets_more",
     ),
     Sample(

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from crawlframe.frontier import scripts
 from crawlframe.frontier.scripts import LUA, UNGUARDED, verbs
 from tests.mutants import lua
 from tests.mutants.arena import CHECKOUT, Row
@@ -134,4 +135,5 @@ def _verbs(name: str, function: str) -> set[str]:
     if not function or name == "_guard.lua":
         return guarded
     words = re.compile(rf"\b({'|'.join(lua.users((LUA / name).read_text(), function))})\b")
-    return {verb for verb in guarded if words.search(lua.mask((LUA / f"{verb}.lua").read_text()))}
+    texts = {verb: "\n".join(path.read_text() for path in scripts.files(verb)) for verb in guarded}
+    return {verb for verb, text in texts.items() if words.search(lua.mask(text))}

@@ -126,7 +126,7 @@ def test_the_wheel_holds_what_is_no_module(wheel: Path) -> None:
         (metadata,) = (name for name in names if name.endswith("/METADATA"))
         described = file.read(metadata).decode()
     assert {"crawlframe/py.typed", "crawlservice/py.typed"} <= names
-    assert "crawlframe/frontier/lua/claim.lua" in names
+    assert "crawlframe/frontier/lua/claim/take.lua" in names
     assert "crawlservice/templates/project/spiders/quotes.py.txt" in names
     assert "crawlservice/templates/deploy/github/workflows/test.yml.txt" in names
     assert "crawlservice/templates/deploy/deploy/systemd/crawlframe-node@.service.txt" in names

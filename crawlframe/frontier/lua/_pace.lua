@@ -26,6 +26,24 @@ local function new_pace()
     deviation = 0, base = 0, lowest = 0, seen = 0, at = 0, step = 0}
 end
 
+-- As it is kept with its host.
+local PACE_FIELDS = {'rate', 'ceiling', 'part', 'k', 'span', 'calm', 'latency', 'deviation', 'base',
+  'lowest', 'seen', 'at', 'step'}
+local function load_pace(packed)
+  local mine = new_pace()
+  local readable, values = pcall(cmsgpack.unpack, packed or '\144')
+  if readable and type(values) == 'table' then
+    for i, field in ipairs(PACE_FIELDS) do mine[field] = tonumber(values[i]) or mine[field] end
+  end
+  return mine
+end
+
+local function pack_pace(mine)
+  local values = {}
+  for i, field in ipairs(PACE_FIELDS) do values[i] = mine[field] end
+  return cmsgpack.pack(values)
+end
+
 -- From now on the rate rises from `rate` to the ceiling.
 local function back_off(pace, rate, rest)
   pace.rate = math.max(LEAST_RATE, rate)
@@ -219,6 +237,6 @@ local function hear(host, kind, ms, now, bound)
 end
 
 return {
-  FIRST_RATE = FIRST_RATE, new_pace = new_pace, gap_of = gap_of, batch_of = batch_of,
+  FIRST_RATE = FIRST_RATE, new_pace = new_pace, load_pace = load_pace, pack_pace = pack_pace, gap_of = gap_of, batch_of = batch_of,
   next_after = next_after, held_up = held_up, hear = hear,
 }

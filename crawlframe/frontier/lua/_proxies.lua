@@ -10,16 +10,6 @@ local PROXY_FAILED, LOGIN = via.PROXY_FAILED, via.LOGIN
 via.MOST_USED = 1000  -- proxies whose use is kept for one host
 via.TIER = 4294967296  -- in a ring: score = tier * TIER + id
 
-function via.host_in(place) return string.match(place, '^([^|]*)') end
-
--- The pool's part of a route: choice, whether limits hold for each proxy, and the session; nil for others.
-function via.pool_route(place)
-  local all, choice, session = string.match(place, '|(a?l?l?;?)(pool[^#]*)#?(.*)$')
-  if choice then return choice, all == '', session end
-end
-
-function via.proxy_in(hold) return string.match(hold, '~(%d+)$') end
-
 local MARGIN, IN_FLIGHT = 60000, 600000  -- ms for which BUSY is kept; what it loses is found in the pairs
 
 local function show_place(place, from)
@@ -35,8 +25,8 @@ end
 
 -- The state of a pair has changed: claim sees from when on it may be used.
 function via.settle_pair(place, proxy)
-  local host = via.host_in(place)
-  local state = call('HMGET', HOST(host .. '|' .. proxy), 'n', 'd', 'r')
+  local host = naming.host_in(place)
+  local state = call('HMGET', HOST(naming.pair(host, proxy)), 'n', 'd', 'r')
   local from = FOREVER
   if not is_unsent(state[2]) then
     from = math.max(claimable_from(tonumber(state[1]) or 0, state[2]), tonumber(state[3]) or 0)
@@ -48,9 +38,9 @@ end
 
 -- The same for the pairs of a place as hasten_host does for a host; for some of them, if there are many.
 function via.hasten_pairs(place, delay)
-  local host = via.host_in(place)
+  local host = naming.host_in(place)
   for _, proxy in ipairs(call('ZRANGE', BUSY(host), 0, 999)) do
-    local pair = host .. '|' .. proxy
+    local pair = naming.pair(host, proxy)
     hasten_host(pair, math.max(delay, tonumber(call('HGET', HOST(pair), 'g')) or 0))
     via.settle_pair(place, proxy)
   end
@@ -70,7 +60,7 @@ local TIER_BLOCKS = 3  -- blocks in a row after which a place uses the next tier
 function free_pairs()
   for _, left in ipairs(left_pairs) do
     local place, proxy = unpack(left)
-    local pair = via.host_in(place) .. '|' .. proxy
+    local pair = naming.pair(place, proxy)
     delay_if_untold(HOST(pair))
     local active = add_active(HOST(pair), -1)
     via.settle_pair(place, proxy)
@@ -128,8 +118,8 @@ local function note_use(host, proxy, kind, ms)
 end
 
 function via.note_tier(place, tier)
-  local choice = via.pool_route(place)
-  if choice then call('HSET', USED(via.host_in(place)), 't ' .. choice, tier) end
+  local choice = naming.pool_route(place)
+  if choice then call('HSET', USED(naming.host_in(place)), 't ' .. choice, tier) end
 end
 
 -- What a fetch says of the tier that it used.
@@ -153,10 +143,10 @@ end
 
 -- kind, ms: what a fetch says that went through this proxy of the pool.
 function hear_proxy(place, proxy, kind, ms)
-  local choice, _, session = via.pool_route(place)
-  note_use(via.host_in(place), proxy, kind, ms)
-  if kind == PROXY_FAILED then fail_proxy(proxy, via.host_in(place), ms)
-  elseif kind == 3 then fail_proxy(proxy, via.host_in(place), 0)
+  local choice, _, session = naming.pool_route(place)
+  note_use(naming.host_in(place), proxy, kind, ms)
+  if kind == PROXY_FAILED then fail_proxy(proxy, naming.host_in(place), ms)
+  elseif kind == 3 then fail_proxy(proxy, naming.host_in(place), 0)
   elseif call('HEXISTS', POOL, proxy) == 1 then
     local state = call('HMGET', PROXY(proxy), 'f', 'ok', 'lo')
     if state[1] or state[3] then call('HDEL', PROXY(proxy), 'f', 'fh', 'lo') end

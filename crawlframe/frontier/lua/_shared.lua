@@ -41,7 +41,7 @@ end
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
   'items', 'cancelled', 'excluded', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
-  'cookies', 'auto', 'robots', 'host_limit', 'ip_concurrency', 'ip_delay', 'pin', 'layer', 'led'}
+  'cookies', 'auto', 'robots', 'host_limit', 'ip_concurrency', 'ip_delay', 'pin', 'layer', 'led', 'gates'}
 local COUNTERS = 14  -- the first fields are numbers that verbs change
 local tasks = {}
 
@@ -117,9 +117,10 @@ local function held_until(host)
   return state[2] and math.max(rest, tonumber(state[3]) or FOREVER) or rest
 end
 
--- Hosts take turns: one that comes back queues behind those that have been waiting.
+-- Hosts take turns: one that comes back queues behind those that have been waiting. One that waits longer than it
+-- must, as the gate keeps requests of another task back, comes earlier.
 local function show_host(host, next_time)
-  call('ZADD', HOSTS, 'NX', integer(math.ceil(math.max(tonumber(next_time) or 0, now_ms()))), host)
+  call('ZADD', HOSTS, 'LT', integer(math.ceil(math.max(tonumber(next_time) or 0, now_ms()))), host)
 end
 
 -- Layers: a task that is crawled in layers shows no requests that are deeper than its layer. Of these,
@@ -149,13 +150,10 @@ local function show_lane(lane)
   local score = rank * TURNS + (tonumber(state[1]) or 0) % TURNS
   call('ZADD', LANES(host), 'NX', integer(score), task .. ':' .. rank)
   local from = claimable_from(tonumber(state[2]) or 0, state[4])
-  if state[3] then
-    from = math.max(from, held_until(host))
-    -- Requests of a task that is being cancelled are ended without a fetch, so they wait for nothing.
-    local owner = task_of(task)
-    if owner and owner.state == 'cancelling' then call('ZADD', HOSTS, 'LT', integer(now_ms()), host) end
-  end
-  show_host(host, from)
+  if state[3] then from = math.max(from, held_until(host)) end
+  -- Requests of a task that is being cancelled are ended without a fetch, so they wait for nothing.
+  local owner = task_of(task)
+  show_host(host, owner and owner.state == 'cancelling' and 0 or from)
 end
 
 -- The last request of a task is delayed this long, in a lane of its own. Only last.lua releases it.
@@ -277,9 +275,9 @@ end
 local function show_address(address)
   local first = call('ZRANGE', WAITING(address), 0, 0, 'WITHSCORES')
   local state = call('HMGET', ADDRESS(address), 'n', 'd')
-  if not first[2] or is_unsent(state[2]) then return call('ZREM', HOSTS, '@' .. address) end
+  if not first[2] or is_unsent(state[2]) then return call('ZREM', HOSTS, naming.entry_of(address)) end
   local due = math.max(tonumber(first[2]), (tonumber(state[1]) or 0) - AHEAD, now_ms())
-  call('ZADD', HOSTS, integer(math.ceil(due)), '@' .. address)
+  call('ZADD', HOSTS, integer(math.ceil(due)), naming.entry_of(address))
 end
 
 -- Host slots: `a` of a host counts the requests in progress whose fetch is not over ----------------
@@ -293,11 +291,11 @@ local function rest_host(host)
   if state[6] then keep = math.max(keep, now_ms() + PLACED_FOR) end
   if state[2] or state[3] or state[4] or state[5] or state[8] or state[9] then
     local rate_only = not (state[2] or state[3] or state[5] or state[8] or state[9])
-    local pair = rate_only and string.find(host, '|%d+$')
+    local pair = rate_only and naming.split_pair(host)
     keep = math.max(keep, now_ms()) + (pair and PAIR_REMEMBERED or REMEMBERED)
     if state[2] then
-      local orders = call('HMGET', HOST(host), 'ou', 'od', 'oc', 'op')
-      if not orders[1] and (orders[2] or orders[3] or orders[4]) then return call('PERSIST', HOST(host)) end
+      local orders = call('HMGET', HOST(host), 'ou', 'od', 'oc', 'op', 'og')
+      if not orders[1] and (orders[2] or orders[3] or orders[4] or orders[5]) then return call('PERSIST', HOST(host)) end
       keep = math.max(keep, held_until(host) + REMEMBERED, tonumber(orders[1]) or 0)
     end
   end
@@ -465,7 +463,7 @@ local function leave(rid, own, freed, groups, kind, ms, address)
     count(task, 'inprogress', -1)
     if hold ~= OVER then
       freed[host] = (freed[host] or 0) + 1
-      local proxy = hold and string.match(hold, '~(%d+)$')
+      local proxy = naming.split_hold(hold or '')
       if proxy then left_pairs[#left_pairs + 1] = {host, proxy} end
       if kind then note_signal(id, host, kind, ms, address, proxy) end
     end

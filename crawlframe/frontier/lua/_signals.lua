@@ -18,7 +18,7 @@ function note_signal(id, host, kind, ms, address, proxy)
   if proxy and kind and kind ~= 0 then
     through[#through + 1] = {host, proxy, kind, ms}
     local task = task_of(id)
-    if kind == ANSWERED and task and task.auto and string.find(host, '|all;', 1, true) then
+    if kind == ANSWERED and task and task.auto and select(2, naming.pool_route(host)) == false then
       append(told, host, {kind, ms, task.delay, true})
       return
     end
@@ -26,7 +26,7 @@ function note_signal(id, host, kind, ms, address, proxy)
       if ms ~= 0 then return end  -- whatever the host
       kind = 3  -- this pair does not work
     end
-    host = via.host_in(host) .. '|' .. proxy
+    host = naming.pair(host, proxy)
   end
   if kind == via.PROXY_FAILED then kind = 3 end  -- that of one proxy, which the place stands for
   if address and address ~= '' then
@@ -42,34 +42,18 @@ function note_signal(id, host, kind, ms, address, proxy)
   end
 end
 
--- Returns hear_host(name, signals).
-local function define_hearing()
+-- Defined only where they are needed, as the rules of pace. Returns load_host(name, adaptive) and
+-- save_host(name, host, before), and the names of the fields of a host that is watched.
+local function define_records()
   local pace = pace_rules()
-  local PACE_FIELDS = {'rate', 'ceiling', 'part', 'k', 'span', 'calm', 'latency', 'deviation', 'base',
-    'lowest', 'seen', 'at', 'step'}
-  local function load_pace(packed)
-    local mine = pace.new_pace()
-    local readable, values = pcall(cmsgpack.unpack, packed or '\144')
-    if readable and type(values) == 'table' then
-      for i, field in ipairs(PACE_FIELDS) do mine[field] = tonumber(values[i]) or mine[field] end
-    end
-    return mine
-  end
-
-  local function pack_pace(mine)
-    local values = {}
-    for i, field in ipairs(PACE_FIELDS) do values[i] = mine[field] end
-    return cmsgpack.pack(values)
-  end
-
   local KEPT = {'r', 'f', 'u', 's', 'p', 'why', 'b'}  -- of a host that is watched
 
   local function load_host(name, adaptive)
     local values = call('HMGET', HOST(name), 'r', 'f', 'u', 's', 'p', 'why', 'b', 'c', 'w', 'n')
     local host = {why = values[6] or nil, b = values[7] or nil, gap = 0, drain = 0}
-    host.pair = string.find(name, '|%d+$') ~= nil
+    host.pair = naming.split_pair(name) ~= nil
     for i = 1, 5 do host[KEPT[i]] = tonumber(values[i]) or 0 end
-    if adaptive or values[8] then host.pace = load_pace(values[8]) end
+    if adaptive or values[8] then host.pace = pace.load_pace(values[8]) end
     host.bound = tonumber(values[9]) or 0
     host.next_time = tonumber(values[10]) or 0
     return host
@@ -88,7 +72,7 @@ local function define_hearing()
       end
     end
     if host.pace then
-      for _, pair in ipairs({{'g', string.format('%.3f', pace.gap_of(host.pace))}, {'c', pack_pace(host.pace)},
+      for _, pair in ipairs({{'g', string.format('%.3f', pace.gap_of(host.pace))}, {'c', pace.pack_pace(host.pace)},
         {'w', integer(host.bound)}}) do
         set[#set + 1], set[#set + 2] = pair[1], pair[2]
       end
@@ -101,6 +85,14 @@ local function define_hearing()
     if #set > 0 then call('HSET', HOST(name), unpack(set)) end
     if #gone > 0 then call('HDEL', HOST(name), unpack(gone)) end
   end
+
+  return load_host, save_host, KEPT
+end
+
+-- Returns hear_host(name, signals).
+local function define_hearing()
+  local pace = pace_rules()
+  local load_host, save_host, KEPT = define_records()
 
   local function is_watched(host) return host.f > 0 or host.u > 0 or host.p > 0 or host.b ~= nil end
 
@@ -120,7 +112,7 @@ local function define_hearing()
     if is_watched(host) ~= is_watched(before) then
       call(is_watched(host) and 'SADD' or 'SREM', WATCHED, name)
     end
-    if not string.find(name, '|', 1, true) and (host.r ~= before.r or host.why ~= before.why) then mark_held(name) end
+    if naming.is_host(name) and (host.r ~= before.r or host.why ~= before.why) then mark_held(name) end
     local later = host.r ~= before.r or host.drain > 0
     if later and call('ZSCORE', HOSTS, name) then bring_back(name) end
   end
@@ -145,7 +137,7 @@ end
 
 -- This request of the host was sent so many ms ago, through a proxy of the pool, if one is named.
 local function note_sent(host, ago, rid, proxy)
-  if proxy and delay_from(HOST(via.host_in(host) .. '|' .. proxy), ago, rid) then via.settle_pair(host, proxy) end
+  if proxy and delay_from(HOST(naming.pair(host, proxy)), ago, rid) then via.settle_pair(host, proxy) end
   local told = delay_from(HOST(host), ago, rid)
   local address = address_of(host)
   if address and delay_from(ADDRESS(address), ago, rid) then show_address(address) end

@@ -100,10 +100,10 @@ walk(OWN, function(rid, own)
   else
     mine.inprogress = mine.inprogress + 1
     if hold ~= OVER then
-      local proxy = string.match(hold, '~(%d+)$')
+      local proxy = naming.split_hold(hold)
       add(active, host, 1)
       if proxy then
-        add(active, string.match(host, '^[^|]*') .. '|' .. proxy, 1)
+        add(active, naming.pair(host, proxy), 1)
         add(uses, proxy, 1)
       end
     end
@@ -162,7 +162,7 @@ local function audit_lane(name)
   end
 end
 
-local BINDING = {'r', 'p', 'rd', 'rw', 'od', 'oc', 'op'}  -- what claim reads only where x is set
+local BINDING = {'r', 'p', 'rd', 'rw', 'od', 'oc', 'op', 'og'}  -- what claim reads only where x is set
 
 local function audit_host(key, name)
   local state = call('HGETALL', key)
@@ -186,7 +186,7 @@ local function audit_host(key, name)
 end
 
 local function audit_address(name)
-  if call('ZSCORE', HOSTS, '@' .. name) or (tonumber(call('HGET', ADDRESS(name), 'a')) or 0) > 0 then return end
+  if call('ZSCORE', HOSTS, naming.entry_of(name)) or (tonumber(call('HGET', ADDRESS(name), 'a')) or 0) > 0 then return end
   problem('address %s has hosts that wait and free slots but no claim can see it', name)
 end
 

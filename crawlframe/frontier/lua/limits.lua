@@ -21,7 +21,7 @@ for _, lane in ipairs(cmsgpack.unpack(ARGV[3])) do
       local gap = task.auto and tonumber(call('HGET', HOST(host), 'g')) or 0
       if alone then
         hasten_host(host, math.max(task.delay, gap))
-        if via.pool_route(host) then via.hasten_pairs(host, task.delay) end
+        if naming.pool_route(host) then via.hasten_pairs(host, task.delay) end
       end
       bring_back(host)
     end

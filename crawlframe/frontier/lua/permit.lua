@@ -24,7 +24,7 @@ local now = now_ms()
 
 -- The permit is kept with the host, and with its address for the limits of that.
 local function drop(address)
-  local place = address and '@' .. address
+  local place = address and naming.entry_of(address)
   if place and call('HDEL', PERMITS(place), token) == 1 then
     if call('EXISTS', PERMITS(place)) == 0 then call('HDEL', ADDRESS(address), 'v') end
     show_address(address)
@@ -38,16 +38,16 @@ if lasts == 0 then
     note_signal(id, host, tonumber(ARGV[6]), tonumber(ARGV[7]), '')
     hear_signals()
     if call('EXISTS', PERMITS(host)) == 0 then call('HDEL', HOST(host), 'v') end
-    local site, proxy = string.match(host, '^([^|]*)|(%d+)$')
+    local site, proxy = naming.split_pair(host)
     if proxy then call('ZREM', BUSY(site), proxy) end  -- claim looks at the pair itself
     if not (address and call('ZSCORE', WAITING(address), host)) then reconsider(host) end
   end
   return {1, 0}
 end
 
--- Those of a host or "@<address>": how many others there are, until when, and the one with our token.
+-- Permits of a host or "@<address>": until when the others are kept, and the one with our token.
 local function read_permits(place)
-  local found, permits = {others = 0, latest = 0}, call('HGETALL', PERMITS(place))
+  local found, permits = {latest = 0}, call('HGETALL', PERMITS(place))
   for i = 1, #permits, 2 do
     local kind, start, ends = string.match(permits[i + 1], '^(%a) (%d+) (%d+)$')
     ends = tonumber(ends) or 0
@@ -55,10 +55,7 @@ local function read_permits(place)
     elseif permits[i] == token then
       found.known = kind ~= 'w' and tonumber(start)
       found.kept = kind == 'w' and ends - now > KEPT / 2
-    else
-      found.latest = math.max(found.latest, ends)
-      if kind == 'g' then found.others = found.others + 1 end
-    end
+    else found.latest = math.max(found.latest, ends) end
   end
   return found
 end
@@ -72,8 +69,9 @@ if not task or task.state == 'cancelling' then
   return {-1, 0}
 end
 if task.shares and ARGV[8] ~= '' and not address_of(host) then move_host(host, ARGV[8]) end
-local address = task.shares and address_of(host) or nil
-local there = address and read_permits('@' .. address)
+local seen = gate.open(host, token)
+local address = task.shares and seen.address or nil
+local there = address and read_permits(naming.entry_of(address.name))
 
 -- Claims see it by `v` of the host and of the address.
 local function keep_at(place, key, others, permit, ends)
@@ -86,36 +84,24 @@ end
 local function keep(kind, start, ends)
   local permit = kind .. ' ' .. integer(math.ceil(start)) .. ' ' .. integer(math.ceil(ends))
   keep_at(host, HOST(host), here, permit, math.ceil(ends))
-  if address then keep_at('@' .. address, ADDRESS(address), there, permit, math.ceil(ends)) end
+  if address then keep_at(naming.entry_of(address.name), ADDRESS(address.name), there, permit, math.ceil(ends)) end
 end
 
-local state = call('HMGET', HOST(host), 'a', 'n', 'd', 'r', 'p', 'rd', 'rw', 'od', 'oc', 'op', 'ou', 'ro', 'g')
-local active, next_time = tonumber(state[1]) or 0, tonumber(state[2]) or 0
-if state[11] and tonumber(state[11]) <= now then state[8], state[9], state[10] = false, false, false end
-local till = math.max(held_until(host), task.robots and tonumber(state[7]) or 0)
-local delay, concurrency = tonumber(state[8]) or task.delay, tonumber(state[9]) or task.concurrency
-if task.robots then
-  delay = math.max(delay, tonumber(state[6]) or 0)
-  if id ~= '' and (tonumber(state[12]) or 0) <= now then concurrency = 1 end  -- this one brings the robots.txt
-end
-if state[5] then concurrency = 1 end
-if task.auto and not state[8] then
-  delay = math.max(delay, tonumber(state[13]) or 1000 / pace_rules().FIRST_RATE)
-end
-local start = math.max(now, next_time)
-local crowded, unsent = active + here.others >= concurrency, delay > 0 and active > 0 and is_unsent(state[3])
+local terms = gate.terms(seen, task)
+local delay, start = math.max(terms.delay, terms.gap or 0), terms.at
+local crowded = seen.active + seen.beside >= terms.concurrency
+local unsent = delay > 0 and seen.active > 0 and is_unsent(seen.d)
 if address then
-  local there_now = call('HMGET', ADDRESS(address), 'a', 'n', 'd')
-  local crowd = (tonumber(there_now[1]) or 0) + there.others
-  crowded = crowded or task.ip_concurrency > 0 and crowd >= task.ip_concurrency
+  crowded = crowded or task.ip_concurrency > 0 and address.active + address.beside >= task.ip_concurrency
   if task.ip_delay > 0 then
-    start = math.max(start, tonumber(there_now[2]) or 0)
-    unsent = unsent or is_unsent(there_now[3])
+    start = math.max(start, address.next_time)
+    unsent = unsent or address.unsent
   end
 end
-local idle = active <= 0 and call('EXISTS', LANES(host)) == 0
+local till = gate.ask(seen, task, start)
+local idle = seen.active <= 0 and call('EXISTS', LANES(host)) == 0
 local given = false
-if till > now then start = till
+if till then start = till
 elseif start - now > most then  -- too late
 elseif not own and crowded then start = math.max(start, now + POLL)
 elseif not own and unsent then start = now + SENT_SOON
@@ -123,11 +109,11 @@ else given = true end
 if given then
   keep(own and 'o' or 'g', start, start + lasts)
   if delay > 0 then call('HSET', HOST(host), 'n', exact(start + delay)) end
-  if address and task.ip_delay > 0 then call('HSET', ADDRESS(address), 'n', exact(start + task.ip_delay)) end
-elseif till <= now and start - now <= most and not own then
+  if address and task.ip_delay > 0 then call('HSET', ADDRESS(address.name), 'n', exact(start + task.ip_delay)) end
+elseif not till and start - now <= most and not own then
   if not here.kept then keep('w', now, now + KEPT) end
-else drop(address) end
-if address and (tonumber(call('HGET', ADDRESS(address), 'a')) or 0) <= 0 then rest_address(ADDRESS(address)) end
+else drop(address and address.name) end
+if address and address.active <= 0 then rest_address(ADDRESS(address.name)) end
 if idle then rest_host(host) elseif given then call('PERSIST', HOST(host)) end
 if given and call('ZSCORE', HOSTS, host) then bring_back(host) end
 return {given and 1 or 0, math.ceil(start - now)}

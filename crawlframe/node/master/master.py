@@ -14,6 +14,7 @@ import time
 from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
+from crawlframe.frontier.waits import WaitLog
 from crawlframe.node import messages
 from crawlframe.node.child_process import CHECKER, HANDED_OVER, Child, adopt_orphans
 from crawlframe.node.master.affinity import NodeAffinity
@@ -67,6 +68,7 @@ class Master:
         self._next_beat = self._next_once = 0.0
         self._unparked = self._announce_due = False
         self._deferred = DeferredCalls(self._start_over)
+        self._wait_log = WaitLog(log)
         self._one_worker = OneWorker(self._pool, self._give_back, apart=apart_of(settings))
         self._affinity = NodeAffinity(settings.affinity)
         more = self._one_worker, self._affinity
@@ -336,7 +338,8 @@ class Master:
         return False
 
     def _nothing_left(self) -> bool:
-        stuck = self._frontier.stuck()
+        stuck, waits = self._frontier.standstill()
+        self._wait_log.show(waits)
         for task, c in (stuck or {}).items():
             log.warning("task %d remains: %s, %d parked of %d", task, c.state, c.parked, c.nr)
         return stuck is not None

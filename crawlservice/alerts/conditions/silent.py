@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from django.db.models import Q
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import (
-    MAX_SUBJECTS,
     Condition,
     Facts,
     Finding,
@@ -22,7 +19,7 @@ from crawlservice.alerts.condition import (
 )
 from crawlservice.alerts.links import page_of
 from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
-from crawlservice.models import HELD, OPEN, Alert, Host, Severity, Task
+from crawlservice.models import OPEN, Alert, Severity, Task
 
 
 class Silence:
@@ -54,7 +51,7 @@ class Silence:
 
 
 def find(view: View) -> Iterator[Finding | Unknown]:
-    """Raises redis.RedisError."""
+    """A task that the gate keeps back is not silent. Raises redis.RedisError."""
     silence = view.memory.setdefault("silent", Silence())
     began = Alert.objects.filter(OPEN, kind="silent").values_list("subject", "since")
     since = silence.look(view.tasks, {int(task): at for task, at in began}, view.now)
@@ -64,25 +61,11 @@ def find(view: View) -> Iterator[Finding | Unknown]:
         if task.number in since
         and (minutes := view.minutes_since(since[task.number])) >= view.least["silent"]
     ]
-    resting = _resting(view) if found else set()
-    yield from (one for one in found if one.task not in resting)
+    silent = {one.task for one in found}
+    counts = {task.number: task.counts for task in view.tasks if task.number in silent}
+    meant = view.frontier.waits.of(counts)
+    yield from (one for one in found if one.task not in meant)
     yield from uncounted(view)
-
-
-def _resting(view: View) -> set[int]:
-    """Tasks all of whose requests are for hosts that are held or paused, which is known."""
-    waiting: Counter[int] = Counter()
-    for name in Host.objects.filter(HELD | Q(paused=True)).values_list("name", flat=True)[
-        :MAX_SUBJECTS
-    ]:
-        waiting.update(view.frontier.hosts.tasks(name))
-    return {
-        task.number
-        for task in view.tasks
-        if task.counts is not None
-        and task.counts.in_progress == 0
-        and waiting[task.number] >= task.counts.ready
-    }
 
 
 def sentence(facts: Facts) -> str:

@@ -16,6 +16,7 @@ from django.utils.timezone import get_current_timezone
 from rich.table import Table
 from rich.text import Text
 
+from crawlframe import gates
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import STYLES, facts_table, plain
 from crawlservice.connections import clock
@@ -23,6 +24,7 @@ from crawlservice.hosts import orders
 from crawlservice.hosts.lists import Which, chosen
 from crawlservice.hosts.names import get_host
 from crawlservice.hosts.orders import Terms
+from crawlservice.hosts.rules import rule_of
 from crawlservice.hosts.states import HostNow, described, read, tasks_of
 from crawlservice.hosts.words import LABELS, speed, why
 from crawlservice.models import Host
@@ -71,11 +73,13 @@ class Command(ServiceCommand):
         orders.add_argument(
             "--concurrency", type=int, metavar="N", help="order this number of requests in flight"
         )
+        for name in gates.names():
+            orders.add_argument(f"--{name}", metavar="RULE", help=f"order: {rule_of(name).help}")
         orders.add_argument(
             "--until",
             type=read_end,
             metavar="TIME",
-            help="when a pause, a delay or a concurrency ends: 2026-01-31T18:00 (UTC), or 90m, 2h, "
+            help="when a pause or an order ends: 2026-01-31T18:00 (UTC), or 90m, 2h, "
             "3d from now; without it, not before it is resumed or cleared",
         )
         orders.add_argument("--note", default="", help="why, for colleagues")
@@ -84,14 +88,15 @@ class Command(ServiceCommand):
         name = options["name"]
         action = next((one for one in ACTIONS if options[one]), "")
         limits = {key: options[key] for key in ("delay", "concurrency")}
-        ordered = any(value is not None for value in limits.values())
+        rules = {name: options[name] for name in gates.names() if options[name]}
+        ordered = any(value is not None for value in limits.values()) or bool(rules)
+        told = ", ".join(f"--{name}" for name in (*limits, *gates.names()))
         if action and ordered:
             raise CommandError(
-                f"--{action.replace('_', '-')} does not go with --delay and --concurrency; give "
-                "one order at a time"
+                f"--{action.replace('_', '-')} does not go with {told}; give one order at a time"
             )
         if (options["until"] or options["note"]) and not (ordered or action == "pause"):
-            raise CommandError("--until and --note go with --pause, --delay or --concurrency")
+            raise CommandError(f"--until and --note go with --pause, {told}")
         if name is None:
             if action or ordered:
                 raise CommandError("name the host that this is for, as in: hosts example.com …")
@@ -101,7 +106,7 @@ class Command(ServiceCommand):
             raise CommandError("give a name, or which hosts to list; not both")
         terms = Terms(end_of(options["until"]), options["note"])
         if ordered:
-            orders.order(name, WHO, **limits, terms=terms)
+            orders.order(name, WHO, **limits, rules=rules, terms=terms)
         elif action == "pause":
             orders.pause(name, WHO, terms)
         elif action:
@@ -233,6 +238,7 @@ def order(host: Host) -> str:
         "paused" if host.paused else "",
         f"delay {host.delay:g} s" if host.delay is not None else "",
         f"concurrency {host.concurrency}" if host.concurrency is not None else "",
+        *(f"{name} {value}" for name, value in host.gates.items()),
         f"until {moment(host.order_until)}" if host.order_until else FOREVER,
         f"by {host.ordered_by or 'a command'} {moment(host.ordered_at)}",
         "not in Redis yet" if host.unsent else "",

@@ -1,0 +1,193 @@
+-- Gate: whether a request of a task may go to a host now, and if not, until when and why in one word. It is
+-- asked by claim, permit, hosts and waits; what holds a host or a task is said nowhere else. It writes nothing.
+-- Times are ms, by the clock of Redis.
+local gate = {}
+do  -- a script may have 200 locals at a time
+local now = now_ms()
+local FIRST_GAP = 1000  -- of a host with an adaptive rate that has not answered yet; as FIRST_RATE in _pace.lua
+local FREE = {rest = 0, paused = 0, robots_delay = 0, robots_wait = 0}  -- of a host that nothing holds
+
+-- What holds a host, or the host of a place, beyond the limits of its tasks. held: its own `x`, without which it
+-- does not rest. `ended`: an order is over; `empty`: nothing is left that `x` tells of.
+local function rules_of(name, site, held)
+  local own = held and call('HMGET', HOST(name), 'r', 'why', 'p') or {}
+  local said = call('HMGET', HOST(site), 'x', 'rd', 'rw', 'od', 'oc', 'op', 'ou', 'og')
+  if not held and not said[1] then return FREE end
+  local ends, ended = tonumber(said[7] or nil), false
+  if ends and ends <= now then
+    said[4], said[5], said[6], said[8], ended = false, false, false, false, true
+  end
+  local some = own[1] or own[3] or said[2] or said[3] or said[4] or said[5] or said[6] or said[8]
+  return {
+    rest = tonumber(own[1]) or 0, why = own[2], probation = own[3],
+    robots_delay = tonumber(said[2]) or 0, robots_wait = tonumber(said[3]) or 0,
+    delay = tonumber(said[4] or nil), concurrency = tonumber(said[5] or nil), paused = said[6] and (ends or FOREVER) or 0,
+    gates = said[8] or nil, ended = ended, empty = not some,
+  }
+end
+
+-- Slots of a host, or of "@<address>", that fetches outside of the queue have, or wait for, when the first of them
+-- lapses, and whether there are any permits. token: of a fetch that is not counted; it waits for no other that waits.
+local function count_permits(name, token)
+  local n, first, permits = 0, FOREVER, call('HGETALL', PERMITS(name))
+  for i = 1, #permits, 2 do
+    local kind, ends = string.match(permits[i + 1], '^(%a) %d+ (%d+)$')
+    ends = tonumber(ends) or 0
+    local counts = not token and kind ~= 'o' or token and kind == 'g' and permits[i] ~= token
+    if counts and ends > now then n, first = n + 1, math.min(first, ends) end
+  end
+  return n, first, #permits > 0
+end
+
+local addresses = {}  -- of this script; claim says with `full` that one of them held a host up
+
+-- Its slots that are taken, those of fetches beside the queue, and its next time.
+function gate.address(name, token)
+  local address = addresses[name]
+  if not address then
+    local state = call('HMGET', ADDRESS(name), 'a', 'n', 'd', 'v')
+    address = {name = name, active = math.max(0, tonumber(state[1]) or 0), next_time = tonumber(state[2]) or 0,
+      unsent = is_unsent(state[3]), beside = 0, until_then = 0}
+    if state[4] then address.beside, address.until_then = count_permits(naming.entry_of(name), token) end
+    addresses[name] = address
+  end
+  return address
+end
+
+-- How many more requests may go to the address.
+function gate.room_at(address, concurrency, delay)
+  if delay > 0 and (address.unsent or address.next_time > now + AHEAD) then return 0 end
+  local room = concurrency > 0 and concurrency - address.active - address.beside or math.huge
+  return delay > 0 and math.min(room, 1) or room
+end
+
+-- A host, a place or a pair as it is kept. token: as in count_permits. host: a table that is used again for it.
+function gate.open(name, token, host)
+  local key = HOST(name)
+  local state = call('HMGET', key, 'a', 'n', 't', 'x', 'ip', 'd', 'v', 'ro', 'g', 'w')
+  host = host or {}
+  host.key = key
+  host.name, host.site, host.through = name, name, not naming.is_host(name)  -- through proxies
+  host.active, host.next_time = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0
+  host.turn, host.d, host.lasts = tonumber(state[3]) or 0, state[6], state[2] or state[4]
+  host.beside, host.until_then = 0, 0
+  host.robots_known, host.gap, host.limited = state[8], state[9], state[10]
+  if host.through then
+    host.site = naming.host_in(name)
+    host.robots_known = call('HGET', HOST(host.site), 'ro')
+  end
+  host.rules = (state[4] or host.through) and rules_of(name, host.site, state[4]) or FREE
+  local some = true
+  if state[7] then host.beside, host.until_then, some = count_permits(name, token) end
+  host.deserted = not some
+  local place = state[5] and address_of(name)
+  host.address = place and gate.address(place, token)
+  return host
+end
+
+-- Whether the host itself keeps all requests of running tasks back.
+function gate.is_resting(host)
+  return host.rules ~= FREE and (host.rules.rest > now or host.rules.paused > now)
+end
+
+local function knows_robots(host) return (tonumber(host.robots_known) or 0) > now end
+
+-- Returns further(host, task, at). It is only called where a task or a host has such a rule.
+local function define_further()
+  -- Further rules: name -> function(numbers, at), which returns the first time from `at` on at which requests may go.
+  -- Settings of a task and orders for a host have values for them, as crawlframe/gates writes them.
+  local RULES = {}
+
+  -- The time of day: minutes at which it opens and closes, offset of local time (s), and for each change of it the
+  -- time (s) and the new offset.
+  function RULES.window(numbers, at)
+    local DAY = 86400000
+    local opens, length = 60000 * numbers[1], 60000 * (numbers[2] - numbers[1]) % DAY
+    for i = 3, #numbers, 2 do
+      local ends = numbers[i + 1] and 1000 * numbers[i + 1] or math.huge
+      if at < ends then
+        local since = (at + 1000 * numbers[i] - opens) % DAY
+        if since < length or length == 0 then return at end
+        if at + DAY - since < ends then return at + DAY - since end
+        at = ends
+      end
+    end
+  end
+
+  local read = {}  -- text -> {name -> numbers}
+
+  local function values_in(text)
+    if not text then return {} end
+    if not read[text] then
+      local values = {}
+      for name, list in string.gmatch(text, '([%a_]+)=([^;]*)') do
+        values[name] = {}
+        for number in string.gmatch(list, '-?%d+') do values[name][#values[name] + 1] = tonumber(number) end
+      end
+      read[text] = values
+    end
+    return read[text]
+  end
+
+  -- Until when further rules close the host from `at` on, and the last of them; nil: they do not. An order stands in
+  -- place of the setting of a task. Of a host "/..." nothing is fetched.
+  local function further(host, task, at)
+    if string.sub(host.name, 1, 1) == '/' then return nil end
+    local ordered, own, till, why = values_in(host.rules.gates), values_in(task.gates), at, nil
+    for name, opens in pairs(RULES) do
+      local value = ordered[name] or own[name]
+      local from = value and opens(value, till) or till
+      if from > till then till, why = from, name end
+    end
+    if why then return till, why end
+  end
+  return further
+end
+
+local further
+
+-- Returns until when requests of a task may not go to a host (FOREVER: until somebody acts) and why; nil: they may.
+-- Those of a task that is being cancelled wait for nothing. at: when they would go.
+function gate.ask(host, task, at)
+  local rules, till, why = host.rules, now, nil
+  if rules == FREE and not task.gates or task.state == 'cancelling' then return nil end
+  if rules.rest > till then till, why = rules.rest, rules.why or 'refused' end
+  if rules.paused > now and rules.paused >= till then till, why = rules.paused, 'paused' end
+  if task.robots and rules.robots_wait > till then
+    till, why = rules.robots_wait, knows_robots(host) and 'delay' or 'robots'
+  end
+  if (rules.gates or task.gates) and till < FOREVER then
+    further = further or define_further()
+    local opens, word = further(host, task, math.max(till, at or till))
+    if opens then till, why = opens, word end
+  end
+  if why then return till, why end
+end
+
+-- On which terms requests of a running task go to a host that is open: at (when), delay and concurrency, gap (nil: the
+-- rate is not adaptive), and whether this request brings the robots.txt. They are valid until it is called again.
+local terms = {}
+function gate.terms(host, task)
+  local rules = host.rules
+  terms.at, terms.delay = math.max(now, host.next_time), rules.delay or task.delay
+  terms.concurrency, terms.unread = rules.concurrency or task.concurrency, false
+  terms.gap, terms.pair = nil, nil
+  if task.robots then
+    terms.delay = math.max(terms.delay, rules.robots_delay)
+    terms.unread = task.id ~= nil and not knows_robots(host)
+  end
+  if terms.unread or rules.probation then terms.concurrency = 1 end
+  -- An order's delay replaces the adaptive rate.
+  if task.auto and not rules.delay then terms.gap = tonumber(host.gap) or FIRST_GAP end
+  return terms
+end
+
+-- As ask, for one more request, which waits for the delay of the host, too.
+function gate.wait(host, task)
+  local till, why = gate.ask(host, task, math.max(now, host.next_time))
+  if till then return till, why end
+  if task.state ~= 'cancelling' and host.next_time > now then return host.next_time, 'delay' end
+end
+
+gate.FIRST_GAP, gate.count_permits = FIRST_GAP, count_permits
+end

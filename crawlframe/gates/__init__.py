@@ -1,0 +1,38 @@
+"""Gates: the rules of the frontier's gate that a setting of a spider or an order for a host brings,
+a module each. Its name is that of the setting; ``lua/_gate.lua`` has a rule of this name."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import NamedTuple
+
+
+class GateRule(NamedTuple):
+    """``encode``: what the frontier keeps of a value, numbers separated by commas. Raises
+    ValueError, which says what is wrong and what would be right."""
+
+    encode: Callable[[str], str]
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The names of all rules."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+def check(name: str, value: str) -> None:
+    """Raises ValueError if the rule has no such value."""
+    _rule(name).encode(value)
+
+
+def encode(values: Mapping[str, str]) -> str:
+    """The values by rule, as ``lua/_gate.lua`` reads them; "" without any."""
+    return ";".join(f"{name}={_rule(name).encode(value)}" for name, value in values.items())
+
+
+def _rule(name: str) -> GateRule:
+    rule: GateRule = import_module(f"{__name__}.{name}").RULE
+    return rule

@@ -1,0 +1,56 @@
+"""Rules: what is shown for each word of the frontier's gate (``lua/_gate.lua``)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+
+class Condition(StrEnum):
+    """The word that is shown for a host: the first one that is true."""
+
+    UNKNOWN = "unknown"  # Redis is unreachable
+    PAUSED = "paused"  # by an operator
+    HELD = "held"  # it blocks, or has asked for a long wait
+    RESTING = "resting"  # it refused or was unreachable
+    ROBOTS = "robots"  # requests wait for its robots.txt
+    WAITING = "waiting"  # for its delay, for another rule of the gate, or for a free worker
+    CRAWLING = "crawling"
+    IDLE = "idle"  # nothing waits and nothing is in flight
+
+
+class Rule(NamedTuple):
+    """``reason``: the first part of a sentence whose second part is the end of the wait; "" if the
+    condition says it all. ``label``, ``help``: of one that can be ordered for a host."""
+
+    condition: Condition
+    reason: str | Promise
+    label: str | Promise = ""
+    help: str | Promise = ""
+
+
+RULES: dict[str, Rule] = {
+    "paused": Rule(Condition.PAUSED, ""),
+    "blocked": Rule(Condition.HELD, _("it blocks")),
+    "asked": Rule(Condition.HELD, _("it asked for a long wait")),
+    "refused": Rule(Condition.RESTING, _("after a refusal (429 or 503)")),
+    "quota": Rule(Condition.RESTING, _("its rate headers allow few more requests for now")),
+    "unreachable": Rule(Condition.RESTING, _("after time-outs or refused connections")),
+    "robots": Rule(Condition.ROBOTS, _("its robots.txt cannot be read")),
+    "delay": Rule(Condition.WAITING, _("for its delay")),
+    "window": Rule(
+        Condition.WAITING,
+        _("outside of its window"),
+        _("Window"),
+        _("the time of day of requests, such as 22:00-06:00 Europe/Berlin; UTC without a zone"),
+    ),
+}
+OTHER = Rule(Condition.WAITING, "")  # of a word that is not known here
+
+
+def rule_of(word: str) -> Rule:
+    """The rule with this word of the gate."""
+    return RULES.get(word, OTHER._replace(reason=word))
