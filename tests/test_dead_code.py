@@ -19,24 +19,47 @@ LOADED_BY_NAME = {
     "crawlframe.testing.downloader_contract": "authors of downloaders, in their tests",
     "crawlframe.text.extraction": "crawlframe.text.article, when a page is long",
     "crawlframe.text.fast": "crawlframe.text.article",
+    "crawlframe.gates.*": "crawlframe.gates, by the name of a setting",
+    "crawlservice.alerts.conditions.*": "the registry of conditions",
     "crawlservice.apps": "Django",
+    "crawlservice.exports.targets.*": "the registry of targets",
     "crawlservice.formats.*": "Django",
     "crawlservice.management.commands.*": "Django",
     "crawlservice.migrations.*": "Django",
     "crawlservice.settings": "Django",
+    "crawlservice.testing.*": "authors of alert conditions and export targets, in their tests",
     "crawlservice.theme.admin_site": "Django, by default_site of crawlservice.apps",
     "crawlservice.theme.texts": "gettext",
     "crawlservice.urls": "Django",
     "crawlservice.web.refusals": "Django, by CSRF_FAILURE_VIEW and handler400",
     "crawlservice.web.server": "gunicorn",
     "crawlservice.web.worker": "gunicorn",
+    **{
+        f"crawlservice.{feature}.chores": "the registry of chores"
+        for feature in (
+            "alerts",
+            "databases",
+            "exports",
+            "hosts",
+            "ledger",
+            "pages",
+            "proxies",
+            "scheduling",
+            "steward",
+            "tasks",
+            "watches",
+            "webhooks",
+        )
+    },
     "spiders.*": "the template of a node",
 }
 # Modules of which all names are read from outside.
 READ_BY_NAME = (
     "crawlframe.recorded.pytest_plugin", "crawlservice.formats.en.formats",
     "crawlservice.formats.zh_Hans.formats", "crawlservice.node_settings",
-    "crawlservice.outside_settings", "crawlservice.settings", "crawlservice.urls",
+    "crawlservice.outside_settings", "crawlservice.settings",
+    "crawlservice.testing.condition_contract", "crawlservice.testing.target_contract",
+    "crawlservice.urls",
     "crawlservice.web.server", "spiders.broad", "spiders.listings", "spiders.site",
 )  # fmt: skip
 # Names that others call: Django, and authors of downloaders and of code with crawlframe.noise.
