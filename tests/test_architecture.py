@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+DOCS = CHECKOUT / "docs"
 PAGES = {
-    name: (CHECKOUT / "docs" / name).read_text() for name in ("architecture.md", "survives.md")
+    str(path.relative_to(DOCS)): path.read_text()
+    for path in (DOCS / "architecture.md", DOCS / "survives.md", *DOCS.glob("internals/*.md"))
 }
-PAGE = PAGES["architecture.md"]
 
 # `file.py` `Name` or `file.py` `Class.method`, with anything but a backquote in between.
 NAMED = re.compile(r"`([\w./]+\.py)`[^`]{1,20}`([A-Za-z_]\w*(?:\.\w+)?)`")
@@ -75,7 +76,7 @@ def test_everything_named_exists(name: str) -> None:
 
 def test_every_room_has_a_sentence() -> None:
     assert len(rooms(CHECKOUT)) > 30
-    assert unmatched_rooms(PAGE, CHECKOUT) == []
+    assert unmatched_rooms(PAGES["internals/rooms.md"], CHECKOUT) == []
 
 
 def test_a_missing_and_a_vanished_room_are_noticed(tmp_path: Path) -> None:
@@ -92,11 +93,16 @@ def test_a_missing_and_a_vanished_room_are_noticed(tmp_path: Path) -> None:
     )
 
 
-def test_the_steps_are_numbered_without_a_gap_and_name_code() -> None:
-    numbers = [int(number) for number in STEPS.findall(PAGE)]
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("architecture.md", 9), ("internals/request.md", 11), ("internals/code.md", 8),
+     ("internals/recovery.md", 8)],
+)  # fmt: skip
+def test_the_steps_are_numbered_without_a_gap_and_name_code(name: str, least: int) -> None:
+    numbers = [int(number) for number in STEPS.findall(PAGES[name])]
     assert numbers == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= 11
-    steps = STEPS.split(PAGE)[2::2]
+    assert len(numbers) >= least
+    steps = STEPS.split(PAGES[name])[2::2]
     assert all(NAMED.search(step) or "`Frontier." in step for step in steps)
 
 

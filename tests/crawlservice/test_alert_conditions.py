@@ -549,7 +549,7 @@ def test_exports_whose_target_fails(look: Look) -> None:
 def test_many_findings_of_one_run_hide_no_other_spider(
     look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.alerts.conditions.quality.MOST", 2)
+    monkeypatch.setattr("crawlservice.alerts.conditions.quality.MAX_SUBJECTS", 2)
     for spider, count in (("first", 1), ("often", 5)):
         for _ in range(2):
             task = add_task(spider, outcome="failed")

@@ -271,7 +271,7 @@ class WorkerPool:
                 and (child.stuck or child.rss > limit or now - child.born > self._settings.max_age)
             ):
                 rss, age = child.rss >> 20, now - child.born
-                why = ", with a parser that does not end," if child.stuck else ""
+                why = ", with a parser that does not end" if child.stuck else ""
                 log.info("worker %d%s, %d MiB, %.0f s old, is replaced", child.pid, why, rss, age)
                 self.retire(child)
 

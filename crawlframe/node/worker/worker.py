@@ -70,6 +70,7 @@ BEAT_EVERY = 1.0  # seconds
 COLLECT_AFTER = 10_000  # new containers, those of some 40 pages; by default, of three
 IDLE = 60.0  # seconds after which a worker lets go of a spider that wants to know
 PARSERS_EVERY = 0.2  # seconds
+COMMIT_SECONDS = 2.0  # for what has ended when a worker has to exit
 BUSY = 0.4  # share of one processor from which a worker counts as busy
 
 
@@ -324,6 +325,9 @@ class Worker:
                 and psutil.Process().memory_info().rss > self._settings.max_memory << 20
             ):
                 log.error("a parser takes too much memory; the worker exits")
+                end = self._loop.time() + COMMIT_SECONDS
+                while self._committer.held and self._loop.time() < end:
+                    await asyncio.sleep(0.05)  # or its page counts as one that kills
                 os._exit(1)  # the master gives back what we hold
 
     def _worth_waiting_for(self) -> int:
