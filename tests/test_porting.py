@@ -174,11 +174,13 @@ def test_a_class_that_is_still_scrapys_breaks_its_module(
         "class Fine(Spider):\n    name = 'fine'\n"
     )
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    loaded = dict(sys.modules)  # another test may have loaded the real one
     try:
         registry = Registry.load(package)
     finally:
-        for name in [n for n in sys.modules if n.split(".")[0] in ("scrapy", package.name)]:
-            del sys.modules[name]
+        for name in sys.modules.keys() - loaded:
+            if name.split(".")[0] in ("scrapy", package.name):
+                del sys.modules[name]
     assert {*registry.spiders} == {"fine"}
     assert {*registry.broken} == {"ported_spiders.old", "ported_spiders.mixed"}
     assert f"{package}/old.py:4: Old: {porting.INHERITS}" in registry.broken["ported_spiders.old"]
