@@ -133,6 +133,7 @@ def test_roots_are_those_of_parsel(text: str, kind: str) -> None:
     theirs: Selector = Selector(text=text or " ", type=kind)
     ours = page(text, f"text/{kind}; charset=utf-8").selector
     assert (ours.root.tag, ours.getall()) == (theirs.root.tag, theirs.getall())
+    assert type(ours.root) is type(theirs.root)
     assert ours.type == theirs.type
 
 

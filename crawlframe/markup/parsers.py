@@ -50,7 +50,7 @@ def html_tree(html: bytes, url: str, limit: float = MAX_PARSE) -> LexborHTMLPars
 
 def html_root(text: str, url: str, limit: float = MAX_PARSE) -> Any:
     """Returns libxml2's root of a page. Raises as ``html_tree``."""
-    from lxml.etree import HTMLParser
+    from lxml.html import HTMLParser  # its elements have text_content, forms and so on
 
     html = text.encode()
     return _limited(partial(_libxml2, HTMLParser, html, url), html, url, limit)
