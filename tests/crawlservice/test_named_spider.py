@@ -145,7 +145,7 @@ def test_crawl_takes_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stop(Exception):
         pass
 
-    def stop(crawl: Crawl, task: Task, server: object) -> None:
+    def stop(crawl: Crawl, task: Task) -> None:
         raise Stop
 
     said: list[str] = []

@@ -59,7 +59,7 @@ def test_a_webhook_is_added_tried_and_followed(
     _, told = receiver.wait(2)
     assert told.content["task"]["id"] == task
     assert verify(told, secret)
-    row = delivery(page, site, told.content["id"], "arrived")
+    row = delivery(page, site, told.content["id"], "sent")
     expect(row).to_contain_text(f"{told.content['id']}: finished")
 
     receiver.answers["/in"] = 500
@@ -76,5 +76,5 @@ def test_a_webhook_is_added_tried_and_followed(
     delivery(page, site, late, "retrying")
     run_action(page, "send_again", f"{late}:")
     expect(page.locator("body")).to_contain_text("to be sent again: 1")
-    delivery(page, site, late, "arrived")
+    delivery(page, site, late, "sent")
     assert page.evaluate("window.violations") == []
