@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,23 @@ from msgspec import Struct
 from crawlframe.model_items import columns_of, is_model, label_of
 
 
-class ModelAdapter(AdapterInterface):
+class _AttributeAdapter(AdapterInterface):
+    """An item whose fields are attributes."""
+
+    def __getitem__(self, name: str) -> Any:
+        self._check(name)
+        return getattr(self.item, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._check(name)
+        setattr(self.item, name, value)
+
+    @abstractmethod
+    def _check(self, name: str) -> None:
+        """Raises KeyError if the item has no such field."""
+
+
+class ModelAdapter(_AttributeAdapter):
     """An instance as a mapping of its fields to their values."""
 
     @classmethod
@@ -21,14 +38,6 @@ class ModelAdapter(AdapterInterface):
     @classmethod
     def get_field_names_from_class(cls, item_class: Any) -> list[str] | None:
         return [column.name for column in columns_of(item_class)]
-
-    def __getitem__(self, name: str) -> Any:
-        self._check(name)
-        return getattr(self.item, name)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._check(name)
-        setattr(self.item, name, value)
 
     def __delitem__(self, name: str) -> None:
         raise TypeError(f"a field of {label_of(self.item)} cannot be removed; set it to None")
@@ -44,7 +53,7 @@ class ModelAdapter(AdapterInterface):
             raise KeyError(name)
 
 
-class StructAdapter(AdapterInterface):
+class StructAdapter(_AttributeAdapter):
     """A Struct as a mapping of its fields to their values."""
 
     @classmethod
@@ -54,14 +63,6 @@ class StructAdapter(AdapterInterface):
     @classmethod
     def get_field_names_from_class(cls, item_class: type[Any]) -> list[str] | None:
         return list(item_class.__struct_fields__)
-
-    def __getitem__(self, name: str) -> Any:
-        self._check(name)
-        return getattr(self.item, name)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._check(name)
-        setattr(self.item, name, value)
 
     def __delitem__(self, name: str) -> None:
         self._check(name)

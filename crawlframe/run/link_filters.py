@@ -230,12 +230,10 @@ class Known:
             if request.dont_filter:
                 fingerprint += b"\0%s%d" % (outcome.rid, page.taken)
             link.fingerprint = fingerprint
-            if link.key is not None:
-                known = fingerprint in recorded or fingerprint in too or fingerprint in here
-                return ALIAS if known else None
             if fingerprint in recorded or fingerprint in too or fingerprint in here:
-                return DUPLICATE
-            here.add(fingerprint)
+                return DUPLICATE if link.key is None else ALIAS
+            if link.key is None:
+                here.add(fingerprint)
             return None
 
         return keep
