@@ -45,6 +45,7 @@ from crawlframe.tls import refusal_of
 
 OLDEST = 0x080400  # 8.4: the first libcurl whose MAXFILESIZE stops bodies of unknown length too
 STUCK_AFTER = 5.0  # seconds after the timeout at which libcurl counts as stuck
+CONNECTIONS_PER_TRANSFER = 4  # open ones, idle or not; libcurl counts by handles, which come and go
 
 _ERRORS: dict[int, type[FetchError]] = {
     pycurl.E_UNSUPPORTED_PROTOCOL: BadResponse,  # HTTP/0.9: a response without a status line
@@ -86,8 +87,8 @@ _BROKEN_HANDSHAKE = re.compile(
 
 
 class CurlDownloader:
-    """``concurrency`` limits the connections kept open, not the number of concurrent fetches.
-    Without ``names``, libcurl resolves host names itself, in threads."""
+    """``concurrency``: transfers at once that are expected, not enforced. Four times as many
+    connections stay open. Without ``names``, libcurl resolves host names itself, in threads."""
 
     def __init__(
         self,
@@ -195,7 +196,7 @@ class CurlDownloader:
 
     def _open(self) -> pycurl.AsyncCurlMulti:
         self._multi = multi = pycurl.AsyncCurlMulti()
-        multi.setopt(pycurl.M_MAXCONNECTS, self._concurrency)
+        multi.setopt(pycurl.M_MAXCONNECTS, CONNECTIONS_PER_TRANSFER * self._concurrency)
         return multi
 
     def _failed(self, handle: Handle, journey: Journey, error: pycurl.error) -> Answer:

@@ -91,11 +91,27 @@ def test_open_connections_are_bounded(client: Client, site: Site) -> None:
             response = await downloader.fetch(Request(url), FetchLimits(), {})
             assert response.body == b"here"
         assert site.connections == len(addresses)
-        while site.still_open > 4:  # the server needs a moment to see it
+        while site.still_open > 4 * 4:  # the server needs a moment to see it
             await asyncio.sleep(0.01)
         server.close()
 
     client.run(job, concurrency=4)
+
+
+def test_hosts_in_turn_keep_their_connections(site: Site) -> None:
+    """More hosts than transfers at once, as in a broad crawl."""
+    site.answer("/", b"here")
+    port = int(site.url.rpartition(":")[2])
+    addresses = [f"127.0.0.{i}" for i in range(2, 17)]
+
+    async def job(downloader: Any) -> None:
+        server = await asyncio.start_server(site.serve, addresses, port)
+        for address in addresses * 3:
+            await downloader.fetch(Request(f"http://{address}:{port}/"), FetchLimits(), {})
+        server.close()
+
+    Client(CurlDownloader).run(job, concurrency=4)
+    assert site.connections == len(addresses)
 
 
 def test_broken_multi_handle_is_replaced(client: Client, site: Site) -> None:
