@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Protocol
 
 from crawlframe.href import Nofollow, address_in
@@ -17,7 +16,6 @@ _LINKS = ("a", "area")
 _IN_MATH = "math:not(svg *) :not(mtext *)"
 FOREIGN = f"{_IN_MATH}, svg:not(math *) :not(foreignObject *,desc *,title *)"  # no HTML
 ADDRESSED = f"[href]:not({_IN_MATH}, svg :is(area,base))"
-_FOREIGN_ROOT = re.compile(rb"<(?:svg|math)", re.IGNORECASE)
 
 
 class Page(Protocol):
@@ -29,8 +27,6 @@ class Page(Protocol):
     @property
     def kind(self) -> str: ...
     @property
-    def _html(self) -> bytes: ...
-    @property
     def tree(self) -> LexborHTMLParser: ...
     def _base(self, node: LexborNode | None) -> str: ...
     def _join_all(self, links: list[str]) -> list[str | None]: ...
@@ -39,9 +35,11 @@ class Page(Protocol):
 def link_nodes(page: Page) -> list[LexborNode]:
     """Returns the elements ``<a>`` and ``<area>`` with an address, in order; with
     ``obey_nofollow``, without those with rel=nofollow. The base of relative links is known then."""
-    # Most pages have neither SVG nor MathML, and the shorter selector takes half the time.
-    selector = ADDRESSED if _FOREIGN_ROOT.search(page._html) else "[href]"
-    nodes = [(node.tag, node) for node in page.tree.css(selector)]
+    tree = page.tree
+    # Most pages have neither SVG nor MathML. Two short selectors take less than the long one, and a
+    # tenth of the time in which a regular expression reads the page.
+    selector = "[href]" if tree.css_first("svg,math") is None else ADDRESSED
+    nodes = [(node.tag, node) for node in tree.css(selector)]
     if "base_url" not in page.__dict__:  # to look for it is a walk through the page
         base = next((node for tag, node in nodes if tag == "base"), None)
         page.__dict__["base_url"] = page._base(base)
@@ -54,7 +52,8 @@ def links_of(page: Page) -> list[str]:
     """Returns the URLs of all http(s) links, in order, each once."""
     if page.kind != "html":
         return []
-    hrefs = dict.fromkeys([address_in(node.attrs) or "" for node in link_nodes(page)])
+    attributes = [node.attrs for node in link_nodes(page)]
+    hrefs = dict.fromkeys([each.get("href") or address_in(each) or "" for each in attributes])
     urls = dict.fromkeys(page._join_all([*hrefs]))
     urls.pop(None, None)
     return [*urls]  # type: ignore[list-item]  # None is gone
