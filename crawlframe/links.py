@@ -150,3 +150,8 @@ def target_of(url: str) -> str:
 def is_within(hostname: str, domains: Iterable[str]) -> bool:
     """Return whether the host is one of the domains, in lower case, or below one."""
     return any(hostname == domain or hostname.endswith("." + domain) for domain in domains)
+
+
+def is_address(host: str) -> bool:
+    """Whether the host is an IP address, not a name."""
+    return host.endswith("]") or host.rpartition(".")[2].isdigit()

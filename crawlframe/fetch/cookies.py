@@ -10,7 +10,7 @@ from http.cookiejar import Cookie
 import orjson
 
 from crawlframe.errors import BadRequest
-from crawlframe.fetch.set_cookie import cookie_of, is_address, path_of, read_cookies
+from crawlframe.fetch.set_cookie import cookie_of, path_of, read_cookies
 from crawlframe.links import hostname_of
 
 # RFC 6265, 6.1, asks for at least 50 cookies per domain and 3000 in all.

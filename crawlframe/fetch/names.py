@@ -18,7 +18,7 @@ from time import monotonic
 from crawlframe.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
 from crawlframe.fetch.name_servers import Found, NameServers, Unresolved
-from crawlframe.fetch.set_cookie import is_address
+from crawlframe.links import is_address
 
 LEAST_TTL = 1.0  # seconds: with a TTL of 0, every request would ask
 LONGEST_TTL = 86400.0

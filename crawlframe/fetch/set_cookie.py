@@ -11,7 +11,7 @@ from functools import lru_cache
 from http.cookiejar import Cookie
 from urllib.parse import quote
 
-from crawlframe.links import escaped, hostname_of
+from crawlframe.links import escaped, hostname_of, is_address
 from crawlframe.public_suffixes import suffix_list
 
 MAX_COOKIE = 4096  # bytes of name and value, as RFC 6265, 6.1, asks for
@@ -151,11 +151,6 @@ def _accept(cookie: Cookie, url: str) -> bool:
         cookie.domain = f".{domain}"
         return f".{host}".endswith(cookie.domain)
     return True
-
-
-def is_address(host: str) -> bool:
-    """Whether the host is an IP address, not a name."""
-    return host.endswith("]") or host.rpartition(".")[2].isdigit()
 
 
 @lru_cache(maxsize=4096)

@@ -28,7 +28,7 @@ from crawlframe.fetch.browser.trackers import OF_THE_BROWSER, is_tracker
 from crawlframe.fetch.browser.upstream import Streams, authorization, reach, tunnel
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names
-from crawlframe.fetch.set_cookie import is_address
+from crawlframe.links import is_address
 
 MAX_HEAD = 1 << 18  # bytes of the head of a request
 CONNECT = 15.0  # seconds to open a connection
