@@ -3,23 +3,23 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from crawlframe.base.expect import Expect
+from crawlframe.base.secret import Secret
 from crawlframe.errors import CloseTask, DropItem, FetchError, Retry
-from crawlframe.expect import Expect
-from crawlframe.middleware import CallNext, Middleware, SyncCallNext, SyncMiddleware
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.items.upsert import Upsert
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.revisit import Revisit
-from crawlframe.secret import Secret
-from crawlframe.spider import Spider
-from crawlframe.task_life import Summary, TaskInfo
-from crawlframe.upsert import Upsert
+from crawlframe.spider.middleware import CallNext, Middleware, SyncCallNext, SyncMiddleware
+from crawlframe.spider.spider import Spider
+from crawlframe.spider.task_info import Summary, TaskInfo
 
 if TYPE_CHECKING:
-    from crawlframe.file_path import FilePath
-    from crawlframe.href import Link
-    from crawlframe.link_extractor import LinkExtractor
+    from crawlframe.base.file_path import FilePath
+    from crawlframe.markup.element_link import Link
     from crawlframe.proxies.choice import ProxyPool
     from crawlframe.proxies.listed import Proxy
+    from crawlframe.response.link_extractor import LinkExtractor
     from crawlframe.spiders.crawl import CrawlSpider, Rule
     from crawlframe.spiders.feeds import CSVFeedSpider, XMLFeedSpider
     from crawlframe.spiders.graphql import GraphQLSpider
@@ -70,11 +70,11 @@ _LATER = {
     "CSVFeedSpider": "crawlframe.spiders.feeds",
     "CrawlSpider": "crawlframe.spiders.crawl",
     "Cursor": "crawlframe.spiders.next_page",
-    "FilePath": "crawlframe.file_path",
+    "FilePath": "crawlframe.base.file_path",
     "GraphQLSpider": "crawlframe.spiders.graphql",
     "JSONSpider": "crawlframe.spiders.json_api",
-    "Link": "crawlframe.href",
-    "LinkExtractor": "crawlframe.link_extractor",
+    "Link": "crawlframe.markup.element_link",
+    "LinkExtractor": "crawlframe.response.link_extractor",
     "LinkHeader": "crawlframe.spiders.next_page",
     "NextURL": "crawlframe.spiders.next_page",
     "Offset": "crawlframe.spiders.next_page",

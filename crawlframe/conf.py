@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from crawlframe.base.storage_url import check_place
 from crawlframe.errors import ConfigError
-from crawlframe.file_place import check_place
-from crawlframe.head import wrong_in_head
 from crawlframe.identity.contact import check_contact, default_user_agent
 from crawlframe.identity.signing import AGENTS, agent_of, check_origin
+from crawlframe.request.checks import wrong_in_head
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from crawlframe.program import ENTRY_POINT
+from crawlframe.base.program import ENTRY_POINT
 from crawlservice.cli.program import main
 
 if __name__ == "__main__":

@@ -10,19 +10,19 @@ from django.db import DatabaseError, connections
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlframe.fetch.names import load_hook
+from crawlframe.fetch.names.resolver import load_hook
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import LedgerAway
-from crawlframe.loading import load_spiders
+from crawlframe.load_spiders import load_spiders
 from crawlframe.node.code import Code
 from crawlframe.node.messages import FromChildLine
 from crawlframe.node.services import Services
 from crawlframe.recorded.check import run_checker
+from crawlframe.run.ledger import LedgerAway
 from crawlservice.connections import installation
 from crawlservice.connections.frontier import use
 from crawlservice.connections.read_only import read_only
 from crawlservice.connections.watch import Watch, watch
-from crawlservice.ledger import model_rows
+from crawlservice.ledger.model_items import model_rows
 from crawlservice.ledger.reconcile import replay
 from crawlservice.ledger.recovery import uncounted
 from crawlservice.ledger.store import DjangoLedger

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 from csp.constants import NONCE, NONE, SELF
 
-from crawlframe import logs
+from crawlframe.base import logs
+from crawlframe.base.storage_url import in_s3
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlframe.file_place import in_s3
 from crawlservice import project
 from crawlservice.connections.database_url import database_config, other_database_config
 from crawlservice.outside_settings import ENGINE_APPS
@@ -237,7 +237,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "crawlservice.accounts.proxies.ClientAddress",
-    "crawlservice.api.limits.ApiFrame",
+    "crawlservice.api.tasks.limits.ApiFrame",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

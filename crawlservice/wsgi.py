@@ -8,7 +8,7 @@ from django.core.management.commands.runserver import naiveip_re
 from django.core.wsgi import get_wsgi_application
 
 from crawlframe.errors import ConfigError
-from crawlservice.api import shutdown
+from crawlservice.api.parts import shutdown
 from crawlservice.security import exposure
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlservice.settings")

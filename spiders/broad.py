@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from crawlframe import FilePath, Request, Response
+from crawlframe.base.urls import host_of, normalise
 from crawlframe.errors import ArgumentError, BadRequest
-from crawlframe.link_extractor import LinkExtractor
-from crawlframe.links import host_of, normalise
+from crawlframe.response.link_extractor import LinkExtractor
 from spiders.project import ProjectSpider
 from spiders.site import bare, language_of, words
 

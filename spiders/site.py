@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from crawlframe import Request, Response
+from crawlframe.base.urls import canonical, host_of, hostname_of, normalise
 from crawlframe.errors import ArgumentError, BadRequest
-from crawlframe.links import canonical, host_of, hostname_of, normalise
 from spiders.project import ProjectSpider
 
 Pattern = Annotated[str, Meta(extra_json_schema={"format": "regex"})]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from crawlframe.commit.participant import Participant
-from crawlframe.outcome import Outcome
+from crawlframe.run.outcome import Outcome
+from crawlframe.run.participant import Participant
 from crawlservice.ledger.store import DjangoLedger
 
 P = TypeVar("P", bound=Participant)

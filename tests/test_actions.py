@@ -7,11 +7,12 @@ from typing import Any
 import msgpack
 import pytest
 
-from crawlframe import actions, record
+from crawlframe import actions
 from crawlframe.actions import Click, Fill, WaitFor, describe
 from crawlframe.errors import BadRequest, MissingCode
-from crawlframe.options import read_options
-from crawlframe.request import Request
+from crawlframe.request import record
+from crawlframe.request.options import read_options
+from crawlframe.request.request import Request
 
 URL = "http://example.com/a"
 ALL: list[Any] = [

@@ -18,9 +18,6 @@ PAGES = {
 # `file.py` `Name` or `file.py` `Class.method`, with anything but a backquote in between.
 NAMED = re.compile(r"`([\w./]+\.py)`[^`]{1,20}`([A-Za-z_]\w*(?:\.\w+)?)`")
 FILES = re.compile(r"`([\w./]+/[\w.]+\.(?:py|lua))`")
-ROOMS = re.compile(r"^\| `((?:crawlframe|crawlservice)/[\w/]+)/` \| [A-Z].*\. \|$", re.MULTILINE)
-# Folders of data: what is in them needs no sentence of its own.
-DATA = {"formats", "locale", "management", "static", "templates"}
 STEPS = re.compile(r"^(\d+)\. ", re.MULTILINE)
 
 
@@ -49,48 +46,9 @@ def problems(page: str) -> list[str]:
     return missing
 
 
-def rooms(root: Path) -> set[str]:
-    """Every folder of the packages that contains files; those of data without their subfolders."""
-    found = set()
-    for package in ("crawlframe", "crawlservice"):
-        for path in (root / package).rglob("*/"):
-            parts = path.relative_to(root).parts
-            inside = DATA.intersection(parts[:-1]) or "__pycache__" in parts
-            if not inside and any(file.name != "__pycache__" for file in path.iterdir()):
-                found.add("/".join(parts))
-    return found
-
-
-def unmatched_rooms(page: str, root: Path) -> list[str]:
-    """Folders that the page does not describe in a sentence, and descriptions of no folder."""
-    described, there = set(ROOMS.findall(page)), rooms(root)
-    return [f"{room} is not described" for room in sorted(there - described)] + [
-        f"{room} is not there" for room in sorted(described - there)
-    ]
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_everything_named_exists(name: str) -> None:
     assert problems(PAGES[name]) == []
-
-
-def test_every_room_has_a_sentence() -> None:
-    assert len(rooms(CHECKOUT)) > 30
-    assert unmatched_rooms(PAGES["internals/rooms.md"], CHECKOUT) == []
-
-
-def test_a_missing_and_a_vanished_room_are_noticed(tmp_path: Path) -> None:
-    for room in ("crawlframe/fetch", "crawlservice/locale/de", "crawlframe/__pycache__"):
-        (tmp_path / room).mkdir(parents=True)
-        (tmp_path / room / "file").touch()
-    (tmp_path / "crawlframe/empty").mkdir()
-    page = "| `crawlservice/locale/` | Translations. |\n"
-    assert unmatched_rooms(page, tmp_path) == ["crawlframe/fetch is not described"]
-    page += "| `crawlframe/fetch/` | Fetches. |\n| `crawlframe/gone/` | Was. |\n"
-    assert unmatched_rooms(page, tmp_path) == ["crawlframe/gone is not there"]
-    assert "crawlframe/fetch is not described" in unmatched_rooms(
-        page.replace("Fetches.", ""), tmp_path
-    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +68,7 @@ def test_the_steps_are_numbered_without_a_gap_and_name_code(name: str, least: in
     ("page", "problem"),
     [
         ("see `crawlframe/nowhere.py`", "crawlframe/nowhere.py is not there"),
-        ("`crawlframe/request.py` `vanish`", "crawlframe/request.py has no vanish"),
+        ("`crawlframe/request/request.py` `vanish`", "crawlframe/request/request.py has no vanish"),
         (
             "`crawlframe/node/master/master.py` `Master._fly`",
             "crawlframe/node/master/master.py has no Master._fly",

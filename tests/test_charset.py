@@ -7,14 +7,14 @@ from collections import Counter
 import pytest
 from multidict import CIMultiDict
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.charsets import detection
 from crawlframe.charsets.content_type import content_type_of
 from crawlframe.charsets.encoding import declared_in, encoding_of
 from crawlframe.charsets.labels import codec_of, encode
 from crawlframe.charsets.regions import encoding_of_domain, encoding_of_language
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from tests import prose
 
 

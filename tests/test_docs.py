@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe import Spider
-from crawlframe.spider import describe
+from crawlframe.spider.spider import describe
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DOCS = CHECKOUT / "docs"

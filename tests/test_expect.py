@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from crawlframe import Expect, Spider
+from crawlframe.base.expect import expectation
 from crawlframe.code.registry import Registry
 from crawlframe.errors import SpiderError
-from crawlframe.expect import expectation
 from crawlframe.recipes.reading import RecipeError, from_data, from_text
 from crawlframe.recipes.recipe import as_text
 from crawlframe.recipes.spider import spider_of
-from crawlframe.spider import SpiderInfo, describe
+from crawlframe.spider.spider import SpiderInfo, describe
 
 RECIPE = {"name": "shop", "start_urls": ["https://shop.example/"]}
 

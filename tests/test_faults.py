@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe import faults
+from crawlframe.base import faults
+from crawlframe.base.faults import ACTIONS, POINTS, Faults
 from crawlframe.errors import ConfigError
-from crawlframe.faults import ACTIONS, POINTS, Faults
 
 ENGINE = Path(faults.__file__).parent
 

@@ -18,10 +18,10 @@ from itemadapter import ItemAdapter
 
 from crawlframe import DropItem, Spider
 from crawlframe.errors import SpiderError
-from crawlframe.item_type import ItemType
-from crawlframe.items import encode_item
-from crawlframe.outcome import Verdict
-from crawlframe.spider import describe
+from crawlframe.items.encode import encode_item
+from crawlframe.items.item_type import ItemType
+from crawlframe.run.outcome import Verdict
+from crawlframe.spider.spider import describe
 from crawlframe.testing import make_response, make_summary, run
 from tests.node.runner import Runs, items, registry_of
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlframe import Request
+from crawlframe.base.exact_json import dumps, loads
 from crawlframe.errors import NotJson, TooDeep
-from crawlframe.items import encode_item
-from crawlframe.json_body import dumps, loads
+from crawlframe.items.encode import encode_item
 from crawlframe.testing import make_response
 
 # What APIs send, right or wrong.

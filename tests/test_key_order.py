@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlframe.key_order import in_order, order_of
+from crawlframe.items.key_order import in_order, order_of
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 ITEMS = st.recursive(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawlframe.base.urls import canonical, host_of, hostname_of, join, normalise, without_login
 from crawlframe.errors import BadRequest
-from crawlframe.links import canonical, host_of, hostname_of, join, normalise, without_login
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 
 from crawlframe.actions import KeepPage
 from crawlframe.errors import PageClosed
-from crawlframe.live_page import LivePage, Navigation
-from crawlframe.page_calls import CALLS, kind_after
-from crawlframe.rendered import RenderedResponse
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.browser_response import RenderedResponse
+from crawlframe.response.live_page import LivePage, Navigation
+from crawlframe.response.page_calls import CALLS, kind_after
+from crawlframe.response.response import Response
 
 URL = "https://shop.example/"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from crawlframe.base.logs import config
 from crawlframe.errors import ConfigError
-from crawlframe.logs import config
 
 LOG = """
 import logging, os, sys
-from crawlframe.logs import configure
+from crawlframe.base.logs import configure
 configure("info", "node%1")
 logging.getLogger("shop").debug("hidden")
 logging.getLogger("shop").info("seen by %s", os.getpid())
@@ -43,7 +43,7 @@ def test_each_line_names_time_level_node_process_and_logger():
 REFUSED = """
 import logging
 from types import SimpleNamespace
-from crawlframe.logs import configure
+from crawlframe.base.logs import configure
 from django.conf import settings
 settings.configure()
 from django.utils.log import log_response

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from crawlframe.errors import ArgumentError
-from crawlframe.manners import Bound, bounds, rougher
-from crawlframe.overrides import MOST, MOST_SECONDS, OVERRIDABLE, SECONDS, overridden
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.politeness_bounds import Bound, bounds, rougher
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.task_settings import MOST, MOST_SECONDS, OVERRIDABLE, SECONDS, overridden
 
 # Settings of which no value costs more than their type and range allow, and of which none makes a
 # task rougher: the decision about each of them. max_age: more is less to fetch.

@@ -13,13 +13,13 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 import crawlframe.actions
-from crawlframe import porting
+from crawlframe.base import scrapy_names as porting
 from crawlframe.errors import BadRequest
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
-from crawlframe.spider_settings import SpiderSettings
-from crawlframe.tls import Tls
+from crawlframe.identity.tls import Tls
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider
 from tests.test_dead_code import strings, trees
 from tests.test_rooms import CHECKOUT
 

@@ -7,11 +7,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from crawlframe import record
 from crawlframe.errors import BadRequest, MissingCode
-from crawlframe.frontier.records import cut, whole
-from crawlframe.options import NO_OPTIONS, Options
-from crawlframe.request import Request
+from crawlframe.frontier.client.records import cut, whole
+from crawlframe.request import record
+from crawlframe.request.options import NO_OPTIONS, Options
+from crawlframe.request.request import Request
 
 URL = "http://example.com/a"
 ALL: dict[str, Any] = {

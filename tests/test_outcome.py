@@ -14,10 +14,10 @@ import pytest
 
 from crawlframe import Request
 from crawlframe.errors import SpiderError
-from crawlframe.items import encode_item
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.items.encode import encode_item
 from crawlframe.run.collector import Collector
 from crawlframe.run.link_filters import Domains, Known, LinkPage, PageLimits
+from crawlframe.run.outcome import Outcome, Verdict
 
 
 @dataclass

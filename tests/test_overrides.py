@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from crawlframe.errors import ArgumentError
-from crawlframe.overrides import overridden
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.task_settings import overridden
 
 
 def changed(own: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

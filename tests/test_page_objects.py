@@ -15,9 +15,9 @@ from web_poet import HttpClient, HttpResponse, PageParams, Stats, WebPage, field
 
 from crawlframe import Request, Response, Spider
 from crawlframe.errors import SpiderError, TooDeep
-from crawlframe.outcome import Verdict
-from crawlframe.page_objects import PageObjects
-from crawlframe.spider import describe
+from crawlframe.run.outcome import Verdict
+from crawlframe.spider.page_objects import PageObjects
+from crawlframe.spider.spider import describe
 from crawlframe.testing import make_response, run
 from tests.howto import spider_of
 from tests.node.runner import Ready, Runs, Tasks, items, registry_of
@@ -273,7 +273,7 @@ def test_nothing_is_imported_for_spiders_without() -> None:
 import sys
 from crawlframe import Spider
 from crawlframe.node.worker import run_request
-from crawlframe.spider import describe
+from crawlframe.spider.spider import describe
 from crawlframe.testing import make_response, run
 
 class Plain(Spider):

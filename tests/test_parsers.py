@@ -14,8 +14,8 @@ from benchmarks.hostile.corpus import CORPUS, Hostile
 from crawlframe.errors import TooComplex, TooDeep, UnparsablePage
 from crawlframe.markup import parsers
 from crawlframe.markup.parsers import MAX_DEPTH, MAX_SLOW, MAX_TAGS
-from crawlframe.request import Request
-from crawlframe.response import MAX_LINKS, Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import MAX_LINKS, Response
 
 URL = "http://example.com/"
 DEEP, COMPLEX, DONE = "too_deep", "too_complex", "done"

@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlframe import payload, record
 from crawlframe.errors import BadRequest, MissingCode
-from crawlframe.frontier.records import cut, whole
-from crawlframe.request import Request
+from crawlframe.frontier.client.records import cut, whole
+from crawlframe.request import payload, record
+from crawlframe.request.request import Request
 
 URL = "http://example.com/"
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from crawlframe import Response, Spider
+from crawlframe.base.stats import MAX_NAME, MAX_REASONS, OTHER
 from crawlframe.errors import SpiderError
-from crawlframe.pipelines import Pipelines, misuse_of
-from crawlframe.spider import describe
-from crawlframe.stats import MAX_NAME, MAX_REASONS, OTHER
+from crawlframe.items.pipelines import Pipelines, misuse_of
+from crawlframe.spider.spider import describe
 
 
 def plain(item: Any, response: Response | None) -> Any:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from crawlframe import porting
+from crawlframe.base import scrapy_names as porting
 from crawlframe.code.registry import Registry
 from crawlframe.errors import BadRequest, SpiderError
-from crawlframe.request import Request
-from crawlframe.spider import Spider, describe
+from crawlframe.request.request import Request
+from crawlframe.spider.spider import Spider, describe
 
 URL = "http://example.com/"
 

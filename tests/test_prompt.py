@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from crawlframe import prompt
+from crawlframe.shell import prompt
 
 IPYTHON = """
 import asyncio

@@ -8,11 +8,11 @@ import pytest
 
 from crawlframe import Request, Spider
 from crawlframe.errors import BadRequest, SpiderError
-from crawlframe.frontier.records import kept_in, whole
-from crawlframe.overrides import overridden
+from crawlframe.frontier.client.records import kept_in, whole
 from crawlframe.proxies.choice import ProxyPool, check_choice, matches
 from crawlframe.proxies.place import host_in, limited_at, place_of, route_in, route_of
-from crawlframe.spider import describe, read_settings
+from crawlframe.spider.spider import describe, read_settings
+from crawlframe.spider.task_settings import overridden
 
 URL = "https://example.com/"
 BAD = [

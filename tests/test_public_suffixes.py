@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.public_suffixes import _registered_domain, registered_domain, suffix_rules
+from crawlframe.base.public_suffixes import _registered_domain, registered_domain, suffix_rules
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import msgpack
 import pytest
 
 from crawlframe.errors import BadRequest, MissingCode
-from crawlframe.record import (
+from crawlframe.request.record import (
     Errand,
     Hop,
     errand_of,
@@ -20,7 +20,7 @@ from crawlframe.record import (
     without_errand,
     without_hops,
 )
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 
 URL = "http://a.example/"
 HOPS = [Hop(301, "http://b.example/"), Hop(302, "http://c.example/é")]

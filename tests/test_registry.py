@@ -20,7 +20,7 @@ from crawlframe.code.registry import Registry, find_package
 from crawlframe.code.source import FRAMEWORK, SourceFinder
 from crawlframe.code.sources import Finder
 from crawlframe.errors import UnknownSpider
-from crawlframe.spider import Spider
+from crawlframe.spider.spider import Spider
 
 GOOD = """
 from crawlframe import Spider

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlframe.errors import BadRequest
-from crawlframe.request import (
+from crawlframe.request.request import (
     MAX_RECORD,
     ROOT_CALLBACK,
     ROOT_URL,
@@ -21,7 +21,7 @@ from crawlframe.request import (
     root_admission,
     unpack_admissions,
 )
-from crawlframe.spider import Spider
+from crawlframe.spider.spider import Spider
 
 URL = "http://example.com/"
 

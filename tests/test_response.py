@@ -13,9 +13,9 @@ from selectolax.lexbor import LexborHTMLParser
 
 from crawlframe.errors import BadRequest, NotJson
 from crawlframe.markup import xhtml
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.spider import Spider
 
 URL = "http://example.com/dir/page.html"
 PIECES = [
@@ -243,8 +243,8 @@ def test_links_do_not_pay_for_other_parsers() -> None:
     """Importing Response is cheap, and so is using links only."""
     code = f"""
 import sys
-from crawlframe.response import Response
-from crawlframe.request import Request
+from crawlframe.response.response import Response
+from crawlframe.request.request import Request
 heavy = {{"parsel", "bs4", "lxml", "lxml.etree", "chardetng_py", "selectolax", "w3lib",
           "requests", "orjson", "webencodings"}}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)

@@ -28,8 +28,11 @@ class Rule(NamedTuple):
 
 ENGINE = tuple(
     f"crawlframe.{part}"
-    for part in ("code", "conf", "embedded", "fetch", "frontier", "ledger", "node")
+    for part in ("code", "conf", "embedded", "fetch", "frontier", "node", "run.ledger")
 )
+
+# The leaves, and what authors see.
+CONTRACT = ("actions", "base", "conf", "items", "markup", "request", "response", "run", "spider")
 
 RULES = (
     Rule(
@@ -37,10 +40,13 @@ RULES = (
         ("django", "crawlservice", "spiders"),
         but=(("crawlframe.node.supervisor.watcher", "django.utils.autoreload"),),
     ),
-    Rule(
-        "crawlframe.*",  # the leaves and the contract
-        ("crawlframe.frontier", "crawlframe.fetch", "crawlframe.node"),
-        but=(("crawlframe.ledger", "crawlframe.frontier.records"),),
+    *(
+        Rule(
+            f"crawlframe.{room}",
+            ("crawlframe.frontier", "crawlframe.fetch", "crawlframe.node"),
+            but=(("crawlframe.run.ledger", "crawlframe.frontier.client.records"),),
+        )
+        for room in CONTRACT
     ),
     Rule(
         "crawlframe.frontier", ("crawlframe.fetch", "crawlframe.node", "crawlframe.code.registry")
@@ -175,18 +181,18 @@ def test_no_folder_imports_in_a_circle():
 
 @pytest.mark.parametrize(
     ("importer", "imported"),
-    [("crawlframe/code/a.py", "crawlframe.links"), ("crawlframe/links.py", "crawlframe.code.a")],
+    [("crawlframe/code/a.py", "crawlframe.urls"), ("crawlframe/urls.py", "crawlframe.code.a")],
 )
 def test_a_circle_is_found(tmp_path, importer, imported):
-    """code.a needs links, which needs code.b: no circle of modules, but one of folders."""
+    """code.a needs urls, which needs code.b: no circle of modules, but one of folders."""
     (tmp_path / "crawlframe/code").mkdir(parents=True)
-    for name in ("links", "code/a", "code/b"):
+    for name in ("urls", "code/a", "code/b"):
         (tmp_path / f"crawlframe/{name}.py").touch()
     assert circles(tmp_path) == []
     (tmp_path / importer).write_text(f"import {imported}")
     assert circles(tmp_path) == []
-    back = {"crawlframe/code/a.py": "links", "crawlframe/links.py": "code/b"}[importer]
-    target = {"links": "crawlframe.code.b", "code/b": "crawlframe.links"}[back]
+    back = {"crawlframe/code/a.py": "urls", "crawlframe/urls.py": "code/b"}[importer]
+    target = {"urls": "crawlframe.code.b", "code/b": "crawlframe.urls"}[back]
     (tmp_path / f"crawlframe/{back}.py").write_text(f"from {target} import x")
     assert len(circles(tmp_path)) == 1
 
@@ -199,7 +205,7 @@ def test_every_module_keeps_to_its_room():
 @pytest.mark.parametrize(
     ("path", "source", "expected"),
     [
-        ("crawlframe/links.py", "import django.db", "crawlframe.links imports django.db"),
+        ("crawlframe/base/urls.py", "import django.db", "crawlframe.base.urls imports django.db"),
         (
             "crawlframe/node/master/master.py",
             "def f():\n  from crawlservice import x",
@@ -211,11 +217,23 @@ def test_every_module_keeps_to_its_room():
             "watcher imports django.conf",
         ),
         ("crawlframe/code/registry.py", "import_module('spiders.site')", "imports spiders.site"),
-        ("crawlframe/links.py", "from .node import child", "imports crawlframe.node"),
-        ("crawlframe/links.py", "from crawlframe import fetch", "imports crawlframe.fetch"),
-        ("crawlframe/ledger.py", "import crawlframe.frontier.keys", "imports crawlframe.frontier"),
-        ("crawlframe/fetch/curl.py", "from ..frontier import keys", "imports crawlframe.frontier"),
-        ("crawlframe/frontier/keys.py", "import crawlframe.fetch", "imports crawlframe.fetch"),
+        ("crawlframe/base/urls.py", "from ..node import child", "imports crawlframe.node"),
+        ("crawlframe/base/urls.py", "from crawlframe import fetch", "imports crawlframe.fetch"),
+        (
+            "crawlframe/run/ledger.py",
+            "import crawlframe.frontier.client.keys",
+            "imports crawlframe.frontier",
+        ),
+        (
+            "crawlframe/fetch/curl.py",
+            "from ..frontier import keys",
+            "imports crawlframe.frontier",
+        ),
+        (
+            "crawlframe/frontier/client/keys.py",
+            "import crawlframe.fetch",
+            "imports crawlframe.fetch",
+        ),
         (
             "crawlframe/node/master/master.py",
             "import crawlframe.code.registry",
@@ -229,7 +247,7 @@ def test_every_module_keeps_to_its_room():
     ],
 )
 def test_a_violation_is_found(tmp_path, path, source, expected):
-    for name in ("crawlframe/links.py", path):
+    for name in ("crawlframe/base/urls.py", path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert violations(tmp_path) == []
@@ -244,13 +262,52 @@ def test_a_violation_is_found(tmp_path, path, source, expected):
             "crawlframe/node/supervisor/watcher.py",
             "from django.utils.autoreload import BaseReloader",
         ),
-        ("crawlframe/ledger.py", "from crawlframe.frontier.records import Admission"),
+        ("crawlframe/run/ledger.py", "from crawlframe.frontier.client.records import Admission"),
         ("crawlframe/node/worker/worker.py", "from crawlframe.code.registry import Registry"),
-        ("crawlservice/management/commands/runcrawler.py", "import crawlframe.node.master.master"),
-        ("spiders/shop.py", "from crawlframe import Request\nfrom crawlframe.links import join"),
+        ("crawlservice/management/commands/runcrawler.py", "import crawlframe.node.master"),
+        (
+            "spiders/shop.py",
+            "from crawlframe import Request\nfrom crawlframe.base.urls import join",
+        ),
     ],
 )
 def test_what_is_allowed_is_not_found(tmp_path, path, source):
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text(source)
     assert violations(tmp_path) == []
+
+
+ROOTS = {
+    "crawlframe": {"__init__", "actions", "conf", "load_spiders", "plug_in"},
+    "crawlservice": {
+        "__init__", "__main__", "apps", "display", "environment", "node_settings",
+        "outside_settings", "project", "services", "settings", "signals", "urls", "wsgi",
+    },
+}  # fmt: skip
+MAX_MODULES = 25
+# Django finds commands in one folder only.
+EXEMPT = {"crawlservice/management/commands", "crawlservice/migrations"}
+
+
+def packages() -> list[Path]:
+    return [path.parent for root in ROOTS for path in (CHECKOUT / root).rglob("__init__.py")]
+
+
+@pytest.mark.parametrize("package", ROOTS)
+def test_a_root_has_no_other_modules(package):
+    assert {path.stem for path in (CHECKOUT / package).glob("*.py")} == ROOTS[package]
+
+
+def test_no_folder_is_too_full():
+    counts = {str(p.relative_to(CHECKOUT)): len(list(p.glob("*.py"))) for p in packages()}
+    assert {name for name, count in counts.items() if count > MAX_MODULES} <= EXEMPT
+
+
+def test_every_folder_says_what_it_is_for():
+    assert len(packages()) > 90
+    for folder in packages():
+        sentence = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        assert sentence.partition("\n\n")[0].endswith("."), folder
+    for package in ROOTS:
+        for path in (CHECKOUT / package).rglob("*.py"):
+            assert (path.parent / "__init__.py").exists(), f"{path.parent} is no package"

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from crawlframe import Request, Secret, Spider
+from crawlframe.base.logs import Line
+from crawlframe.base.secret import MASK, SEALED, masked, without_logins
 from crawlframe.errors import ArgumentError, BadRequest, SpiderError
-from crawlframe.items import encode_item
-from crawlframe.logs import Line
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.secret import MASK, SEALED, masked, without_logins
-from crawlframe.spider import build, describe
+from crawlframe.items.encode import encode_item
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.spider import build, describe
 
 TEXT = "hunter2-hunter2"
 MARKED = {"type": "string", "format": "password", "writeOnly": True}

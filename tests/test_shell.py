@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from crawlframe import Request, Response, Spider, shell
+from crawlframe import Request, Response, Spider
 from crawlframe.errors import SpiderError
-from crawlframe.shell import inspect, view
+from crawlframe.shell import shell
+from crawlframe.shell.shell import inspect, view
 
 URL = "http://shop.example/list/a"
 

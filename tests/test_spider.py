@@ -18,8 +18,8 @@ from crawlframe import (
     SyncMiddleware,
 )
 from crawlframe.errors import ArgumentError, SpiderError
-from crawlframe.spider import Spider, argument_type, build, describe, read_settings
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider, argument_type, build, describe, read_settings
 
 
 class Kind(Enum):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from crawlframe import Spider
+from crawlframe.base.stats import MAX_NAME, MAX_NAMES
 from crawlframe.errors import SpiderError
-from crawlframe.stats import MAX_NAME, MAX_NAMES
 
 
 class Shop(Spider):

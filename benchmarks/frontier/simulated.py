@@ -15,7 +15,7 @@ from typing import NamedTuple
 from benchmarks.frontier.web import TASK, Web
 from crawlframe.conf import Settings
 from crawlframe.frontier import Completion, Frontier, TaskLimits
-from crawlframe.request import Admission
+from crawlframe.request.request import Admission
 
 POOL = 40_000  # links to known pages, drawn once by each worker
 FILLERS = 2  # processes that fill a queue

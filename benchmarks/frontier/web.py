@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from crawlframe.request import Admission, Request, make_rid
+from crawlframe.request.request import Admission, Request, make_rid
 
 TASK = 1
 DEPTH = 3

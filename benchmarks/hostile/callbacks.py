@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from benchmarks.hostile.corpus import CORPUS, Hostile
 from crawlframe import Request, Response
 from crawlframe.errors import UnparsablePage
-from crawlframe.outcome import Outcome
 from crawlframe.run.collector import Collector
 from crawlframe.run.link_filters import Known, LinkPage
+from crawlframe.run.outcome import Outcome
 from spiders.site import SiteSpider
 
 URL = "http://example.com/"

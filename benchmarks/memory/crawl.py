@@ -18,7 +18,7 @@ from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.lab.tree import Tree
 from benchmarks.memory.growth import Sample
-from crawlframe.frontier.records import Counts
+from crawlframe.frontier.client.records import Counts
 
 IN_FLIGHT = 64
 SAMPLES = 600  # about as many over the whole crawl

@@ -15,19 +15,19 @@ from benchmarks.standard.site import Site
 from benchmarks.standard.spiders.standard import Standard, StandardParsel
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
-from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.frontier.records import ANSWERED, Claimed, Signal, TaskView
-from crawlframe.ledger import TaskSpec
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.frontier.client.records import ANSWERED, Claimed, Signal, TaskView
 from crawlframe.node.messages import Run, WorkerReport, child_line
 from crawlframe.node.running_marks import RunningMarks
-from crawlframe.node.worker.opening import CrawlMaker
-from crawlframe.outcome import Outcome
-from crawlframe.request import Request, make_rid
-from crawlframe.response import Response
+from crawlframe.node.worker.task.open_task import CrawlMaker
+from crawlframe.request.request import Request, make_rid
+from crawlframe.response.response import Response
 from crawlframe.run.collector import Collector
+from crawlframe.run.ledger import TaskSpec
 from crawlframe.run.link_filters import Known, LinkPage
-from crawlframe.spider import read_settings
+from crawlframe.run.outcome import Outcome
+from crawlframe.spider.spider import read_settings
 from crawlframe.testing.one_task import OneTask
 
 HEADERS = [("Content-Type", "text/html; charset=utf-8")]

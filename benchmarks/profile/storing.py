@@ -14,15 +14,15 @@ from benchmarks.lab.redis import RedisServer
 from benchmarks.profile.parts import HERE, Page, Part
 from benchmarks.standard.spiders.standard import Standard
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.records import Claimed, TaskLimits
-from crawlframe.ledger import Ledger
+from crawlframe.frontier.client.records import Claimed, TaskLimits
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
-from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import Outcome
-from crawlframe.request import Request, root_admission
+from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.request.request import Request, root_admission
 from crawlframe.run.collector import Collector
+from crawlframe.run.ledger import Ledger
 from crawlframe.run.link_filters import Known, LinkPage
+from crawlframe.run.outcome import Outcome
 
 GENERATION = 1
 COMMIT_SIZE = 64  # outcomes that a commit finds waiting, as in a busy worker

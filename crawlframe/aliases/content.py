@@ -7,9 +7,9 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
+from crawlframe.base.urls import canonical
 from crawlframe.errors import CrawlframeError
-from crawlframe.links import canonical
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 
 MIN_WORDS = 20  # a page with fewer proves nothing: an error may look the same at each URL
 WALL_WORDS = 200  # a page with a password field and fewer words asks for a login

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from crawlframe.aliases.rule import ANY, IGNORING, MAX_URL, Aliases, AliasRule, Kind, origin_of
-from crawlframe.links import canonical
+from crawlframe.base.urls import canonical
 
 MIN_SUPPORT = 5  # different contents that a rule must have found at two URLs or more
 DOUBT = 0.1  # share of groups against a rule up to which these are fetched again: pages change

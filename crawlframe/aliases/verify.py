@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from crawlframe.aliases.content import Content
 from crawlframe.aliases.learn import Found
 from crawlframe.aliases.rule import AliasRule
-from crawlframe.links import canonical
+from crawlframe.base.urls import canonical
 
 PAIRS = 5  # that are fetched of a rule
 ENOUGH = 3  # of them that must be equal

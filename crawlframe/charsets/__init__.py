@@ -1,0 +1,1 @@
+"""Character encodings of bodies, found as browsers find them."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.charsets.labels import codec_of
 from crawlframe.charsets.regions import WESTERN, encoding_of_domain, encoding_of_language
 

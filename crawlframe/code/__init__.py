@@ -1,0 +1,1 @@
+"""Spiders' code: imported from source, digested into versions, checked out by git."""

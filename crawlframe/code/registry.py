@@ -17,14 +17,14 @@ from os.path import normpath
 from pathlib import Path
 from types import ModuleType
 
+from crawlframe.base.program import command
+from crawlframe.base.scrapy_names import INHERITS, is_scrapy_spider
 from crawlframe.code.failure import ENGINE, describe_failure, standing_in
 from crawlframe.code.source import Bytecode, SourceFinder, TookTooLong, within
 from crawlframe.code.sources import Result, SpiderSource
 from crawlframe.code.version import files
 from crawlframe.errors import SpiderError, UnknownSpider, did_you_mean
-from crawlframe.porting import INHERITS, is_scrapy_spider
-from crawlframe.program import command
-from crawlframe.spider import Spider, SpiderInfo, describe
+from crawlframe.spider.spider import Spider, SpiderInfo, describe
 
 SPIDER_NAME = re.compile(r"[\w.-]{1,100}")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from crawlframe.spider import Spider
+from crawlframe.spider.spider import Spider
 
 Result = TypeVar("Result")
 

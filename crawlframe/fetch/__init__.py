@@ -1,0 +1,1 @@
+"""The downloaders, which turn a request into a response."""

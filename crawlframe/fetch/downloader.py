@@ -9,36 +9,36 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.urls import host_of, hostname_of
 from crawlframe.conf import Settings
-from crawlframe.downloaders import BROWSER
 from crawlframe.errors import BadHeader, ProxyFailed, TlsError
-from crawlframe.fetch.context import NO_CONTEXT, FetchContext
-from crawlframe.fetch.curl import CurlDownloader
-from crawlframe.fetch.decoding import ACCEPTED
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.memory import TransferMemory
-from crawlframe.fetch.name_servers import Unresolved
-from crawlframe.fetch.names import Names, load_hook
-from crawlframe.fetch.pictures import PictureStore
-from crawlframe.fetch.plugged import Plugged, plugged
-from crawlframe.fetch.redirects import Answer, Journey
-from crawlframe.fetch.saving import FileSaver
-from crawlframe.fetch.trail import Trail
+from crawlframe.fetch.body.decoding import ACCEPTED
+from crawlframe.fetch.body.memory import TransferMemory
+from crawlframe.fetch.body.pictures import PictureStore
+from crawlframe.fetch.body.saving import FileSaver
+from crawlframe.fetch.curl.downloader import CurlDownloader
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
+from crawlframe.fetch.journey.journey import Answer, Journey
+from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.journey.trail import Trail
+from crawlframe.fetch.names.name_servers import Unresolved
+from crawlframe.fetch.names.resolver import Names, load_hook
+from crawlframe.fetch.plugin.downloader import Plugged, plugged
 from crawlframe.identity.identity import Identity
-from crawlframe.links import host_of, hostname_of
-from crawlframe.options import NO_OPTIONS
+from crawlframe.identity.tls import OF_TASK
 from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import is_pool
 from crawlframe.proxies.proxy import Proxy, fixed_proxy
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider_settings import SpiderSettings
-from crawlframe.tls import OF_TASK
+from crawlframe.request.downloader_names import BROWSER
+from crawlframe.request.options import NO_OPTIONS
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
 
 if TYPE_CHECKING:
     from crawlframe.fetch.browser.client import BrowserClient
-    from crawlframe.fetch.requests_client import RequestsDownloader
+    from crawlframe.fetch.requests.downloader import RequestsDownloader
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 ACCEPT_LANGUAGE = "en"
@@ -178,7 +178,7 @@ class Downloader:
     def _threads(self) -> RequestsDownloader:
         if self._requests is None:
             # Imported here: few crawls need it, and it takes time and memory.
-            from crawlframe.fetch.requests_client import RequestsDownloader
+            from crawlframe.fetch.requests.downloader import RequestsDownloader
 
             concurrency = self._settings.concurrency
             self._requests = RequestsDownloader(

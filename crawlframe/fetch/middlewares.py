@@ -11,11 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from crawlframe.base.urls import host_of, normalise
 from crawlframe.errors import CrawlframeError, FetchError, HostChanged, MiddlewareError
-from crawlframe.links import host_of, normalise
-from crawlframe.middleware import CallNext, name_of
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.middleware import CallNext, name_of
 
 DEADLINE = 120.0  # seconds that a layer may take itself, not counting its calls of the next one
 # Parts of a request that belong to its callback or to its place in the frontier.

@@ -18,9 +18,9 @@ import msgspec
 
 from crawlframe.conf import Settings
 from crawlframe.errors import CacheUnusable
-from crawlframe.record import Hop
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.record import Hop
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 PLACE = Path("cache", "pages.sqlite3")  # below var_dir
 MAX_SIZE = 1 << 30  # bytes of all pages, compressed

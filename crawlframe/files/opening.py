@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from crawlframe.base.storage_url import in_s3
 from crawlframe.conf import Settings
-from crawlframe.file_place import in_s3
 from crawlframe.files.store import DirectoryStore, FileStore, spool_of
 
 FOLDER = "files"  # below var_dir

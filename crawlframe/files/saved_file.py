@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import BinaryIO, ClassVar, Protocol
 
+from crawlframe.base.stats import RUNNING
 from crawlframe.errors import StoreError
-from crawlframe.stats import RUNNING
 
 
 class Room(Protocol):

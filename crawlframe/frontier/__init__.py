@@ -1,8 +1,6 @@
 """The frontier: all state of requests that is kept in Redis."""
 
-from crawlframe.frontier.frontier import Frontier
-from crawlframe.frontier.nodes import NodeInfo
-from crawlframe.frontier.records import (
+from crawlframe.frontier.client.records import (
     Claim,
     Claimed,
     Completion,
@@ -10,6 +8,8 @@ from crawlframe.frontier.records import (
     Fetched,
     TaskLimits,
 )
+from crawlframe.frontier.cluster.nodes import NodeInfo
+from crawlframe.frontier.frontier import Frontier
 
 __all__ = [
     "Claim",

@@ -12,16 +12,11 @@ from typing import Any
 
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
-from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
-from crawlframe.frontier.connection import LONG_TIMEOUT, TIMEOUT, connect, persist
-from crawlframe.frontier.eras import Eras
-from crawlframe.frontier.hosts import Hosts
-from crawlframe.frontier.leases import Leases
-from crawlframe.frontier.partitions import PartitionedStore, pack
-from crawlframe.frontier.permits import Permits
-from crawlframe.frontier.pins import Pins
-from crawlframe.frontier.proxies import Proxies
-from crawlframe.frontier.records import (
+from crawlframe.frontier.client.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
+from crawlframe.frontier.client.connection import LONG_TIMEOUT, TIMEOUT, connect, persist
+from crawlframe.frontier.client.eras import Eras
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.records import (
     NO_SIGNAL,
     Claim,
     Claimed,
@@ -35,15 +30,20 @@ from crawlframe.frontier.records import (
     kept_in,
     whole,
 )
+from crawlframe.frontier.client.rows import read_number, read_tries
+from crawlframe.frontier.cluster.leases import Leases
+from crawlframe.frontier.cluster.rollouts import Rollouts
+from crawlframe.frontier.cluster.spiders import SpiderCatalogue
+from crawlframe.frontier.cluster.trials import Trials
+from crawlframe.frontier.hosts import Hosts
+from crawlframe.frontier.permits import Permits
+from crawlframe.frontier.pins import Pins
+from crawlframe.frontier.proxies import Proxies
 from crawlframe.frontier.renders import Renders
 from crawlframe.frontier.reservations import Reservations
-from crawlframe.frontier.rollouts import Rollouts
-from crawlframe.frontier.rows import read_number, read_tries
-from crawlframe.frontier.spiders import SpiderCatalogue
 from crawlframe.frontier.starts import Starts
 from crawlframe.frontier.tasks import Tasks, mark_of
-from crawlframe.frontier.trials import Trials
-from crawlframe.request import Admission
+from crawlframe.request.request import Admission
 
 KNOWN, BLAMED, REFUSAL = ord("1"), 1, 2  # an answer of ``known``; penalties of ``release``
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one

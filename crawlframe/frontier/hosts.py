@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from crawlframe import gates
 from crawlframe.errors import FrontierError
-from crawlframe.frontier.batches import MAX_ENTRIES, chunks
-from crawlframe.frontier.keys import Keys
-from crawlframe.frontier.partitions import PartitionedStore, pack
-from crawlframe.frontier.rows import Rows
+from crawlframe.frontier.client.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.client.keys import Keys
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.rows import Rows
 from crawlframe.proxies.place import host_in
 
 KEYS_PER_SCAN = 1_000  # keys examined by one step of a search for hosts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.rows import Rows
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.rows import Rows
 
 
 class Reached(NamedTuple):

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from crawlframe.frontier.batches import MAX_ENTRIES
-from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.batches import MAX_ENTRIES
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.near.fingerprint import Fingerprint
 from crawlframe.near.page import NearStore
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import NO_SIGNAL, Signal
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.records import NO_SIGNAL, Signal
 
 NOBODY = 0  # in place of a generation
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from crawlframe.frontier.eras import REMEMBERED
-from crawlframe.frontier.keys import Keys
-from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.eras import REMEMBERED
+from crawlframe.frontier.client.keys import Keys
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.proxies.place import host_in, pair_of
 
 TASKS = 100  # named of those that wait at one place

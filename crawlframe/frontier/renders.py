@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from crawlframe.frontier.partitions import PartitionedStore, pack
-from crawlframe.frontier.rows import Rows
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.rows import Rows
 from crawlframe.render.attempt import Taught
 from crawlframe.render.knowledge import Knowledge
 from crawlframe.render.template import Template

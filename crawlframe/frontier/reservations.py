@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from crawlframe.frontier.batches import MAX_ENTRIES, chunks
-from crawlframe.frontier.partitions import PartitionedStore, pack
-from crawlframe.frontier.records import fingerprints
-from crawlframe.links import host_of
+from crawlframe.base.urls import host_of
+from crawlframe.frontier.client.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.records import fingerprints
 
 FINISHED, LEFT = 0, -1  # in place of the milliseconds of a Target
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crawlframe.frontier.partitions import PartitionedStore, pack
-from crawlframe.frontier.records import groups
-from crawlframe.request import Admission
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.records import groups
+from crawlframe.request.request import Admission
 
 
 class Starts:

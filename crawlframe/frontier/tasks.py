@@ -13,15 +13,15 @@ import msgspec
 
 from crawlframe import gates
 from crawlframe.errors import FrontierError
-from crawlframe.frontier.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.client.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.records import Counts, TaskLimits, groups
+from crawlframe.frontier.client.rows import Rows
 from crawlframe.frontier.layers import Layers
 from crawlframe.frontier.near import Near
-from crawlframe.frontier.partitions import PartitionedStore, pack
-from crawlframe.frontier.records import Counts, TaskLimits, groups
-from crawlframe.frontier.rows import Rows
 from crawlframe.frontier.waits import Wait, Waits
 from crawlframe.near.page import NearStore
-from crawlframe.request import Admission, end_admission
+from crawlframe.request.request import Admission, end_admission
 
 KEYS_PER_SCAN = 2_000  # keys examined by one step of a search for lanes
 COUNT_FIELDS = [

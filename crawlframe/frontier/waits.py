@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from crawlframe.frontier.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.client.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.client.keys import Keys
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.records import Counts
 from crawlframe.frontier.hosts import FOREVER
-from crawlframe.frontier.keys import Keys
-from crawlframe.frontier.partitions import PartitionedStore, pack
-from crawlframe.frontier.records import Counts
 
 SOON = 10.0  # seconds; shorter waits are not logged
 LOOKED_AT = 1_000  # hosts with requests that are looked at, from each end of their queue

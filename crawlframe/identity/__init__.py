@@ -1,0 +1,1 @@
+"""The identity of a crawler: contact, signatures, credentials and certificates."""

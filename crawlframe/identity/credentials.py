@@ -8,9 +8,9 @@ from base64 import b64encode
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from crawlframe.base.secret import Secret
+from crawlframe.base.urls import host_of, hostname_of, normalise
 from crawlframe.errors import CrawlframeError
-from crawlframe.links import host_of, hostname_of, normalise
-from crawlframe.secret import Secret
 
 BASIC, DIGEST, BEARER = SCHEMES = ("basic", "digest", "bearer")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, 2.1

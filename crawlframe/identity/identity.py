@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from multidict import CIMultiDict
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.urls import host_of, target_of
 from crawlframe.identity.credentials import DIGEST, Credential, Credentials
 from crawlframe.identity.digest import Challenge
 from crawlframe.identity.keys import SigningKey
 from crawlframe.identity.signing import Headers, Signer, authority_of
-from crawlframe.links import host_of, target_of
 
 MAX_CHALLENGES = 1000  # hosts whose latest digest challenge is remembered
 

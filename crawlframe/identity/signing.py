@@ -9,9 +9,9 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
+from crawlframe.base.urls import host_of
 from crawlframe.errors import ConfigError
 from crawlframe.identity.keys import SigningKey
-from crawlframe.links import host_of
 
 VARIABLE = "CRAWLFRAME_BOT_AUTH"
 DIRECTORY = "/.well-known/http-message-signatures-directory"

@@ -1,0 +1,1 @@
+"""HTML: bounded parsing, links, forms and structured data of a page."""

@@ -23,11 +23,11 @@ import socket
 import msgspec
 from msgspec.msgpack import Decoder
 
-from crawlframe.frontier.nodes import CodeState
-from crawlframe.frontier.records import Claimed, Signal, TaskView
-from crawlframe.frontier.rollouts import Rollout
+from crawlframe.frontier.client.records import Claimed, Signal, TaskView
+from crawlframe.frontier.cluster.nodes import CodeState
+from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlframe.node.channel import Channel, pair
-from crawlframe.spider import SpiderInfo
+from crawlframe.spider.spider import SpiderInfo
 
 
 class Message(msgspec.Struct, array_like=True):

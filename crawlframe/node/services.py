@@ -7,9 +7,9 @@ from typing import Protocol
 
 from crawlframe.code.registry import Registry
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import Ledger
 from crawlframe.node.code import Code
 from crawlframe.node.messages import FromChildLine
+from crawlframe.run.ledger import Ledger
 
 
 class Services(Protocol):

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from crawlframe.frontier import Counts, Frontier
-from crawlframe.ledger import Ledger
+from crawlframe.run.ledger import Ledger
 
 log = logging.getLogger(__name__)
 

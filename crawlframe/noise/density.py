@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import log1p
 from operator import mul
 
+from crawlframe.base.urls import host_of
 from crawlframe.errors import ConfigError
-from crawlframe.links import host_of
 from crawlframe.noise.article import Article, is_below
 from crawlframe.noise.page import PageLinks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
 from crawlframe.noise.address import LONGEST_KIND, Group, parts_of
 from crawlframe.noise.merging import LITTLE, mergers

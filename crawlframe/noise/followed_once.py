@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.urls import host_of
 from crawlframe.errors import TooComplex, TooDeep
-from crawlframe.links import host_of
+from crawlframe.markup.page_links import Page
 from crawlframe.noise.page import PageLinks
 from crawlframe.noise.report import judge
 from crawlframe.noise.template import HOSTS, LINKS, PAGES, REASON, TemplateLinks, keys_of
-from crawlframe.page_links import Page
 
 SAMPLES = 5  # links of a template that the log names
 

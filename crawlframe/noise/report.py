@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from crawlframe.href import address_in
+from crawlframe.markup.element_link import address_in
+from crawlframe.markup.page_links import Page, link_nodes
 from crawlframe.noise.page import PageLinks
-from crawlframe.page_links import Page, link_nodes
 
 
 class LinkFilter(Protocol):

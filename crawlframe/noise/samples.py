@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
 from crawlframe.noise.families import Family, URLFamilies
 from crawlframe.noise.page import PageLinks

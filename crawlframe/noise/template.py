@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
+from crawlframe.markup.page_links import Page
 from crawlframe.noise.page import PageLinks, Place
 from crawlframe.noise.report import LinkReport, judge
-from crawlframe.page_links import Page
 
 REASON = "template"
 SHARE = 0.8  # of the pages of a host

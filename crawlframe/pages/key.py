@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
 
-from crawlframe.options import NO_OPTIONS
-from crawlframe.request import Request
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.options import NO_OPTIONS
+from crawlframe.request.request import Request
+from crawlframe.spider.settings import SpiderSettings
 
 KEY = 16  # bytes
 # Headers of a request by which no server chooses what it sends.

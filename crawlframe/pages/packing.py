@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+from crawlframe.base.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 from crawlframe.errors import PageDamaged
-from crawlframe.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 
 LEVEL = 1  # of Zstandard: 3 takes a third longer for 1 % less
 DIGEST = 32  # bytes

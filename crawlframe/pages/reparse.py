@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from crawlframe import record
 from crawlframe.pages.copy import ITEM
-from crawlframe.rendered import RenderedResponse
-from crawlframe.request import Admission, Request, make_rid, rank_of, root_admission
-from crawlframe.response import Response
+from crawlframe.request import record
+from crawlframe.request.request import Admission, Request, make_rid, rank_of, root_admission
+from crawlframe.response.browser_response import RenderedResponse
+from crawlframe.response.response import Response
 
 # No method of a spider has this name, so a worker of an older release parks these requests.
 REPARSE = "reparse:"

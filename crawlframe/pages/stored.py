@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crawlframe.rendered import RenderedResponse
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.secret import MASK
-from crawlframe.stored_page import StoredPage
+from crawlframe.base.secret import MASK
+from crawlframe.request.request import Request
+from crawlframe.response.browser_response import RenderedResponse
+from crawlframe.response.response import Response
+from crawlframe.response.stored_page import StoredPage
 
 # Headers of a stored page that do not describe its body any more, or were masked.
 LEFT_OUT = frozenset({"set-cookie", "set-cookie2", "content-encoding", "transfer-encoding"})

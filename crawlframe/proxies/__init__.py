@@ -1,0 +1,1 @@
+"""Proxies: their choice, their place in the frontier, and their credentials."""

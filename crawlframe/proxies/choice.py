@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from crawlframe.links import normalise
+from crawlframe.base.urls import normalise
 
 DIRECT = "direct"  # through no proxy
 POOL = "pool"

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from crawlframe.base.secret import MASK, Secret
 from crawlframe.errors import SpiderError
 from crawlframe.proxies.choice import MOST_TIER, check_address, check_country, check_tag
-from crawlframe.secret import MASK, Secret
 
 MOST_IN_FLIGHT = 1_000_000
 MOST_OF_PAGE = 10_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote
 
+from crawlframe.base.secret import MASK, Secret
 from crawlframe.proxies.choice import ProxyAddress, check_address
-from crawlframe.secret import MASK, Secret
 
 FIXED = 0  # in place of an id: named by a spider, not one of the pool
 

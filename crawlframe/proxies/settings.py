@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from crawlframe.budgets import Budgets
+from crawlframe.base.limits import Budgets
 from crawlframe.proxies.choice import DIRECT, check_choice
 
 

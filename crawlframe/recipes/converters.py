@@ -11,9 +11,9 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
+from crawlframe.base.exact_json import loads
+from crawlframe.base.urls import join
 from crawlframe.errors import did_you_mean
-from crawlframe.json_body import loads
-from crawlframe.links import join
 
 DATES = (
     "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y",

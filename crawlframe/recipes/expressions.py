@@ -9,14 +9,14 @@ from typing import Any
 
 import regex
 
+from crawlframe.base.secret import without_logins
+from crawlframe.base.urls import normalise
 from crawlframe.errors import BadRequest, SpiderError
-from crawlframe.links import normalise
 from crawlframe.recipes import converters
 from crawlframe.recipes.lines import Path
 from crawlframe.recipes.recipe import Argument, Field, Next, Part, Recipe, Rule
 from crawlframe.recipes.spider import RecipeSpider
 from crawlframe.recipes.urls import MAX_RANGE, PLACE, RANGE
-from crawlframe.secret import without_logins
 from crawlframe.spiders.jmes_path import JMESPath
 
 TOO_DEEP = "is too deep; write it in a shorter way"

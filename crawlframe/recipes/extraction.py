@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crawlframe.json_body import loads
-from crawlframe.links import host_of
+from crawlframe.base.exact_json import loads
+from crawlframe.base.urls import host_of
 from crawlframe.recipes import converters, patterns
 from crawlframe.recipes.converters import Step, plain
 from crawlframe.recipes.recipe import Field, Select
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 
 if TYPE_CHECKING:
     from parsel import Selector

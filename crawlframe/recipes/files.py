@@ -11,7 +11,7 @@ from crawlframe.code.version import files
 from crawlframe.errors import SpiderError
 from crawlframe.recipes.reading import from_text
 from crawlframe.recipes.spider import RecipeSpider, spider_of
-from crawlframe.spider import Spider
+from crawlframe.spider.spider import Spider
 
 KINDS = {".toml": "toml", ".json": "json"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crawlframe.recipes.patterns import find
 from crawlframe.recipes.recipe import Rule
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 
 _ANCHORS = "descendant-or-self::a[@href] | descendant-or-self::area[@href]"
 

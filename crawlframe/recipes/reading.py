@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
+from crawlframe.base.expect import expectation
+from crawlframe.base.scrapy_names import misuse_in_settings
 from crawlframe.errors import SpiderError, did_you_mean
-from crawlframe.expect import expectation
-from crawlframe.overrides import impossible
-from crawlframe.porting import misuse_in_settings
 from crawlframe.recipes import expressions
 from crawlframe.recipes.converters import split
 from crawlframe.recipes.lines import Path, line_of, lines_of
@@ -29,7 +28,8 @@ from crawlframe.recipes.recipe import (
     Select,
 )
 from crawlframe.render.required import expected_fields
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.task_settings import impossible
 
 PartType = TypeVar("PartType", bound=Part)
 

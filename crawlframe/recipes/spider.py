@@ -9,17 +9,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
+from crawlframe.base.exact_json import digest_of
+from crawlframe.base.urls import hostname_of, normalise
 from crawlframe.errors import BadRequest
-from crawlframe.json_body import digest_of
-from crawlframe.links import hostname_of, normalise
 from crawlframe.recipes.extraction import page_scope, read, scopes, select
 from crawlframe.recipes.links import links_of
 from crawlframe.recipes.recipe import PLAIN, Argument, Field, Next, Recipe
 from crawlframe.recipes.urls import PLACE, RANGE, filled
 from crawlframe.render.attempt import note_incomplete
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.spider import Spider
 
 TYPES: dict[str, Any] = {
     "text": str,

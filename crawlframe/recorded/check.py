@@ -13,7 +13,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.node.master import offspring
 from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, FromChild, FromChildLine
-from crawlframe.node.worker.failures import authors_part
+from crawlframe.node.worker.verdict.failures import authors_part
 from crawlframe.recorded.difference import differences
 from crawlframe.recorded.folder import HEAD, START, Recording
 from crawlframe.recorded.offline import offline

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from crawlframe.expect import expectation
+from crawlframe.base.expect import expectation
 from crawlframe.render.required import required_of
-from crawlframe.spider import Spider
+from crawlframe.spider.spider import Spider
 
 SHOWN = 3  # pages that are named for a field
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError, FetchError
-from crawlframe.node.worker.failures import authors_part
+from crawlframe.node.worker.verdict.failures import authors_part
 from crawlframe.recorded.effects import without_effects
 from crawlframe.recorded.offline import offline
 from crawlframe.recorded.secrets import Secrets
 from crawlframe.recorded.snapshot import readable, snapshot_of, snapshot_of_error
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.spider import Spider
 from crawlframe.testing.runs import LAST, Given
 from crawlframe.testing.trial import Trial
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crawlframe.code.registry import Registry, find_package
 from crawlframe.conf import Settings
-from crawlframe.loading import load_spiders
+from crawlframe.load_spiders import load_spiders
 
 
 def recordings_of(settings: Settings) -> Path:

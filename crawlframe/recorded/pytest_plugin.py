@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crawlframe.code.registry import Registry
     from crawlframe.recorded.folder import Recording
     from crawlframe.recorded.replay import Replay, Replayed
-    from crawlframe.spider import Spider
+    from crawlframe.spider.spider import Spider
     from crawlframe.testing import Result
 
 HEAD, PAGE = "recording.json", ".page.json"
@@ -154,7 +154,7 @@ class PageTest(pytest.Item):
         self.user_properties.append((UPDATED, f"{recording.head.spider}: {name}"))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        from crawlframe.node.worker.failures import authors_part
+        from crawlframe.node.worker.verdict.failures import authors_part
         from crawlframe.recorded.folder import RecordingError
         from crawlframe.recorded.replay import NotReplayed
 

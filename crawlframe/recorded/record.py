@@ -14,10 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from crawlframe.base.media_type import HEAD as FIRST
+from crawlframe.base.media_type import essence_of, media_type
 from crawlframe.conf import Settings
-from crawlframe.files.media_type import HEAD as FIRST
-from crawlframe.files.media_type import essence_of, media_type
-from crawlframe.kinds import kind_of
 from crawlframe.recorded.difference import differences, volatile
 from crawlframe.recorded.folder import (
     START,
@@ -34,9 +33,10 @@ from crawlframe.recorded.replay import NotReplayed, Replay
 from crawlframe.recorded.secrets import Secrets
 from crawlframe.recorded.snapshot import readable, snapshot_of, snapshot_of_error
 from crawlframe.recorded.values import body_to_json, request_to_json
-from crawlframe.rendered import RenderedResponse
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.response.browser_response import RenderedResponse
+from crawlframe.response.media_kind import kind_of
+from crawlframe.response.response import Response
+from crawlframe.spider.spider import Spider
 
 LONGEST = 60  # characters of a page's name
 SUFFIXES = {"html": "html", "xml": "xml", "json": "json", "text": "txt"}

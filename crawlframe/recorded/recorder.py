@@ -11,22 +11,22 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from crawlframe.actions import keeps_page
+from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
-from crawlframe.downloaders import BROWSER
 from crawlframe.errors import Excluded, FetchError, FileGone
-from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.trail import Redirected
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
+from crawlframe.fetch.journey.trail import Redirected
 from crawlframe.identity.identity import Identity
-from crawlframe.links import host_of
-from crawlframe.outcome import EXCLUDED, Outcome, Verdict
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.rendered import RenderedResponse
-from crawlframe.request import Admission, Request
-from crawlframe.response import Response
+from crawlframe.request.downloader_names import BROWSER
+from crawlframe.request.request import Admission, Request
+from crawlframe.response.browser_response import RenderedResponse
+from crawlframe.response.response import Response
 from crawlframe.robots.rules import Rules
-from crawlframe.spider import Spider, read_settings
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.run.outcome import EXCLUDED, Outcome, Verdict
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider, read_settings
 from crawlframe.testing.one_task import OneTask
 from crawlframe.testing.result import Result
 from crawlframe.testing.runs import LAST

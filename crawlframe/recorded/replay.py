@@ -10,17 +10,17 @@ import msgspec
 
 from crawlframe import errors
 from crawlframe.conf import Settings
-from crawlframe.downloaders import BROWSER
 from crawlframe.errors import CrawlframeError, FetchError
 from crawlframe.recorded.folder import Exchange, RecordedPage, Recording, RecordingError
 from crawlframe.recorded.offline import WentOut, offline
 from crawlframe.recorded.secrets import Secrets
 from crawlframe.recorded.snapshot import snapshot_of, snapshot_of_error
 from crawlframe.recorded.values import body_to_json, request_of_json
-from crawlframe.rendered import Captured, Rendered, RenderedResponse
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.request.downloader_names import BROWSER
+from crawlframe.request.request import Request
+from crawlframe.response.browser_response import Captured, Rendered, RenderedResponse
+from crawlframe.response.response import Response
+from crawlframe.spider.spider import Spider
 from crawlframe.testing.result import Result
 from crawlframe.testing.runs import LAST, Given
 from crawlframe.testing.trial import Trial

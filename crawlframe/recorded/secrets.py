@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote, unquote_plus
 
-from crawlframe.node.worker.exchange import COOKIES, LOGINS, TELLING
+from crawlframe.base.secret import SHORTEST, Secret, is_sealed, without_logins
+from crawlframe.node.worker.verdict.http_log import COOKIES, LOGINS, TELLING
 from crawlframe.recorded.secret_forms import forms_of
 from crawlframe.recorded.telling import (
     PASSWORD,
@@ -23,7 +24,6 @@ from crawlframe.recorded.telling import (
     is_token,
 )
 from crawlframe.recorded.values import BYTES
-from crawlframe.secret import SHORTEST, Secret, is_sealed, without_logins
 
 _PARAMETER = re.compile(r"(?<![^?&;\s])([^?&;=#\s\"'<>]+)=([^&;#\s\"'<>]*)")
 _JSON_FIELD = re.compile(r'"([^"\\]{1,100})"(\s*:\s*)"((?:[^"\\]|\\.)*)"')

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgpack
 
-from crawlframe import payload
 from crawlframe.errors import BadRequest, MissingCode
-from crawlframe.record import OPTIONS, PLAIN, UNREADABLE
-from crawlframe.request import Request
+from crawlframe.request import payload
+from crawlframe.request.record import OPTIONS, PLAIN, UNREADABLE
+from crawlframe.request.request import Request
 
 BYTES, _DICT = "$bytes", "$dict"
 _NAMES = {

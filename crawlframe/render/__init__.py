@@ -1,0 +1,1 @@
+"""The choice of pages that need a browser, learned by templates of URLs."""

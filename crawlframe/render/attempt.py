@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from crawlframe.base.stats import RUNNING
 from crawlframe.render.knowledge import Knowledge, Lesson
 from crawlframe.render.template import Template
 from crawlframe.render.yielded import NOTHING, Reason, Yielded
-from crawlframe.stats import RUNNING
 
 
 class Taught(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from crawlframe.expect import expectation
-from crawlframe.signatures import misfit
+from crawlframe.base.expect import expectation
+from crawlframe.base.signatures import misfit
 
 MOST = 0.5  # share of the items from which on an expected field is required
 
@@ -16,7 +16,7 @@ def required_of(spider: type[Any]) -> tuple[str, ...]:
     items, those without a default in the class of the items, and those that a recipe requires."""
     names = dict.fromkeys((*expected_fields(spider.expect), *spider._required))
     if isinstance(spider.item, type):
-        from crawlframe.item_type import required_fields  # most spiders name none
+        from crawlframe.items.item_type import required_fields  # most spiders name none
 
         names |= dict.fromkeys(required_fields(spider.item))
     return tuple(names)

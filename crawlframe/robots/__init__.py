@@ -1,0 +1,1 @@
+"""robots.txt and other terms of use: their rules, and for how long they hold."""

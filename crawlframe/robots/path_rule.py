@@ -7,7 +7,7 @@ from functools import lru_cache
 from string import ascii_letters, digits, punctuation
 from urllib.parse import quote
 
-from crawlframe.links import target_of
+from crawlframe.base.urls import target_of
 
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(ascii_letters + digits + "-._~")

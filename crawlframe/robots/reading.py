@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 
 from multidict import CIMultiDictProxy
 
+from crawlframe.base.urls import escaped, join
 from crawlframe.errors import BadUrl, FetchError, PrivateAddress, ProxyFailed
-from crawlframe.links import escaped, join
 from crawlframe.robots.rules import MAX_BYTES
 
 MAX_HOPS = 5  # redirects that are followed; RFC 9309, 2.3.1.2, asks for at least as many

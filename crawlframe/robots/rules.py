@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from protego import Protego
 
+from crawlframe.base.urls import normalise
 from crawlframe.charsets.content_type import MAX_CONTENT_TYPE
 from crawlframe.charsets.encoding import declared_in
 from crawlframe.errors import BadRequest
-from crawlframe.links import normalise
 from crawlframe.robots.path_rule import PathRule
 from crawlframe.robots.signals import NO_SIGNALS, Signals, merge, read_preferences, read_signals
 

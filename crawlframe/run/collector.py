@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from crawlframe.base.stats import DROPPED
 from crawlframe.errors import (
     BadRequest,
     CloseTask,
@@ -15,10 +16,11 @@ from crawlframe.errors import (
     SpiderError,
     UnfitItem,
 )
-from crawlframe.items import encode_item, is_item, no_item
-from crawlframe.model_items import is_model, model_item
+from crawlframe.items.encode import encode_item, is_item, no_item
+from crawlframe.items.models import is_model, model_item
+from crawlframe.items.upsert import Upsert
 from crawlframe.proxies import listed
-from crawlframe.request import Admission, Request, make_rid
+from crawlframe.request.request import Admission, Request, make_rid
 from crawlframe.run.link_filters import (
     DUPLICATE,
     MAX_DELAY,
@@ -28,11 +30,9 @@ from crawlframe.run.link_filters import (
     LinkPage,
     bad_delay,
 )
-from crawlframe.stats import DROPPED
-from crawlframe.upsert import Upsert
 
 if TYPE_CHECKING:
-    from crawlframe.pipelines import Pipelines
+    from crawlframe.items.pipelines import Pipelines
 
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
 DROPPED_NOINDEX = DROPPED + "noindex"  # counts items of pages that say noindex

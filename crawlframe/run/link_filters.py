@@ -7,12 +7,12 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from crawlframe.budgets import ALIAS, DEPTH_LIMIT, LAYERS, NOFOLLOW, TEMPLATE
-from crawlframe.downloaders import BROWSER
+from crawlframe.base.limits import ALIAS, DEPTH_LIMIT, LAYERS, NOFOLLOW, TEMPLATE
 from crawlframe.errors import BadRequest, SpiderError
-from crawlframe.outcome import Outcome
 from crawlframe.proxies.place import place_of
-from crawlframe.request import Request
+from crawlframe.request.downloader_names import BROWSER
+from crawlframe.request.request import Request
+from crawlframe.run.outcome import Outcome
 
 if TYPE_CHECKING:
     from crawlframe.noise.followed_once import FollowedOnce

@@ -16,8 +16,8 @@ from scrapy.settings import Settings
 from scrapy.utils.reactor import is_reactor_installed
 from twisted.internet.defer import Deferred, succeed
 
+from crawlframe.base.stats import RUNNING
 from crawlframe.scrapy.stats import PortedStats
-from crawlframe.stats import RUNNING
 
 # Scrapy's own parts that are replaced by ours.
 OURS: dict[str, Any] = {

@@ -14,14 +14,14 @@ from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.url import url_is_from_any_domain
 from w3lib.http import basic_auth_header
 
+from crawlframe.base.stats import RUNNING
 from crawlframe.errors import FetchError, SpiderError
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.scrapy import components, responses
 from crawlframe.scrapy.crawler import PortedCrawler
 from crawlframe.scrapy.failures import exception_of, fetch_error_of
 from crawlframe.scrapy.requests import Translator
-from crawlframe.stats import RUNNING
 
 CallNext = Callable[[Request], Awaitable[Response]]
 NO_PAGE = 204  # the status of a response that stands for a request that was not fetched

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from crawlframe.errors import CloseTask, DropItem, PipelineFailed, SpiderError
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 from crawlframe.scrapy import components
 from crawlframe.scrapy.crawler import PortedCrawler
 

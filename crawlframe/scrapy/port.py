@@ -15,8 +15,9 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 from scrapy.utils.response import get_meta_refresh
 
+from crawlframe.base.stats import RUNNING
 from crawlframe.errors import FetchError
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 from crawlframe.scrapy import responses
 from crawlframe.scrapy.callbacks import ScrapyCallbacks
 from crawlframe.scrapy.crawler import (
@@ -31,8 +32,7 @@ from crawlframe.scrapy.items import Items
 from crawlframe.scrapy.requests import Translator
 from crawlframe.scrapy.settings import mapped
 from crawlframe.scrapy.stats import PortedStats
-from crawlframe.stats import RUNNING
-from crawlframe.task_life import Summary
+from crawlframe.spider.task_info import Summary
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 from scrapy.utils.misc import is_generator_with_return_value, load_object
 from scrapy.utils.python import global_object_name
 
-from crawlframe.porting import NO_BROWSER, NO_IMPERSONATION, NO_PROXY
+from crawlframe.base.scrapy_names import NO_BROWSER, NO_IMPERSONATION, NO_PROXY
 from crawlframe.scrapy import components
 from crawlframe.scrapy.reading import ClassSource, Need
 from crawlframe.scrapy.settings import merged

@@ -15,10 +15,10 @@ from scrapy.utils.request import request_from_dict
 from scrapy.utils.url import url_is_from_any_domain
 from w3lib.http import basic_auth_header
 
+from crawlframe.base.scrapy_names import NO_PROXY
+from crawlframe.base.urls import without_login
 from crawlframe.errors import BadRequest
-from crawlframe.links import without_login
-from crawlframe.porting import NO_PROXY
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 from crawlframe.scrapy.settings import mapped
 
 KEY = "scrapy"  # of our meta

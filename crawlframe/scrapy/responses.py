@@ -15,8 +15,8 @@ from scrapy.responsetypes import responsetypes
 from scrapy.selector import Selector
 
 from crawlframe.markup.parsers import MAX_PARSE, html_root, xml_root
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 _address = lru_cache(maxsize=1024)(ipaddress.ip_address)
 _DECODED = {b"Content-Encoding"}  # no longer true of a body that was decoded

@@ -11,10 +11,10 @@ from scrapy.addons import AddonManager
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
 from scrapy.settings import default_settings as defaults
 
-from crawlframe.porting import NO_BROWSER
+from crawlframe.base.scrapy_names import NO_BROWSER
+from crawlframe.identity.tls import ALL
 from crawlframe.scrapy.crawler import PortedCrawler
-from crawlframe.spider_settings import SpiderSettings
-from crawlframe.tls import ALL
+from crawlframe.spider.settings import SpiderSettings
 
 EVERY_STATUS = (*range(100, 200), *range(300, 600))
 

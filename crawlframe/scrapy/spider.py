@@ -11,7 +11,6 @@ import msgspec
 from scrapy.settings import Settings
 
 from crawlframe.errors import SpiderError
-from crawlframe.overrides import overridden
 from crawlframe.scrapy import components
 from crawlframe.scrapy.arguments import parameters_of, start_with
 from crawlframe.scrapy.downloads import DownloadsOfTasks
@@ -20,8 +19,9 @@ from crawlframe.scrapy.reading import ClassSource
 from crawlframe.scrapy.requests import PREFIX
 from crawlframe.scrapy.settings import Mapped, mapped, merged, theirs
 from crawlframe.scrapy.shared import shared_by
-from crawlframe.spider import Spider, read_settings
-from crawlframe.task_life import Summary, TaskInfo
+from crawlframe.spider.spider import Spider, read_settings
+from crawlframe.spider.task_info import Summary, TaskInfo
+from crawlframe.spider.task_settings import overridden
 
 
 class PortedSpider(Spider):

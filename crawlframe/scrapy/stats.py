@@ -8,8 +8,8 @@ from typing import Any
 
 from scrapy.statscollectors import StatsCollector
 
+from crawlframe.base.stats import MAX_NAME, RUNNING, Stats
 from crawlframe.errors import SpiderError
-from crawlframe.stats import MAX_NAME, RUNNING, Stats
 
 log = logging.getLogger(__name__)
 

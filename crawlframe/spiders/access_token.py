@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Protocol
 
 from crawlframe.errors import Retry, SpiderError, TokenRefused
-from crawlframe.inline import Inline
-from crawlframe.middleware import CallNext
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots.rules import origin_of
+from crawlframe.spider.inline_fetch import Inline
+from crawlframe.spider.middleware import CallNext
 
 UNAUTHORIZED = 401
 LATER = (408, 429, 500, 502, 503, 504)  # statuses of a token request that is made again

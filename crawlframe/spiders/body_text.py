@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.errors import BodyTooLarge
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 
 PIECE = 64 << 10  # bytes
 FIRST_PIECE = 1 << 10  # bytes of a member of a gzip file

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from crawlframe.errors import SpiderError
-from crawlframe.href import Link
-from crawlframe.link_extractor import LinkExtractor
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.markup.element_link import Link
+from crawlframe.request.request import Request
+from crawlframe.response.link_extractor import LinkExtractor
+from crawlframe.response.response import Response
+from crawlframe.spider.spider import Spider
 from crawlframe.spiders.results import stream
 
 FOLLOWING = "_and_follow"  # after the name of a callback: the page is followed by the rules, too

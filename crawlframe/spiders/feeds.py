@@ -9,8 +9,8 @@ from io import IncrementalNewlineDecoder
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from crawlframe.errors import SpiderError
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.response.response import Response
+from crawlframe.spider.spider import Spider
 from crawlframe.spiders.body_text import BodyText
 from crawlframe.spiders.results import stream
 from crawlframe.spiders.xml_elements import XmlElements

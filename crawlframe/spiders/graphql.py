@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from crawlframe.errors import FetchError, GraphQLFailed, NotJson, SpiderError
-from crawlframe.middleware import CallNext
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.middleware import CallNext
 from crawlframe.spiders.json_api import JSONSpider
 from crawlframe.spiders.next_page import Connection
 

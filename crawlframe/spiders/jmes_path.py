@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawlframe.errors import SpiderError
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 from crawlframe.spiders.request_parameter import whole_number
 
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from crawlframe.base.exact_json import digest_of
 from crawlframe.errors import SpiderError, TokenRefused
-from crawlframe.json_body import digest_of
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.spider import Spider
 from crawlframe.spiders.access_token import AccessToken
 from crawlframe.spiders.jmes_path import JMESPath
 from crawlframe.spiders.next_page import NextPage, shown

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from crawlframe.base.urls import escaped, join
 from crawlframe.errors import SpiderError
-from crawlframe.link_header import targets_of
-from crawlframe.links import escaped, join
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.markup.link_header import targets_of
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots.rules import origin_of
 from crawlframe.spiders.jmes_path import JMESPath
 from crawlframe.spiders.request_parameter import RequestParameter, Where

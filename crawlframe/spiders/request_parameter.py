@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 from urllib.parse import unquote_plus, urlencode
 
+from crawlframe.base.exact_json import dumps, loads
 from crawlframe.errors import SpiderError
-from crawlframe.json_body import dumps, loads
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 
 Where = Literal["query", "form", "json"]
 

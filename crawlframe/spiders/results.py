@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from typing import Any
 
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 
 
 def stream(

@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from crawlframe.base.urls import join
 from crawlframe.errors import SpiderError
-from crawlframe.link_extractor import compiled
-from crawlframe.links import join
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.link_extractor import compiled
+from crawlframe.response.response import Response
 from crawlframe.robots.rules import Rules, origin_of, read_text
-from crawlframe.spider import Spider, read_settings
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider, read_settings
 from crawlframe.spiders.sitemap_file import (
     MAX_BYTES,
     MAX_LENGTH,

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from crawlframe.errors import SpiderError
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 from crawlframe.spiders.body_text import BodyText
 from crawlframe.spiders.xml_elements import XmlElements
 

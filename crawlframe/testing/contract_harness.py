@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 from crawlframe.conf import Network
 from crawlframe.errors import FetchError
-from crawlframe.fetch.addresses import AddressGuard
-from crawlframe.fetch.cookies import TaskCookies
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.names import Names
-from crawlframe.fetch.plugged import Plugged
-from crawlframe.fetch.redirects import Answer, Journey
-from crawlframe.fetch.saving import Saving
+from crawlframe.fetch.body.saving import Saving
+from crawlframe.fetch.journey.cookies import TaskCookies
+from crawlframe.fetch.journey.journey import Answer, Journey
+from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.names.address_guard import AddressGuard
+from crawlframe.fetch.names.resolver import Names
+from crawlframe.fetch.plugin.downloader import Plugged
 from crawlframe.plug_in import PlugInDownloader
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 ONE = (ipaddress.ip_network("127.0.0.1/32"),)  # the address of the server
 AT_ONCE = 40  # fetches

@@ -11,8 +11,8 @@ from contextlib import suppress
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
+from crawlframe.base.secret import Secret
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.secret import Secret
 
 USER, PASSWORD = "ann", "p@ss:w/rd %41"
 

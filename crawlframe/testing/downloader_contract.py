@@ -29,12 +29,12 @@ from crawlframe.errors import (
     PrivateAddress,
     TlsError,
 )
-from crawlframe.fetch.cookies import TaskCookies
-from crawlframe.fetch.saving import Saving
+from crawlframe.fetch.body.saving import Saving
+from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.files.spool import Spool
 from crawlframe.files.store import DirectoryStore
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.testing.contract_harness import ALWAYS, AT_ONCE, Opened
 from crawlframe.testing.hostile_server import LARGE, TEXT, HostileServer
 from crawlframe.testing.proxy_contract import ProxyContract

@@ -11,13 +11,13 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from crawlframe.base.exact_json import dumps
+from crawlframe.base.urls import normalise
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode
-from crawlframe.json_body import dumps
-from crawlframe.links import normalise
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.task_life import Summary
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.task_info import Summary
 
 URL = "https://www.example.com/"
 _END = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -8,15 +8,15 @@ from typing import Any
 
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.frontier.records import Claimed, TaskView
-from crawlframe.ledger import TaskSpec
-from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.frontier.client.records import Claimed, TaskView
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
+from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.node.worker.sieve import Sieve
-from crawlframe.node.worker.task_source import TaskSource
-from crawlframe.outcome import Outcome
-from crawlframe.request import Admission, Request, end_admission, make_rid, root_admission
-from crawlframe.task_life import Summary
+from crawlframe.node.worker.task.task_source import TaskSource
+from crawlframe.request.request import Admission, Request, end_admission, make_rid, root_admission
+from crawlframe.run.ledger import TaskSpec
+from crawlframe.run.outcome import Outcome
+from crawlframe.spider.task_info import Summary
 
 RUNNING = TaskView("running", 0)
 

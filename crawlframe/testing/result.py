@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from crawlframe.budgets import UNFOLLOWED
-from crawlframe.json_body import loads
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.base.exact_json import loads
+from crawlframe.base.limits import UNFOLLOWED
+from crawlframe.base.stats import DROPPED
 from crawlframe.proxies.listed import Proxy
-from crawlframe.request import Request
-from crawlframe.stats import DROPPED
+from crawlframe.request.request import Request
+from crawlframe.run.outcome import Outcome, Verdict
 
 _ENDS: dict[Verdict, Literal["done", "error", "retry"]]
 _ENDS = {Verdict.DONE: "done", Verdict.ERROR: "error"}

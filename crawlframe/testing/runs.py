@@ -12,14 +12,14 @@ from multidict import CIMultiDict
 
 from crawlframe.conf import Settings
 from crawlframe.errors import FetchError
-from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader, limits_of
-from crawlframe.fetch.redirects import Answer, Journey
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
-from crawlframe.spider_settings import SpiderSettings
-from crawlframe.task_life import Summary
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
+from crawlframe.fetch.journey.journey import Answer, Journey
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider
+from crawlframe.spider.task_info import Summary
 from crawlframe.testing.inputs import URL
 from crawlframe.testing.result import Result
 from crawlframe.testing.saved_body import saved

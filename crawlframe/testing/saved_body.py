@@ -7,11 +7,11 @@ from collections.abc import Collection
 from io import BytesIO
 from typing import BinaryIO, Literal
 
+from crawlframe.base.media_type import HEAD, essence_of, is_wanted, media_type
 from crawlframe.errors import FileRefused
-from crawlframe.files.media_type import HEAD, essence_of, is_wanted, media_type
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.files.store import path_of
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 
 
 class Memory:

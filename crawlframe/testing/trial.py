@@ -9,20 +9,20 @@ from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.middlewares import Middlewares, layers_of
-from crawlframe.frontier.records import Claimed
-from crawlframe.ledger import TaskSpec
-from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
-from crawlframe.node.worker.failures import authors_part
-from crawlframe.node.worker.rendering import RenderSource
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.pipelines import Pipelines
-from crawlframe.record import render_of
+from crawlframe.frontier.client.records import Claimed
+from crawlframe.items.pipelines import Pipelines
+from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, check_fit, method
+from crawlframe.node.worker.fetch.rendering import RenderSource
+from crawlframe.node.worker.verdict.failures import authors_part
 from crawlframe.render.knowledge import UNKNOWN, Knowledge
 from crawlframe.render.template import Template
-from crawlframe.request import Request
-from crawlframe.spider import Spider, build, describe
+from crawlframe.request.record import render_of
+from crawlframe.request.request import Request
+from crawlframe.run.ledger import TaskSpec
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.spider import Spider, build, describe
+from crawlframe.spider.task_info import Summary
 from crawlframe.spiders.access_token import AccessToken
-from crawlframe.task_life import Summary
 from crawlframe.testing.one_task import OneTask
 from crawlframe.testing.result import Result
 

@@ -18,7 +18,7 @@ from trafilatura import utils
 from trafilatura.xml import xmltotxt
 
 from crawlframe.errors import TooComplex, TooDeep
-from crawlframe.page_data import decoded_block
+from crawlframe.markup.structured_data import decoded_block
 from crawlframe.text.extracted import Extracted
 
 # What it would log of each page that has no article.

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.storage_url import in_s3
 from crawlframe.conf import Settings
 from crawlframe.errors import ArchiveError, RecordElsewhere, RecordGone
-from crawlframe.file_place import in_s3
 from crawlframe.files.s3_client import S3Client
 from crawlframe.files.store import spool_of
 from crawlframe.warc.capture import Place

@@ -20,7 +20,7 @@ from os import urandom
 from typing import NamedTuple
 from urllib.parse import quote
 
-from crawlframe.links import host_of, target_of
+from crawlframe.base.urls import host_of, target_of
 from crawlframe.warc.capture import Capture, Headers, Redirection
 
 END = b"\r\n\r\n"

@@ -1,0 +1,1 @@
+"""Users: roles, logins, sessions, tokens and the journal."""

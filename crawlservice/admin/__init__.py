@@ -1,39 +1,29 @@
-"""The admin: tasks with their progress and actions; watches, schedules, recipes, webhooks and
-exports; alerts, their rules, targets and messages; pages, items, hosts, nodes, robots.txt, events,
-eras and the journal, read-only; rows on their way to other databases; users with their roles;
-tokens; credentials of hosts; proxies; rules of aliases."""
+"""The admin: its pages, in a folder for each subject."""
 
 from crawlservice.admin import (
-    alertmessages,
-    alertrules,
     alerts,
-    alerttargets,
-    aliases,
-    credentials,
-    deliveries,
     exports,
     hosts,
-    items,
-    journal,
-    keptpages,
-    ledger,
     nodes,
+    pages,
     people,
-    proxies,
     recipes,
-    robots,
-    rowdeliveries,
-    runs,
     schedules,
+    spiders,
     tasks,
-    tokens,
     watches,
-    webhooks,
-)  # fmt: skip
+)
 
-__all__ = (
-    "alertmessages", "alertrules", "alerts", "alerttargets", "aliases", "credentials", "deliveries",
+__all__ = [
+    "alerts",
     "exports",
-    "hosts", "items", "journal", "keptpages", "ledger", "nodes", "people", "proxies", "recipes",
-    "robots", "rowdeliveries", "runs", "schedules", "tasks", "tokens", "watches", "webhooks",
-)  # fmt: skip
+    "hosts",
+    "nodes",
+    "pages",
+    "people",
+    "recipes",
+    "schedules",
+    "spiders",
+    "tasks",
+    "watches",
+]

@@ -19,8 +19,8 @@ from requests.adapters import HTTPAdapter
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, PrivateAddress
-from crawlframe.fetch.addresses import AddressGuard
-from crawlframe.fetch.checked_adapter import CheckedAdapter, resolve_by_system
+from crawlframe.fetch.names.address_guard import AddressGuard
+from crawlframe.fetch.requests.checked_adapter import CheckedAdapter, resolve_by_system
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.models import Severity
 from crawlservice.security.masking import scrubbed

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
-from crawlframe.secret import MASK
+from crawlframe.base.secret import MASK
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.models import AlertTarget, Webhook
 from crawlservice.security.sealing import seal, unseal

@@ -12,12 +12,12 @@ from django.db.models import QuerySet
 from crawlframe.aliases.content import content_of
 from crawlframe.aliases.learn import Sample
 from crawlframe.aliases.rule import MAX_URL, origin_of
+from crawlframe.base.program import command
 from crawlframe.errors import ArgumentError, BadRequest, PageDamaged, StoreError
 from crawlframe.pages.stored import LEFT_OUT
-from crawlframe.program import command
-from crawlframe.record import read_head
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.record import read_head
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots.state import MAX_ORIGIN
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.bodies import batches, read

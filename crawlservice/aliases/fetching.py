@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 from crawlframe.aliases.content import content_of
 from crawlframe.aliases.verify import Fetched
+from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
-from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.frontier.permits import Permits
 from crawlframe.identity.identity import Identity
-from crawlframe.links import host_of
-from crawlframe.request import Request
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.request import Request
+from crawlframe.spider.settings import SpiderSettings
 from crawlservice.identity.page_robots import PageRobots
 from crawlservice.models import ORDERED, Host
 

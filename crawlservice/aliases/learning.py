@@ -11,9 +11,9 @@ from django.conf import settings
 from crawlframe.aliases.learn import Found, learn
 from crawlframe.aliases.rule import origin_of
 from crawlframe.aliases.verify import PAIRS, Verdict, verify
+from crawlframe.base.urls import host_of
 from crawlframe.frontier.permits import Permits
 from crawlframe.identity.identity import Identity
-from crawlframe.links import host_of
 from crawlservice.aliases import rules
 from crawlservice.aliases.evidence import Where, samples
 from crawlservice.aliases.fetching import DELAY, PoliteFetch, ordered_for

@@ -11,8 +11,8 @@ from django.db import transaction
 from crawlframe.aliases.learn import EXAMPLES, Found
 from crawlframe.aliases.rule import AliasRule as Rule
 from crawlframe.aliases.verify import Verdict
+from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
-from crawlframe.program import command
 from crawlservice.connections import clock
 from crawlservice.models import AliasRule
 

@@ -5,33 +5,22 @@ from __future__ import annotations
 from django.urls import URLPattern
 from ninja import NinjaAPI
 
-from crawlservice.api import (
-    alert_rules,
-    alerts,
-    error_groups,
-    errors,
-    events,
-    exports,
-    files,
-    hosts,
-    items,
-    kept_pages,
-    labels,
-    log,
-    nodes,
-    pages,
-    proxies,
-    proxy_lists,
-    quality,
-    reparse,
-    schedules,
-    spiders,
-    tables,
-    tasks,
-    watches,
-)
-from crawlservice.api.auth import Bearer, known_only
-from crawlservice.api.limits import Rate, only_known
+from crawlservice.api import events, nodes
+from crawlservice.api.alerts import alerts
+from crawlservice.api.alerts import rules as alert_rules
+from crawlservice.api.error_groups import error_groups
+from crawlservice.api.exports import exports
+from crawlservice.api.hosts import hosts
+from crawlservice.api.pages import kept_pages, pages, reparse
+from crawlservice.api.parts import errors
+from crawlservice.api.parts.auth import Bearer, known_only
+from crawlservice.api.proxies import lists as proxy_lists
+from crawlservice.api.proxies import proxies
+from crawlservice.api.schedules import schedules
+from crawlservice.api.spiders import spiders
+from crawlservice.api.tasks import files, items, labels, log, quality, tables, tasks
+from crawlservice.api.tasks.limits import Rate, only_known
+from crawlservice.api.watches import watches
 
 DESCRIPTION = """Submit crawls, watch and control them, and fetch their results.
 

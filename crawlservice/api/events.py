@@ -14,11 +14,11 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Header, Query, Router
 
-from crawlservice.api import shutdown
-from crawlservice.api.auth import Bearer
-from crawlservice.api.errors import READING, ApiError
-from crawlservice.api.paging import LARGEST, TEXT
-from crawlservice.api.schemas import Outcome
+from crawlservice.api.parts import shutdown
+from crawlservice.api.parts.auth import Bearer
+from crawlservice.api.parts.errors import READING, ApiError
+from crawlservice.api.parts.paging import LARGEST, TEXT
+from crawlservice.api.parts.schemas import Outcome
 from crawlservice.models import SPIDER, Event
 from crawlservice.tasks import labels
 from crawlservice.webhooks import event_order

@@ -7,7 +7,7 @@ from django.http import HttpRequest, JsonResponse
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.frontier.eras import OPEN, EraState
+from crawlframe.frontier.client.eras import OPEN, EraState
 from crawlservice.accounts.sessions import sessionless
 from crawlservice.connections import database
 from crawlservice.connections.frontier import frontier, refusal

@@ -19,8 +19,8 @@ from redis import RedisError
 from crawlframe.errors import CrawlframeError
 from crawlservice.alerts import state
 from crawlservice.api import health
-from crawlservice.api.auth import caller_of
-from crawlservice.api.errors import NotAllowed, answer
+from crawlservice.api.parts.auth import caller_of
+from crawlservice.api.parts.errors import NotAllowed, answer
 from crawlservice.connections import clock
 from crawlservice.ledger.recovery import newest
 from crawlservice.models import (
@@ -37,7 +37,7 @@ from crawlservice.models import (
 )
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
-from crawlservice.tasks.progress import read
+from crawlservice.tasks.progress.progress import read
 
 ACTIVE = [str(state) for state in Task.ACTIVE]
 PROXIED = ("X-Forwarded-For", "X-Real-IP", "Forwarded", "Via")

@@ -7,10 +7,10 @@ from typing import Annotated
 from django.http import HttpRequest
 from ninja import Path, Router, Status
 
-from crawlservice.api.auth import Bearer, Caller
-from crawlservice.api.errors import READING, WRITING
-from crawlservice.api.paging import TEXT, After, Limit, newest_first
-from crawlservice.api.schemas import EraOut, ErasOut, NodeOut, NodesOut
+from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.errors import READING, WRITING
+from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first
+from crawlservice.api.parts.schemas import EraOut, ErasOut, NodeOut, NodesOut
 from crawlservice.models import Era
 from crawlservice.monitoring import lives, nodes
 

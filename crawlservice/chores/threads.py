@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from crawlframe.ledger import LedgerAway
+from crawlframe.run.ledger import LedgerAway
 from crawlservice.connections.contained import failures
 
 log = logging.getLogger(__name__)

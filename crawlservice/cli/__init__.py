@@ -1,0 +1,1 @@
+"""The working parts of commands: crawl, up, fetch, parse, top, startspider."""

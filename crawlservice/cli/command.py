@@ -13,11 +13,11 @@ from django.db import DatabaseError
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError, TablesMissing
-from crawlframe.frontier.wording import error_text
+from crawlframe.frontier.client.wording import error_text
 from crawlservice import environment
 from crawlservice.connections.checks import missing_right
 from crawlservice.connections.database import hint, prepare
-from crawlservice.tasks.outcomes import Unsuccessful
+from crawlservice.tasks.progress.outcomes import Unsuccessful
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,13 +15,13 @@ from django.conf import settings
 from django.db import transaction
 from rich.console import Console
 
+from crawlframe.base.program import command
 from crawlframe.code.registry import find_package
 from crawlframe.code.version import code_version
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
-from crawlframe.loading import load_spiders
-from crawlframe.program import command
-from crawlframe.spider import SpiderInfo
+from crawlframe.load_spiders import load_spiders
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
 from crawlservice.cli.local_node import LocalNode, NodeEnded
 from crawlservice.cli.named_spider import NamedSpiders
@@ -31,12 +31,13 @@ from crawlservice.cli.secret_input import ASKED, with_secrets
 from crawlservice.cli.terminal import watch
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
-from crawlservice.tasks import arguments as spider_arguments
-from crawlservice.tasks import outcomes, overrides
-from crawlservice.tasks.export import check_target, export, place_of
+from crawlservice.tasks import overrides
+from crawlservice.tasks.arguments import values as spider_arguments
+from crawlservice.tasks.arguments.secrets import has_secrets
 from crawlservice.tasks.overrides import detail
-from crawlservice.tasks.progress import Progress
-from crawlservice.tasks.secret_arguments import has_secrets
+from crawlservice.tasks.progress import outcomes
+from crawlservice.tasks.progress.progress import Progress
+from crawlservice.tasks.results.export import check_target, export, place_of
 from crawlservice.tasks.submit import pause, submit
 
 

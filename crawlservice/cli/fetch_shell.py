@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from crawlframe.base.urls import is_within
 from crawlframe.conf import Settings
-from crawlframe.fetch.context import FetchContext
-from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.cookies import TaskCookies
+from crawlframe.fetch.journey.trail import Trail
 from crawlframe.fetch.middlewares import Middlewares
-from crawlframe.fetch.trail import Trail
 from crawlframe.identity.identity import Identity
-from crawlframe.links import is_within
-from crawlframe.prompt import open_prompt
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.shell import view
-from crawlframe.spider import Spider, read_settings
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.shell.prompt import open_prompt
+from crawlframe.shell.shell import view
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider, read_settings
 from crawlservice.identity.page_robots import PageRobots
 
 

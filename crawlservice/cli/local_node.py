@@ -13,8 +13,8 @@ from types import TracebackType
 
 from django.conf import settings
 
+from crawlframe.base.program import ENTRY_POINT
 from crawlframe.errors import CrawlframeError
-from crawlframe.program import ENTRY_POINT
 from crawlservice import project
 
 KILL_AFTER = 15.0  # seconds beyond the grace time

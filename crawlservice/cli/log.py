@@ -8,7 +8,7 @@ from collections.abc import Callable
 from django.db import DatabaseError, connection
 
 from crawlservice.models import Task
-from crawlservice.tasks import log
+from crawlservice.tasks.progress import log
 from crawlservice.tasks.submit import get_task
 
 EVERY = 0.5  # seconds between two looks

@@ -9,9 +9,9 @@ from django.db import DatabaseError, connection
 
 from crawlframe.code.registry import Registry, unknown_spider
 from crawlframe.errors import SpiderError, UnknownSpider
-from crawlframe.ledger import StoredRecipe
 from crawlframe.recipes.stored import spider_of_stored
-from crawlframe.spider import Spider, SpiderInfo, describe
+from crawlframe.run.ledger import StoredRecipe
+from crawlframe.spider.spider import Spider, SpiderInfo, describe
 from crawlservice.connections.database import is_there
 from crawlservice.models import Recipe
 from crawlservice.recipes.current import every

@@ -9,9 +9,9 @@ from pathlib import Path
 from string import Template
 
 import crawlframe
+from crawlframe.base.program import command
+from crawlframe.base.urls import hostname_of, join, normalise
 from crawlframe.errors import CrawlframeError
-from crawlframe.links import hostname_of, join, normalise
-from crawlframe.program import command
 
 PROJECT = "class ProjectSpider(Spider):"  # in project.py: the base class of the project's spiders
 TEMPLATES = Path(__file__).parent.parent / "templates"

@@ -16,25 +16,25 @@ from msgspec.structs import replace
 
 import crawlframe
 import crawlservice
+from crawlframe.base.program import command
+from crawlframe.base.urls import hostname_of, is_within
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError, PageClosed
-from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
 from crawlframe.identity.identity import Identity
-from crawlframe.links import hostname_of, is_within
-from crawlframe.program import command
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider, read_settings
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider, read_settings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
 from crawlservice.cli.named_spider import NamedSpider
 from crawlservice.cli.secret_input import with_secrets
 from crawlservice.identity.page_robots import PageRobots
-from crawlservice.tasks import arguments as spider_arguments
+from crawlservice.tasks.arguments import values as spider_arguments
 
 KEEP_PAGE = '[{"do": "keep_page"}]'  # as --actions
 

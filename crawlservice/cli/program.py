@@ -8,8 +8,8 @@ import sys
 from django.core.management import execute_from_command_line
 
 from crawlframe import __version__
+from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
-from crawlframe.program import command
 from crawlservice import project
 
 SERVICE, NODE = "crawlservice.settings", "crawlservice.node_settings"

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from crawlframe.code.registry import Registry, find_package
-from crawlframe.prompt import completion, lend
-from crawlframe.shell import SOCKET
+from crawlframe.shell.prompt import completion, lend
+from crawlframe.shell.shell import SOCKET
 from crawlservice.cli.terminal import plain
 
 STOPS = ("crawlframe.shell", "breakpoint(")  # in the source of spiders that open a prompt

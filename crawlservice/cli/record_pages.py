@@ -18,11 +18,11 @@ from crawlframe.recorded.places import recordings_of
 from crawlframe.recorded.record import Made, make
 from crawlframe.recorded.recorder import PAUSE, Recorder, Visit
 from crawlframe.recorded.telling import STRIPPED
-from crawlframe.spider import read_settings
+from crawlframe.spider.spider import read_settings
 from crawlservice.cli.named_spider import NamedSpider
 from crawlservice.cli.secret_input import read_secret, with_secrets
 from crawlservice.identity.page_robots import PageRobots
-from crawlservice.tasks import arguments as spider_arguments
+from crawlservice.tasks.arguments import values as spider_arguments
 
 SHOWN = 5  # differences of one page
 

@@ -11,9 +11,9 @@ from redis import RedisError
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
-from crawlframe.outcome import NO_ERRORS
-from crawlframe.program import command
+from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.cli.changes import facts_of
 from crawlservice.cli.terminal import facts_table, plain, status
 from crawlservice.connections.frontier import frontier
@@ -24,18 +24,18 @@ from crawlservice.proxies.use import lacks_of
 from crawlservice.proxies.wording import no_proxy
 from crawlservice.quality import findings
 from crawlservice.quality.wording import sentence_of
-from crawlservice.tasks.arguments import shortened
-from crawlservice.tasks.budgets import stops, traps_of
-from crawlservice.tasks.forecast import forecast
+from crawlservice.tasks.arguments.values import shortened
 from crawlservice.tasks.labels import of_task
-from crawlservice.tasks.layers import in_words, waits_for_hand
-from crawlservice.tasks.layers import of_task as layers_of
 from crawlservice.tasks.overrides import as_pairs
-from crawlservice.tasks.progress import Progress, read
-from crawlservice.tasks.starting import yielded
-from crawlservice.tasks.stats import TaskStats, of_tasks
+from crawlservice.tasks.progress.budgets import stops, traps_of
+from crawlservice.tasks.progress.forecast import forecast
+from crawlservice.tasks.progress.layers import in_words, waits_for_hand
+from crawlservice.tasks.progress.layers import of_task as layers_of
+from crawlservice.tasks.progress.progress import Progress, read
+from crawlservice.tasks.progress.starting import yielded
+from crawlservice.tasks.progress.stats import TaskStats, of_tasks
+from crawlservice.tasks.results.versions import pages_by_version
 from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
-from crawlservice.tasks.versions import pages_by_version
 
 EXAMPLES = 3  # URLs named per reason
 _FRAME = re.compile(r'^ +File "(.+)", line (\d+), in ', re.M)

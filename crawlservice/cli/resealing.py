@@ -8,7 +8,7 @@ from typing import Any
 from django.db import models
 from django.db.models.functions import Cast
 
-from crawlframe.secret import SEALED
+from crawlframe.base.secret import SEALED
 from crawlservice.models import (
     AlertTarget,
     BotKey,
@@ -21,7 +21,7 @@ from crawlservice.models import (
     Webhook,
 )
 from crawlservice.security.sealing import SealError, reseal
-from crawlservice.tasks.secret_arguments import resealed
+from crawlservice.tasks.arguments.secrets import resealed
 
 # Model, its sealed columns, and how one of them is encrypted again.
 Sealed = tuple[type[models.Model], tuple[str, ...], Callable[[Any], Any]]

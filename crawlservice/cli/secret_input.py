@@ -7,8 +7,8 @@ import sys
 from getpass import getpass
 
 from crawlframe.errors import ArgumentError
-from crawlframe.spider import SpiderInfo
-from crawlservice.tasks.secret_arguments import is_secret
+from crawlframe.spider.spider import SpiderInfo
+from crawlservice.tasks.arguments.secrets import is_secret
 
 ASKED = "-"
 

@@ -17,9 +17,9 @@ from rich.text import Text
 from crawlservice.display import duration, state_label
 from crawlservice.hosts.words import wait_of
 from crawlservice.models import Task
-from crawlservice.tasks.export import FORMATS
-from crawlservice.tasks.forecast import Forecast, forecast
-from crawlservice.tasks.progress import Progress, RateMeter, read
+from crawlservice.tasks.progress.forecast import Forecast, forecast
+from crawlservice.tasks.progress.progress import Progress, RateMeter, read
+from crawlservice.tasks.results.export import FORMATS
 from crawlservice.tasks.submit import get_task
 
 PLAIN_EVERY = 2.0  # seconds between two lines where no live view is possible

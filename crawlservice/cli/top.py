@@ -11,14 +11,14 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from crawlframe.program import command
+from crawlframe.base.program import command
 from crawlservice.cli.terminal import bar, plain, status
 from crawlservice.display import duration
 from crawlservice.models import Task
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
-from crawlservice.tasks.forecast import Forecast, forecasts
-from crawlservice.tasks.progress import Progress, RateMeter, read
+from crawlservice.tasks.progress.forecast import Forecast, forecasts
+from crawlservice.tasks.progress.progress import Progress, RateMeter, read
 
 MAX_TASKS = 200  # latest tasks that are read
 WIDE = 100  # least columns of a terminal for bars

@@ -13,8 +13,8 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.identity.identity import Identity
 from crawlframe.recipes.spider import RecipeSpider
 from crawlframe.recipes.stored import recipe_of_stored
-from crawlframe.response import Response
-from crawlframe.spider import read_settings
+from crawlframe.response.response import Response
+from crawlframe.spider.spider import read_settings
 from crawlservice.cli.fetch_shell import PageFetcher
 from crawlservice.recipes.trial import run
 

@@ -1,0 +1,1 @@
+"""Connections to Redis and the database: URLs, checks, clocks, time limits."""

@@ -12,8 +12,8 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from redis import ConnectionError, RedisError, TimeoutError
 
 from crawlframe.errors import CrawlframeError, EraChanged
-from crawlframe.frontier.nodes import FAILURES_WITHIN
-from crawlframe.items import clean_text
+from crawlframe.frontier.cluster.nodes import FAILURES_WITHIN
+from crawlframe.items.encode import clean_text
 from crawlservice.connections.frontier import frontier
 
 log = logging.getLogger(__name__)

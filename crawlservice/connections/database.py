@@ -26,9 +26,9 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.migrations.state import ProjectState
 from django.db.models import Count, Max
 
+from crawlframe.base.program import command
 from crawlframe.code.source import INSTALLED
 from crawlframe.errors import ConfigError, TablesMissing
-from crawlframe.program import command
 from crawlservice.connections.checks import check_database
 from crawlservice.connections.routing import ASIDE
 

@@ -10,11 +10,11 @@ from django.conf import settings
 from django.db import connection, transaction
 from redis.exceptions import LockError
 
-from crawlframe import processes
+from crawlframe.base import processes
+from crawlframe.base.program import command
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.keys import OWN_AFFAIRS
-from crawlframe.program import command
+from crawlframe.frontier.client.keys import OWN_AFFAIRS
 from crawlservice.connections import database
 from crawlservice.models import Era, Installation, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal

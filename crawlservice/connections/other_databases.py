@@ -9,8 +9,8 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
+from crawlframe.base.program import command
 from crawlframe.errors import TablesMissing
-from crawlframe.program import command
 from crawlservice.connections.database import migrations, one_migrates
 from crawlservice.connections.routing import routed_apps
 

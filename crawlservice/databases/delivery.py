@@ -17,12 +17,12 @@ from django.db import Error, connections, transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.errors import CrawlframeError
-from crawlframe.ledger import LedgerAway
-from crawlservice.ledger import model_rows, refused_rows
-from crawlservice.ledger.outgoing_rows import unpack
-from crawlservice.ledger.refused_rows import RowRefused
+from crawlframe.run.ledger import LedgerAway
+from crawlservice.ledger.model_items import model_rows, refused_rows
+from crawlservice.ledger.model_items.outgoing_rows import unpack
+from crawlservice.ledger.model_items.refused_rows import RowRefused
 from crawlservice.models import RowDelivery
 from crawlservice.outbox.backoff import MAX_PROBLEM, Backoff
 from crawlservice.outbox.stream import IDLE, Stream

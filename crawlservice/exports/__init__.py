@@ -1,0 +1,1 @@
+"""Continuous exports: definitions, batches and cursors."""

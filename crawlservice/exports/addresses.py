@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from django.conf import settings
 
-from crawlframe.secret import MASK
+from crawlframe.base.secret import MASK
 
 Address = tuple[str, ...]
 Refusal = Callable[[str, str], Exception]

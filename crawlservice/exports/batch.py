@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.exports.source import CHUNK, Row
-from crawlservice.tasks.kinds import Kinds, add
+from crawlservice.tasks.results.column_types import Kinds, add
 
 
 class Limits(NamedTuple):

@@ -12,8 +12,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from pydantic import TypeAdapter
 
+from crawlframe.base.secret import MASK
 from crawlframe.errors import CrawlframeError
-from crawlframe.secret import MASK
 from crawlservice.exports.addresses import HTTP, is_masked, with_secrets_of, without_secrets
 from crawlservice.exports.definition import AnyTarget, Definition
 from crawlservice.exports.errors import BadExport

@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce, Now
 from crawlservice.exports.batch import Batch
 from crawlservice.models import Export
 from crawlservice.outbox.backoff import MAX_PROBLEM, Backoff
-from crawlservice.tasks.kinds import Kinds
+from crawlservice.tasks.results.column_types import Kinds
 
 RETRIES = Backoff((5, 15, 60, 300, 900, 1800))
 

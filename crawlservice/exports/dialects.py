@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from crawlservice.exports.addresses import options_of
 from crawlservice.exports.writer import address_of, need
-from crawlservice.tasks.kinds import Kind
+from crawlservice.tasks.results.column_types import Kind
 
 TIMEOUT = 15  # seconds to connect
 STATEMENT_TIMEOUT = 120  # seconds of one statement

@@ -10,7 +10,7 @@ from contextlib import closing
 from itertools import islice
 from threading import Thread
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlservice.connections import clock

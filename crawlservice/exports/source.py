@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from django.db.models import Case, Min, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 
-from crawlframe.key_order import in_order
+from crawlframe.items.key_order import in_order
 from crawlservice.exports.starting import rows_of
 from crawlservice.models import Export
 from crawlservice.tasks.label_rows import tasks_with
-from crawlservice.tasks.usage_filter import of_items, of_pages, read_filters
+from crawlservice.tasks.results.usage_filter import of_items, of_pages, read_filters
 
 CHUNK = 500  # rows in memory at a time
 WINDOW = 20_000  # numbers that one query looks through

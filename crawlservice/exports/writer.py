@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from django.conf import settings
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.fetch.addresses import AddressGuard
+from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlservice.exports.batch import Batch, Limits
 
 

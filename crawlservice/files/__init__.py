@@ -1,0 +1,1 @@
+"""Saved files: their rows, downloads, and the pruning of the store."""

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from django.http import FileResponse
 
-from crawlframe.picture import FAILURE, SCREENSHOT
+from crawlframe.response.picture import FAILURE, SCREENSHOT
 from crawlservice.files.store import store
 from crawlservice.models import PageFile
 

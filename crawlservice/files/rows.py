@@ -15,12 +15,12 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
-from crawlframe.commit.participant import Participant
 from crawlframe.errors import StoreError
 from crawlframe.files.saved_file import SavedFile
-from crawlframe.items import clean_text
-from crawlframe.ledger import FilesGone, LedgerAway
-from crawlframe.outcome import Outcome
+from crawlframe.items.encode import clean_text
+from crawlframe.run.ledger import FilesGone, LedgerAway
+from crawlframe.run.outcome import Outcome
+from crawlframe.run.participant import Participant
 from crawlservice.files.store import store
 from crawlservice.models import MEDIA_TYPE, PageFile, StoredFile
 

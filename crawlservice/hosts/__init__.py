@@ -1,0 +1,1 @@
+"""Hosts: their lists and states, and the orders of operators."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from crawlframe.base.urls import host_of, normalise
 from crawlframe.errors import BadRequest, CrawlframeError
-from crawlframe.links import host_of, normalise
 from crawlservice.models import HOST, Host
 
 _FOREIGN = re.compile(r"[\s/?#@\\\0]")

@@ -22,8 +22,8 @@ from redis import RedisError
 from crawlframe import gates
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.client.wording import error_text
 from crawlframe.frontier.hosts import HostOrder
-from crawlframe.frontier.wording import error_text
 from crawlframe.robots.tdmrep import PATH as TDM_FILE
 from crawlservice.accounts import journal
 from crawlservice.connections import clock

@@ -1,0 +1,1 @@
+"""Keys that sign requests, their directory, and credentials of hosts."""

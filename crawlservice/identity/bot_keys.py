@@ -12,10 +12,10 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
+from crawlframe.base.program import command
 from crawlframe.errors import ConfigError, CrawlframeError
 from crawlframe.identity import keys
 from crawlframe.identity.keys import SigningKey
-from crawlframe.program import command
 from crawlservice.connections import clock
 from crawlservice.models import BotKey
 from crawlservice.security.sealing import seal, unseal

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 
 from crawlframe.conf import Settings
 from crawlframe.errors import RobotsForbidden, RobotsUnread
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots.judge import judge
 from crawlframe.robots.reading import MAX_FILE, read
 from crawlframe.robots.rules import Rules, origin_of
 from crawlframe.robots.state import RobotsState
 from crawlframe.robots.token import product_token
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
 
 Fetch = Callable[[Request, SpiderSettings], Awaitable[Response]]
 

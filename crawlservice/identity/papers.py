@@ -8,10 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError, connection
 
+from crawlframe.base.secret import Secret
 from crawlframe.errors import ConfigError
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
-from crawlframe.secret import Secret
 from crawlservice.identity.bot_keys import check, published, signing_key
 from crawlservice.models import HostCredential
 from crawlservice.security.sealing import unseal

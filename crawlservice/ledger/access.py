@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlframe.identity.identity import Papers
-from crawlframe.ledger import AccessLedger, StoredProxy
+from crawlframe.run.ledger import AccessLedger, StoredProxy
 from crawlservice.identity.papers import StoredPapers
 from crawlservice.ledger.named_errors import with_named_errors
 from crawlservice.proxies.pool import StoredProxies

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from crawlframe.ledger import ActivityLedger, HostStats, LogLine
+from crawlframe.run.ledger import ActivityLedger, HostStats, LogLine
 from crawlservice.ledger import host_stats
 from crawlservice.ledger.named_errors import with_named_errors
-from crawlservice.tasks import log
+from crawlservice.tasks.progress import log
 
 
 @with_named_errors

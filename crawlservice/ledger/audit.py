@@ -14,13 +14,13 @@ from django.db.models import Count, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from crawlframe.frontier import Frontier
-from crawlframe.outcome import CANCELLED, EXCLUDED
+from crawlframe.run.outcome import CANCELLED, EXCLUDED
 from crawlservice.ledger import starts
 from crawlservice.ledger.recovery import newest
 from crawlservice.ledger.rows import landed
 from crawlservice.models import Generation, Item, Page, StartPart, Task
-from crawlservice.tasks import stats
-from crawlservice.tasks.outcomes import KINDS
+from crawlservice.tasks.progress import stats
+from crawlservice.tasks.progress.outcomes import KINDS
 
 ENDS = (Task.State.FINISHED, Task.State.CANCELLED)
 PART = 1_000_000  # ledger rows whose rids are held in memory at a time

@@ -18,17 +18,17 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Now
 
 from crawlframe.errors import BadRequest
-from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
 from crawlframe.proxies.place import host_in
-from crawlframe.record import read_head
-from crawlframe.request import Admission, unpack_admissions
+from crawlframe.request.record import read_head
+from crawlframe.request.request import Admission, unpack_admissions
+from crawlframe.run.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
 from crawlservice.connections.contained import contained
 from crawlservice.ledger import starts
 from crawlservice.ledger.ending import end_event
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, StartPart, Task
+from crawlservice.tasks.results.task_rows import of_task
 from crawlservice.tasks.stored_limits import limits_of
-from crawlservice.tasks.task_rows import of_task
 
 log = logging.getLogger(__name__)
 

@@ -15,15 +15,15 @@ from django.db.models import Count, Max, Q, Sum
 from django.db.models.functions import Now
 
 from crawlframe.frontier import Counts
-from crawlframe.request import end_rid
-from crawlframe.task_life import Summary
+from crawlframe.request.request import end_rid
+from crawlframe.spider.task_info import Summary
 from crawlservice.ledger import reparsed
 from crawlservice.models import Event, Page, Task
 from crawlservice.quality.judging import SECONDS_AT_END, at_end, begin_again, read_again, seconds_of
 from crawlservice.quality.norms import Totals
-from crawlservice.tasks.outcomes import KINDS, Decision, Ending, decide, with_last
-from crawlservice.tasks.secret_arguments import revealed
-from crawlservice.tasks.stats import TaskStats, of_tasks
+from crawlservice.tasks.arguments.secrets import revealed
+from crawlservice.tasks.progress.outcomes import KINDS, Decision, Ending, decide, with_last
+from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from crawlframe.commit.participant import Participant
-from crawlframe.items import clean_text
-from crawlframe.outcome import NO_ERRORS, Outcome, Verdict
+from crawlframe.items.encode import clean_text
+from crawlframe.run.outcome import NO_ERRORS, Outcome, Verdict
+from crawlframe.run.participant import Participant
 from crawlservice.models import VERSION, ErrorGroup, Task
 from crawlservice.models.error import EXCEPTION, PLACE, REASON
 

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from django.db import connection, transaction
 
-from crawlframe.items import clean_text
-from crawlframe.ledger import HostStats
+from crawlframe.items.encode import clean_text
+from crawlframe.run.ledger import HostStats
 from crawlservice.models import HOST, Host
 
 SMOOTHING = 0.1  # weight of one fetch in the smoothed latency

@@ -10,8 +10,8 @@ from django.db import DataError, Error, IntegrityError
 from django.db import connection as default_connection
 
 from crawlframe.errors import ArchiveError
-from crawlframe.ledger import LedgerAway, LedgerRefused
-from crawlservice.ledger.refused_rows import exceeds_limit
+from crawlframe.run.ledger import LedgerAway, LedgerRefused
+from crawlservice.ledger.model_items.refused_rows import exceeds_limit
 
 C = TypeVar("C", bound=type)
 

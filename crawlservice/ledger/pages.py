@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from crawlframe.ledger import PageLedger
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 from crawlframe.pages.results import Results
-from crawlframe.stored_page import StoredPage
+from crawlframe.response.stored_page import StoredPage
+from crawlframe.run.ledger import PageLedger
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.named_errors import with_named_errors
 from crawlservice.models import KeptPage

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from django.db import Error
 
-from crawlframe.commit.participant import Participants
+from crawlframe.run.participant import Participants
 from crawlservice.files.rows import PageFiles
 from crawlservice.ledger.error_causes import ErrorGroups
-from crawlservice.ledger.model_rows import ModelRows
-from crawlservice.ledger.refused_rows import RowRefused
-from crawlservice.ledger.replacement import Replacements
+from crawlservice.ledger.model_items.model_rows import ModelRows
+from crawlservice.ledger.model_items.refused_rows import RowRefused
+from crawlservice.ledger.model_items.replacement import Replacements
 from crawlservice.pages.archived import archive
 from crawlservice.pages.rows import PageRows
 from crawlservice.proxies.runs import FoundProxies
-from crawlservice.tasks.budgets import Budgets, TaskClosing
-from crawlservice.tasks.stats import StatsOfPages
+from crawlservice.tasks.progress.budgets import Budgets, TaskClosing
+from crawlservice.tasks.progress.stats import StatsOfPages
 from crawlservice.watches.visits import Visits
 
 

@@ -9,11 +9,11 @@ from functools import partial
 from itertools import chain
 from uuid import UUID
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.frontier import Completion, Counts, Frontier
-from crawlframe.frontier.batches import chunks
+from crawlframe.frontier.client.batches import chunks
 from crawlframe.frontier.reservations import Target
-from crawlframe.request import Admission, unpack_admissions
+from crawlframe.request.request import Admission, unpack_admissions
 from crawlservice.ledger import starts, state
 from crawlservice.ledger.rows import batched, landed, recorded
 from crawlservice.models import Page, Task

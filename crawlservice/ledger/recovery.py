@@ -16,13 +16,13 @@ from django.db.models.functions import Now
 from redis import RedisError
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.batches import chunks
-from crawlframe.frontier.eras import CLOSED
+from crawlframe.frontier.client.batches import chunks
+from crawlframe.frontier.client.eras import CLOSED
 from crawlservice.connections.contained import contained
 from crawlservice.hosts.orders import send_again
 from crawlservice.ledger.reconcile import Reconciliation
 from crawlservice.models import Era, Page, Task
-from crawlservice.tasks import budgets
+from crawlservice.tasks.progress import budgets
 
 log = logging.getLogger(__name__)
 

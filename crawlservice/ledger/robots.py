@@ -10,11 +10,11 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from redis import RedisError
 
+from crawlframe.base.urls import host_of
 from crawlframe.errors import FrontierError
-from crawlframe.frontier.wording import error_text
-from crawlframe.ledger import RobotsLedger, RobotsTurn
-from crawlframe.links import host_of
+from crawlframe.frontier.client.wording import error_text
 from crawlframe.robots.state import RobotsState, Status
+from crawlframe.run.ledger import RobotsLedger, RobotsTurn
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
 from crawlservice.ledger.named_errors import with_named_errors

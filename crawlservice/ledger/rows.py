@@ -15,15 +15,15 @@ import orjson
 from django.db import connection as default_connection
 from django.db import transaction
 
-from crawlframe.items import clean_text
-from crawlframe.key_order import order_of
-from crawlframe.ledger import Recorded
-from crawlframe.model_items import label_of
-from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
-from crawlframe.record import without_hops
-from crawlframe.request import pack_admissions, unpack_admissions
+from crawlframe.items.encode import clean_text
+from crawlframe.items.key_order import order_of
+from crawlframe.items.models import label_of
+from crawlframe.request.record import without_hops
+from crawlframe.request.request import pack_admissions, unpack_admissions
+from crawlframe.run.ledger import Recorded
+from crawlframe.run.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
 from crawlservice.models import MODEL, VERSION, Item, Page
-from crawlservice.tasks.stats import as_json
+from crawlservice.tasks.progress.stats import as_json
 
 T = TypeVar("T")
 

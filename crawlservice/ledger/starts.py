@@ -8,11 +8,11 @@ from uuid import UUID
 from django.db import OperationalError, transaction
 from django.db import connection as default_connection
 
-from crawlframe import faults
-from crawlframe.ledger import StartLedger, StartPart
-from crawlframe.outcome import Outcome
-from crawlframe.request import pack_admissions, root_admission, unpack_admissions
+from crawlframe.base import faults
+from crawlframe.request.request import pack_admissions, root_admission, unpack_admissions
 from crawlframe.revisit.visit import Visit
+from crawlframe.run.ledger import StartLedger, StartPart
+from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.named_errors import with_named_errors
 from crawlservice.models import Page
 from crawlservice.models import StartPart as Row

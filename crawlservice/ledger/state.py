@@ -11,7 +11,7 @@ from hashlib import blake2b
 import orjson
 
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import COOKIES, PROXIES
+from crawlframe.run.ledger import COOKIES, PROXIES
 from crawlservice.models import Task, TaskState
 from crawlservice.security.sealing import SealError, seal, unseal
 

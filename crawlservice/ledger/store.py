@@ -10,9 +10,9 @@ from functools import partial
 from django.db import OperationalError, transaction
 from django.db import connection as default_connection
 
-from crawlframe import faults
-from crawlframe.ledger import Ledger, Recorded
-from crawlframe.outcome import Outcome
+from crawlframe.base import faults
+from crawlframe.run.ledger import Ledger, Recorded
+from crawlframe.run.outcome import Outcome
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.ledger.access import AccessRows
 from crawlservice.ledger.activity import ActivityRows

@@ -8,18 +8,18 @@ import msgspec
 from django.db import OperationalError, transaction
 from django.db import connection as default_connection
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.frontier import Counts
-from crawlframe.ledger import TaskLedger, TaskSpec
 from crawlframe.pages.reparse import Reparse
-from crawlframe.task_life import Summary
+from crawlframe.run.ledger import TaskLedger, TaskSpec
+from crawlframe.spider.task_info import Summary
 from crawlservice.ledger import state
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.named_errors import with_named_errors
 from crawlservice.models import Task
 from crawlservice.recipes.current import current, numbers
 from crawlservice.tasks import aliases
-from crawlservice.tasks.secret_arguments import revealed
+from crawlservice.tasks.arguments.secrets import revealed
 
 
 @with_named_errors

@@ -10,8 +10,8 @@ from django.db import migrations, models, router, transaction
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.recorder import MigrationRecorder
 
+from crawlframe.base.zstd import ZstdCompressor, ZstdDecompressor, ZstdDict, ZstdError
 from crawlframe.errors import ConfigError
-from crawlframe.zstd import ZstdCompressor, ZstdDecompressor, ZstdDict, ZstdError
 
 FIRST, LAST = "0001_initial", "0052_task_idle"  # migrations of the pilot
 LAST_COMMIT = "03328a8d"  # which has them

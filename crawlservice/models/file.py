@@ -45,7 +45,7 @@ class PageFile(models.Model):
     rid = models.UUIDField(_("request id"))
     file = models.ForeignKey(StoredFile, models.PROTECT, verbose_name=_("stored file"))
     url = models.TextField(_("URL"))
-    # Of a picture that a browser took, what it shows: see crawlframe/picture.py.
+    # Of a picture that a browser took, what it shows: see crawlframe/response/picture.py.
     kind = models.CharField(_("kind"), max_length=20, db_default="")
 
     class Meta:

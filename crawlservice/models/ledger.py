@@ -9,8 +9,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlframe.key_order import in_order
-from crawlframe.outcome import CANCELLED, EXCLUDED
+from crawlframe.items.key_order import in_order
+from crawlframe.run.outcome import CANCELLED, EXCLUDED
 from crawlservice.models.task import Task
 
 VERSION = 40  # characters of the label of a code version

@@ -11,8 +11,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlframe.request import MAX_TASK_PRIORITY
-from crawlframe.secret import masked
+from crawlframe.base.secret import masked
+from crawlframe.request.request import MAX_TASK_PRIORITY
 from crawlservice.models.ledger import VERSION
 
 SPIDER = 100  # characters of a spider's name

@@ -1,0 +1,1 @@
+"""Facts of the dashboard: nodes and their generations, overview, charts."""

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from crawlservice.models import Sample, Task
 from crawlservice.monitoring.ttl_cache import ttl_cache
-from crawlservice.tasks.progress import Progress
+from crawlservice.tasks.progress.progress import Progress
 
 POINTS = 300  # most points of a chart
 GAP = timedelta(minutes=2)  # without a sample: no leader, or nothing was done

@@ -14,8 +14,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
+from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
-from crawlframe.program import command
 from crawlservice.connections import database
 from crawlservice.connections.contained import contained
 from crawlservice.models import Event, Generation

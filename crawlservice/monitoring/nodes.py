@@ -15,8 +15,8 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.affinity import OFF, Affinity
-from crawlframe.frontier.nodes import DEATHS_WITHIN
+from crawlframe.frontier.cluster.affinity import OFF, Affinity
+from crawlframe.frontier.cluster.nodes import DEATHS_WITHIN
 from crawlservice.connections.frontier import frontier, refusal
 from crawlservice.models import Generation
 from crawlservice.monitoring import lives

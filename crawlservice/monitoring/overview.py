@@ -11,15 +11,15 @@ from django.db.models import Max
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.outcome import NO_ERRORS
-from crawlframe.request import END_URL, ROOT_URL
+from crawlframe.request.request import END_URL, ROOT_URL
+from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.connections.frontier import refusal
 from crawlservice.models import Event, Page, Task
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
 from crawlservice.monitoring.ttl_cache import ttl_cache
-from crawlservice.tasks import progress
-from crawlservice.tasks.forecast import Forecast, forecasts
+from crawlservice.tasks.progress import progress
+from crawlservice.tasks.progress.forecast import Forecast, forecasts
 
 OPEN = 1_000  # open tasks whose numbers are summed
 SHOWN = 20  # most tasks, and hosts, shown

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from django.db import Error as DatabaseError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.ledger import LedgerAway
+from crawlframe.run.ledger import LedgerAway
 from crawlservice.chores.threads import Work
 
 log = logging.getLogger(__name__)

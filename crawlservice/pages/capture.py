@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from crawlframe.errors import BadRequest, MissingCode
-from crawlframe.record import read_head
+from crawlframe.request.record import read_head
 from crawlframe.warc import Capture, Original, Redirection
 
 HIDDEN = "…"  # in place of the headers that were too many

@@ -15,7 +15,13 @@ from crawlservice.models import KeptPage
 from crawlservice.pages.archived import SOFTWARE, check_segments
 from crawlservice.pages.bodies import read
 from crawlservice.pages.capture import capture_of
-from crawlservice.tasks.export import STDOUT, ExportError, check_place, unwritable, write_file
+from crawlservice.tasks.results.export import (
+    STDOUT,
+    ExportError,
+    check_place,
+    unwritable,
+    write_file,
+)
 
 ROWS = 200  # pages whose rows are in memory at a time
 BYTES = 16 << 20  # of bodies that are in memory at a time, unless a single one is larger

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from uuid import UUID
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.public_suffixes import registered_domain
+from crawlframe.base.urls import hostname_of
 from crawlframe.charsets.encoding import encoding_of
-from crawlframe.kinds import kind_of
-from crawlframe.links import hostname_of
-from crawlframe.public_suffixes import registered_domain
-from crawlframe.request import END_URL, ROOT_URL, unpack_admissions
+from crawlframe.request.request import END_URL, ROOT_URL, unpack_admissions
+from crawlframe.response.media_kind import kind_of
 from crawlservice.models import KeptPage, Page, Task
 from crawlservice.pages.bodies import batches, read
-from crawlservice.tasks.export import ExportError, unwritable
-from crawlservice.tasks.task_rows import of_task
+from crawlservice.tasks.results.export import ExportError, unwritable
+from crawlservice.tasks.results.task_rows import of_task
 
 ROWS = 500  # pages in memory at a time, and links that are looked up at a time
 BODIES = 16  # pages in memory at a time, with their bodies

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection as default_connection
 
 from crawlframe.errors import PageDamaged, StoreError
-from crawlframe.stored_page import StoredPage
+from crawlframe.response.stored_page import StoredPage
 from crawlservice.connections import clock
 from crawlservice.models import KeptPage, Page
 from crawlservice.pages.bodies import read

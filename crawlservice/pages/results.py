@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgpack
 
+from crawlframe.base.exact_json import dumps
 from crawlframe.errors import PageDamaged
-from crawlframe.json_body import dumps
 from crawlframe.pages.packing import Packer, unpack
 from crawlframe.pages.results import Results
-from crawlframe.stored_page import StoredPage
+from crawlframe.response.stored_page import StoredPage
 from crawlservice.models import Item, KeptPage, Page
 
 SIZE = 8  # bytes in front of the packed list: its size

@@ -15,11 +15,11 @@ import orjson
 from django.db import connection as default_connection
 from django.db.backends.utils import CursorWrapper
 
-from crawlframe.commit.participant import Participant
-from crawlframe.items import clean_text
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.items.encode import clean_text
 from crawlframe.pages.copy import PageCopy
 from crawlframe.pages.packing import Packer, digest_of
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.participant import Participant
 from crawlframe.warc import Archive
 from crawlservice.models import PAGE_HOST, TAG, KeptPage, PageBody
 from crawlservice.pages.archived import ArchivedBodies

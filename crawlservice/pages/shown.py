@@ -10,7 +10,7 @@ from functools import cached_property
 from django.http import HttpResponse
 
 from crawlframe.charsets.encoding import encoding_of
-from crawlframe.kinds import kind_of
+from crawlframe.response.media_kind import kind_of
 from crawlservice.files.download import name_of
 from crawlservice.models import KeptPage
 from crawlservice.pages.bodies import read

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 
 from crawlframe.errors import BadRequest, PageDamaged, RecordElsewhere, RecordGone, StoreError
-from crawlframe.outcome import NO_ERRORS
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
-from crawlframe.record import read_head
+from crawlframe.request.record import read_head
+from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.bodies import read
 

@@ -13,25 +13,25 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from redis import RedisError
 
+from crawlframe.base.exact_json import dumps, loads
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.trials import TrialOrder
-from crawlframe.frontier.wording import error_text
-from crawlframe.json_body import dumps, loads
+from crawlframe.frontier.client.wording import error_text
+from crawlframe.frontier.cluster.trials import TrialOrder
 from crawlframe.pages.stored import response_of
 from crawlframe.recipes.stored import spider_of_stored
 from crawlframe.recorded.difference import differences
 from crawlframe.recorded.kept import try_page
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 from crawlservice.connections.frontier import frontier
 from crawlservice.display import pretty
 from crawlservice.models import Item, KeptPage
 from crawlservice.pages.bodies import read
 from crawlservice.pages.lookup import stored
 from crawlservice.recipes.current import current
-from crawlservice.tasks.secret_arguments import revealed
+from crawlservice.tasks.arguments.secrets import revealed
 
 WAITING = 20.0  # seconds within which a node takes an order
 RUNNING = 45.0  # seconds within which it answers

@@ -13,13 +13,13 @@ from django.db.models import F, Q, QuerySet
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, ConfigError, FetchError, ProxyAuth
-from crawlframe.fetch.addresses import AddressGuard
-from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.frontier.proxies import ProxyUse
 from crawlframe.proxies.proxy import Proxy as Usable
-from crawlframe.request import Request
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.request import Request
+from crawlframe.spider.settings import SpiderSettings
 from crawlservice.connections import clock
 from crawlservice.models import Proxy
 from crawlservice.proxies.pool import usable

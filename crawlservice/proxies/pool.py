@@ -6,12 +6,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from crawlframe.base.secret import Secret
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.proxies import PooledProxy
-from crawlframe.ledger import StoredProxy
 from crawlframe.proxies.choice import check_address
 from crawlframe.proxies.proxy import Proxy as Usable
-from crawlframe.secret import Secret
+from crawlframe.run.ledger import StoredProxy
 from crawlservice.models import Proxy
 from crawlservice.security.sealing import unseal
 

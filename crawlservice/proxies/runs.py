@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Max, Min
 
-from crawlframe.budgets import (
+from crawlframe.base.limits import (
     DEPTH_LIMIT,
     HOST_BYTE_LIMIT,
     HOST_PAGE_LIMIT,
@@ -24,10 +24,10 @@ from crawlframe.budgets import (
     UNFOLLOWED,
     URL_LENGTH,
 )
-from crawlframe.commit.participant import Participant
 from crawlframe.errors import ArgumentError, UnknownSpider
-from crawlframe.ledger import LedgerRefused
-from crawlframe.outcome import Outcome
+from crawlframe.run.ledger import LedgerRefused
+from crawlframe.run.outcome import Outcome
+from crawlframe.run.participant import Participant
 from crawlservice.accounts.journal import record
 from crawlservice.connections import clock
 from crawlservice.connections.contained import contained
@@ -36,7 +36,7 @@ from crawlservice.proxies.entry import BadProxy, entry_of, store
 from crawlservice.proxies.sources import RETRY, due_now
 from crawlservice.security.sealing import SealError, unseal
 from crawlservice.tasks import submit
-from crawlservice.tasks.secret_arguments import revealed, unwrapped
+from crawlservice.tasks.arguments.secrets import revealed, unwrapped
 from crawlservice.tasks.spider_switch import SpiderDisabled
 
 log = logging.getLogger(__name__)

@@ -24,13 +24,13 @@ from crawlframe.errors import (
     UnknownSpider,
 )
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.request import Request
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.request import Request
+from crawlframe.spider.settings import SpiderSettings
 from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import Entry, read_lines, store
 from crawlservice.security.sealing import seal, unseal
-from crawlservice.tasks import arguments as spider_arguments
+from crawlservice.tasks.arguments import values as spider_arguments
 from crawlservice.tasks.submit import published
 
 LARGEST = 16 << 20  # bytes of a list

@@ -8,8 +8,8 @@ from crawlservice.models import Item, Page
 from crawlservice.quality.found import Found
 from crawlservice.quality.sketch import hash_of
 from crawlservice.quality.texts import is_broken
-from crawlservice.tasks.item_filter import is_empty
-from crawlservice.tasks.task_rows import of_task
+from crawlservice.tasks.results.item_filter import is_empty
+from crawlservice.tasks.results.task_rows import of_task
 
 LOOKED = 200  # latest items, and latest pages
 SHOWN = 3  # examples of one finding

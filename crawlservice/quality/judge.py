@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain, pairwise
 from statistics import stdev
 
-from crawlframe.expect import Expect
+from crawlframe.base.expect import Expect
 from crawlservice.quality.found import Found, difference, text_difference
 from crawlservice.quality.latest import of_latest, with_scatter
 from crawlservice.quality.limits import (

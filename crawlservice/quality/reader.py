@@ -13,12 +13,12 @@ from typing import NamedTuple
 from django.db.models import Case, F, TextField, When
 from django.db.models.functions import Cast, Length
 
-from crawlframe.expect import Expect, expectation
-from crawlframe.outcome import NO_ERRORS
-from crawlframe.request import END_URL, ROOT_URL
+from crawlframe.base.expect import Expect, expectation
+from crawlframe.request.request import END_URL, ROOT_URL
+from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.models import Item, Page, Profile, Task
 from crawlservice.quality.run import Run, decode, encode
-from crawlservice.tasks.task_rows import of_task
+from crawlservice.tasks.results.task_rows import of_task
 
 STEP = 100  # rows of one query
 LARGEST = 200_000  # characters of an item; larger ones are not looked at

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import override
 
-from crawlframe.items import clean_text
+from crawlframe.items.encode import clean_text
 from crawlservice.models import Event, Finding, Profile, Task
 from crawlservice.models.quality import FIELD
 from crawlservice.models.task import REASON

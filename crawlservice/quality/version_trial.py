@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from crawlframe.expect import Expect
-from crawlframe.outcome import NO_ERRORS
-from crawlframe.request import END_URL, ROOT_URL
+from crawlframe.base.expect import Expect
+from crawlframe.request.request import END_URL, ROOT_URL
+from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.models import Finding, Item, Page, Task
 from crawlservice.quality.history import History, history_of
 from crawlservice.quality.judge import judge

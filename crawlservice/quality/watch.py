@@ -10,7 +10,7 @@ from functools import partial
 
 from django.db.models import Q, QuerySet
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.frontier import Counts
 from crawlservice.connections import clock

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from crawlframe.errors import SpiderError, UnknownSpider
-from crawlframe.ledger import StoredRecipe
 from crawlframe.recipes.stored import spider_of_stored
-from crawlframe.spider import SpiderInfo, describe
+from crawlframe.run.ledger import StoredRecipe
+from crawlframe.spider.spider import SpiderInfo, describe
 from crawlservice.models import Recipe
 
 log = logging.getLogger(__name__)

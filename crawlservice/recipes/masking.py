@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from crawlframe.secret import MASK
+from crawlframe.base.secret import MASK
 
 
 def masked_headers(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from crawlframe.recipes.extraction import MARKUP
 from crawlframe.recipes.recipe import Field, Select
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 
 MAX_SHOWN = 1 << 20  # characters of markup
 MARK = "data-cf-field"  # the names of the fields that an element is a value of

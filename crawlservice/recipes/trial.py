@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from crawlframe.base.urls import hostname_of, is_within
 from crawlframe.errors import CrawlframeError
-from crawlframe.links import hostname_of, is_within
 from crawlframe.recipes.extraction import Scope, page_scope, read, scopes, select
 from crawlframe.recipes.links import links_of
 from crawlframe.recipes.recipe import PLAIN, Field, Recipe, as_data
 from crawlframe.recipes.spider import RecipeSpider, spider_of
 from crawlframe.recipes.stored import MODULE
 from crawlframe.recipes.urls import filled
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 from crawlservice.recipes.preview import mark, shown
 
 Fetch = Callable[[RecipeSpider, str], Response]

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Count, Q, Sum
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlservice.models import ParsedPage, Task
 
 EXAMINED = 20_000  # pages whose fields are counted for a page of the admin

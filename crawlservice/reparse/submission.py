@@ -10,11 +10,11 @@ import msgspec
 from django.contrib.auth.models import User as Account
 from django.db.models import Max
 
+from crawlframe.base.expect import expectation
+from crawlframe.base.program import command
 from crawlframe.errors import ArgumentError
-from crawlframe.expect import expectation
 from crawlframe.pages.reparse import Reparse, first_admission
-from crawlframe.program import command
-from crawlframe.request import MAX_TASK_PRIORITY, Admission
+from crawlframe.request.request import MAX_TASK_PRIORITY, Admission
 from crawlservice.accounts.roles import User
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.sources import chosen

@@ -1,0 +1,1 @@
+"""Rollouts: a revision on a few nodes first, then on all."""

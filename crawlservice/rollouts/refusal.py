@@ -11,7 +11,7 @@ from redis import RedisError
 
 from crawlframe.code.checkout import Checkout
 from crawlframe.errors import FrontierError
-from crawlframe.frontier.rollouts import Rollout, branch_of
+from crawlframe.frontier.cluster.rollouts import Rollout, branch_of
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
 from crawlservice.rollouts.status import lives

@@ -11,12 +11,12 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from redis import RedisError
 
+from crawlframe.base.program import command
 from crawlframe.code.checkout import SHORT, Checkout
 from crawlframe.errors import ArgumentError, CrawlframeError, did_you_mean
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.rollouts import Rollout, branch_of
-from crawlframe.frontier.wording import error_text
-from crawlframe.program import command
+from crawlframe.frontier.client.wording import error_text
+from crawlframe.frontier.cluster.rollouts import Rollout, branch_of
 from crawlservice.connections.frontier import frontier
 from crawlservice.rollouts.canary import CanaryTrial, NewError
 from crawlservice.rollouts.status import NodeStatus, Phase, lives

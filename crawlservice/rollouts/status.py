@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from crawlframe.code.checkout import SHORT
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.nodes import CodeState
-from crawlframe.frontier.rollouts import Rollout, branch_of
+from crawlframe.frontier.cluster.nodes import CodeState
+from crawlframe.frontier.cluster.rollouts import Rollout, branch_of
 from crawlservice.connections.frontier import frontier
 
 

@@ -1,0 +1,1 @@
+"""Schedules: times of runs, and the submission of tasks that are due."""

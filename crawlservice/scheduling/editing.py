@@ -10,14 +10,15 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext
 
 from crawlframe.errors import ArgumentError, CrawlframeError
-from crawlframe.items import clean_text
-from crawlframe.spider import SpiderInfo
+from crawlframe.items.encode import clean_text
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import record
 from crawlservice.models import Schedule
 from crawlservice.scheduling import schedules
 from crawlservice.scheduling.timing import LEAST_EVERY, too_often
-from crawlservice.tasks import arguments, labels, overrides, submit
-from crawlservice.tasks.secret_arguments import has_secrets, readable, restored, sealed
+from crawlservice.tasks import labels, overrides, submit
+from crawlservice.tasks.arguments import values as arguments
+from crawlservice.tasks.arguments.secrets import has_secrets, readable, restored, sealed
 
 ROUTES = ("proxy", "downloader")  # settings that decide through which hands a request goes
 TIMING = frozenset({"cron", "every", "timezone", "enabled"})

@@ -16,9 +16,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.errors import ArgumentError, UnknownSpider
-from crawlframe.spider import SpiderInfo
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
 from crawlservice.accounts.roles import User
 from crawlservice.connections.contained import contained
@@ -26,8 +26,8 @@ from crawlservice.models import Event, Run, Schedule, Task
 from crawlservice.scheduling.timing import BadTiming, Timing
 from crawlservice.security.sealing import SealError
 from crawlservice.tasks import spider_switch, submit
+from crawlservice.tasks.arguments.secrets import has_secrets, revealed
 from crawlservice.tasks.overrides import detail
-from crawlservice.tasks.secret_arguments import has_secrets, revealed
 from crawlservice.tasks.spider_switch import SpiderDisabled
 
 log = logging.getLogger(__name__)

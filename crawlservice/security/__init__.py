@@ -1,0 +1,1 @@
+"""Protection of the web: hosts, headers, addresses and limits of logins."""

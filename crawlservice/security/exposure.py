@@ -7,7 +7,7 @@ import ipaddress
 import os
 from collections.abc import Iterable, Mapping
 
-from crawlframe.program import command
+from crawlframe.base.program import command
 
 SHORTEST_KEY = 32  # characters
 FEWEST_MARKS = 8  # least number of different characters in a key

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from crawlframe.secret import MASK
+from crawlframe.base.secret import MASK
 
 SHORTEST = 4  # characters of a part of an address that is masked in texts
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from django.db import transaction
 from django.db.models.functions import Now
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.frontier import Counts, Frontier
 from crawlservice.models import Page, Task
-from crawlservice.tasks import budgets, layers
+from crawlservice.tasks.progress import budgets, layers
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Tasks: submitted, steered, retried, labelled and removed."""

@@ -15,13 +15,14 @@ from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 
 from crawlframe.errors import ArgumentError, CrawlframeError
-from crawlframe.outcome import NO_ERRORS
+from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.accounts.journal import record
 from crawlservice.connections.contained import contained
 from crawlservice.models import BulkRetry, ErrorGroup, Page, Task
-from crawlservice.tasks import error_groups, spider_switch
+from crawlservice.tasks import spider_switch
+from crawlservice.tasks.results import error_groups
+from crawlservice.tasks.results.row_times import all_before
 from crawlservice.tasks.retry import ENDED, retry
-from crawlservice.tasks.row_times import all_before
 from crawlservice.tasks.submit import UnknownTask, WrongState
 
 MAX_ERRORS = 200_000  # of one bulk retry

@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from django.utils.crypto import salted_hmac
 
 from crawlframe.errors import ArgumentError, CrawlframeError
-from crawlframe.spider import SpiderInfo
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.connections import clock
 from crawlservice.models import Submission, Task
 from crawlservice.tasks.submit import Prepared, RedisNotUpdated, published, start_all, submit

@@ -8,7 +8,8 @@ from django.db.models.functions import Now
 
 from crawlservice.chores.chore import Calls, Chore
 from crawlservice.models import BulkRetry, Task
-from crawlservice.tasks import budgets, bulk_retry
+from crawlservice.tasks import bulk_retry
+from crawlservice.tasks.progress import budgets
 
 CHORES = (
     Chore(

@@ -11,7 +11,7 @@ from django.db.models import Model, QuerySet
 
 from crawlservice.models import Label, Task
 from crawlservice.tasks.labels import parse
-from crawlservice.tasks.task_rows import of_task
+from crawlservice.tasks.results.task_rows import of_task
 
 GROUP = 500  # tasks of one query
 LARGEST = 2**63 - 1

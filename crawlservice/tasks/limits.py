@@ -10,7 +10,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.wording import error_text
+from crawlframe.frontier.client.wording import error_text
 from crawlservice.accounts import journal
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 from django.utils.translation import gettext
 
-from crawlframe import porting
+from crawlframe.base import scrapy_names as porting
 from crawlframe.errors import ArgumentError
-from crawlframe.manners import Bound, rougher
-from crawlframe.overrides import FIXED, OVERRIDABLE, overridden
-from crawlframe.spider import SpiderInfo
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.politeness_bounds import Bound, rougher
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import SpiderInfo
+from crawlframe.spider.task_settings import FIXED, OVERRIDABLE, overridden
 from crawlservice.accounts.roles import User
 from crawlservice.models import Task
-from crawlservice.tasks.arguments import accepted, from_text, storable
+from crawlservice.tasks.arguments.values import accepted, from_text, storable
 from crawlservice.tasks.labels import of_task
 
 Schema = dict[str, Any]

@@ -9,14 +9,15 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from redis import RedisError
 
+from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError, FrontierError
-from crawlframe.outcome import CANCELLED, EXCLUDED
-from crawlframe.program import command
-from crawlframe.request import Admission, end_rid, pack_admissions, unpack_admissions
+from crawlframe.request.request import Admission, end_rid, pack_admissions, unpack_admissions
+from crawlframe.run.outcome import CANCELLED, EXCLUDED
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Finding, Item, Page, Profile, Task
-from crawlservice.tasks import budgets, layers, spider_switch, stats
+from crawlservice.tasks import spider_switch
+from crawlservice.tasks.progress import budgets, layers, stats
 from crawlservice.tasks.submit import WrongState, get_task
 
 ENDED = (Task.State.FINISHED, Task.State.CANCELLED)

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from crawlframe.errors import ArgumentError
-from crawlframe.items import clean_text
+from crawlframe.items.encode import clean_text
 from crawlservice.accounts.journal import record
 from crawlservice.models import QUERY, VIEW_NAME, SavedView
 

@@ -11,11 +11,11 @@ from django.db import connection
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.spider import SpiderInfo
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.models import DisabledSpider, Page, Profile, Task
 from crawlservice.tasks import spider_switch
+from crawlservice.tasks.results.task_rows import of_task
 from crawlservice.tasks.submit import published_spiders, spiders
-from crawlservice.tasks.task_rows import of_task
 
 MOST = 1_000  # spiders
 RUNS = 40  # latest runs of a spider that are shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawlframe.errors import ArgumentError, CrawlframeError
-from crawlframe.items import clean_text
+from crawlframe.items.encode import clean_text
 from crawlservice.accounts.journal import record
 from crawlservice.models import SPIDER, WHY, DisabledSpider
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from crawlframe import gates
-from crawlframe.budgets import LIMITS
+from crawlframe.base.limits import LIMITS
 from crawlframe.frontier import TaskLimits
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
 from crawlservice.models import Task
 
 LAYERED = ("layers", "pause_layers")  # settings of tasks that fetch, one depth after the other

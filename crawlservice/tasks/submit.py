@@ -13,14 +13,14 @@ from django.contrib.auth.models import User as Account
 from django.db import transaction
 from redis import RedisError
 
-from crawlframe import faults
+from crawlframe.base import faults
+from crawlframe.base.program import command
 from crawlframe.code.registry import unknown_spider
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.batches import chunks
-from crawlframe.frontier.wording import error_text
-from crawlframe.program import command
-from crawlframe.request import (
+from crawlframe.frontier.client.batches import chunks
+from crawlframe.frontier.client.wording import error_text
+from crawlframe.request.request import (
     MAX_TASK_PRIORITY,
     Admission,
     end_admission,
@@ -28,18 +28,19 @@ from crawlframe.request import (
     root_admission,
     unpack_admissions,
 )
-from crawlframe.spider import SpiderInfo
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.roles import User
 from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Task, Watch
 from crawlservice.recipes import current as recipes
-from crawlservice.tasks import aliases, budgets, outcomes, spider_switch
-from crawlservice.tasks import arguments as spider_arguments
+from crawlservice.tasks import aliases, spider_switch
 from crawlservice.tasks import labels as task_labels
 from crawlservice.tasks import overrides as task_settings
-from crawlservice.tasks.secret_arguments import sealed
+from crawlservice.tasks.arguments import values as spider_arguments
+from crawlservice.tasks.arguments.secrets import sealed
+from crawlservice.tasks.progress import budgets, outcomes
 from crawlservice.tasks.stored_limits import LAYERED, limits_of, stored_limits
 
 BATCH = 200  # tasks recorded or opened at a time

@@ -21,7 +21,7 @@ from crawlservice.display import (
     state_badge,
 )
 from crawlservice.display import duration as in_words
-from crawlservice.tasks.forecast import Forecast
+from crawlservice.tasks.progress.forecast import Forecast
 
 register = template.Library()
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from django.conf import settings
 
-from crawlframe.secret import MASK
+from crawlframe.base.secret import MASK
 from crawlservice.exports.batch import Batch
 from crawlservice.exports.changes import TARGET, shown_target
 from crawlservice.exports.source import KEY, Row

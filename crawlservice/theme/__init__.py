@@ -1,0 +1,1 @@
+"""The theme of the admin: its site, menu and colours."""

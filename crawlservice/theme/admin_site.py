@@ -30,13 +30,10 @@ class AdminSite(UnfoldAdminSite):
         raise Http404
 
     def extra_urls(self) -> list[URLPattern]:
-        from crawlservice.admin import (  # which register with this site
-            dashboard,
-            errors,
-            savedviews,
-            spiders,
-            submit_page,
-        )
+        from crawlservice.admin.nodes import dashboard
+        from crawlservice.admin.spiders import spiders
+        from crawlservice.admin.tasks import errors, submit_page
+        from crawlservice.admin.tasks import saved_views as savedviews
 
         pages = (dashboard, submit_page, spiders, errors, savedviews)
         return [pattern for page in pages for pattern in page.urls(self)]
@@ -44,7 +41,7 @@ class AdminSite(UnfoldAdminSite):
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        from crawlservice.admin import dashboard
+        from crawlservice.admin.nodes import dashboard
 
         if request.user.has_perm("crawlservice.view_task"):
             return dashboard.page(self, request)

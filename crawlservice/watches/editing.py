@@ -11,15 +11,15 @@ from django.contrib.auth.models import User as Account
 from django.db import transaction
 from django.db.models import Q
 
+from crawlframe.base.program import command
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
-from crawlframe.program import command
-from crawlframe.spider import SpiderInfo
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.roles import User
 from crawlservice.models import Task, Watch, WatchedHost, WatchedPage
-from crawlservice.tasks import arguments as spider_arguments
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks import spider_switch, submit
-from crawlservice.tasks.secret_arguments import sealed
+from crawlservice.tasks.arguments import values as spider_arguments
+from crawlservice.tasks.arguments.secrets import sealed
 from crawlservice.tasks.submit import WrongState
 from crawlservice.watches import clock
 from crawlservice.watches.clock import NOW

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db.models import F, Q
 
-from crawlframe.request import root_admission
+from crawlframe.request.request import root_admission
 from crawlframe.revisit.declared import Revisit, policy_of
 from crawlframe.revisit.rates import Evidence, learn
 from crawlframe.revisit.trust import Trust

@@ -15,10 +15,10 @@ from uuid import UUID
 from django.db import transaction
 
 from crawlframe.errors import BadRequest, MissingCode
-from crawlframe.outcome import Outcome
-from crawlframe.record import read_head, with_depth
-from crawlframe.request import MAX_DEPTH_RANK
+from crawlframe.request.record import read_head, with_depth
+from crawlframe.request.request import MAX_DEPTH_RANK
 from crawlframe.revisit.visit import FoundPage, Visit
+from crawlframe.run.outcome import Outcome
 from crawlservice.models import Event, Page, Watch, WatchedHost, WatchedPage
 from crawlservice.watches import clock, page_rows
 

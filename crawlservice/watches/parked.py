@@ -9,8 +9,8 @@ from uuid import UUID
 
 from django.db.models import Count
 
+from crawlframe.base.program import command
 from crawlframe.frontier import Counts
-from crawlframe.program import command
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task, Watch, WatchedPage
 

@@ -17,16 +17,16 @@ from django.db.models import F
 from django.db.models.functions import Now
 from msgspec.structs import replace
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.errors import ArgumentError, UnknownSpider
-from crawlframe.request import Admission, make_rid, root_admission
+from crawlframe.request.request import Admission, make_rid, root_admission
 from crawlframe.revisit.declared import ALL, START, Revisit
-from crawlframe.spider import SpiderInfo
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.connections.contained import contained, text_of
 from crawlservice.models import Task, Watch, WatchDay, WatchedPage
 from crawlservice.security.sealing import SealError
 from crawlservice.tasks import spider_switch, submit
-from crawlservice.tasks.secret_arguments import revealed
+from crawlservice.tasks.arguments.secrets import revealed
 from crawlservice.watches import clock, failures, page_rows, parked, tuning
 from crawlservice.watches.group import Group, as_kept, groups_of
 from crawlservice.watches.parked import NOTHING, Parked

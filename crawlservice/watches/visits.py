@@ -11,13 +11,13 @@ from uuid import UUID
 
 from django.db.models import F, Q
 
-from crawlframe.commit.participant import Participant
-from crawlframe.json_body import loads
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.base.exact_json import loads
 from crawlframe.revisit.declared import Revisit
 from crawlframe.revisit.rates import Evidence
 from crawlframe.revisit.trust import Trust, learn_with
 from crawlframe.revisit.visit import Visit
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.participant import Participant
 from crawlservice.models import Watch, WatchedHost, WatchedItem, WatchedPage
 from crawlservice.watches import clock, found, page_rows
 from crawlservice.watches.found import HEARD, Finder, found_by

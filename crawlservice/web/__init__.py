@@ -1,0 +1,1 @@
+"""The web server that `up` and the image run."""

@@ -11,8 +11,8 @@ from django.shortcuts import render
 from django.views.csrf import csrf_failure
 from django.views.defaults import bad_request
 
-from crawlservice.api.errors import answer
-from crawlservice.api.limits import PLACES
+from crawlservice.api.parts.errors import answer
+from crawlservice.api.tasks.limits import PLACES
 
 log = logging.getLogger(__name__)
 

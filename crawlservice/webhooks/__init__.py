@@ -1,0 +1,1 @@
+"""Webhooks: events, their signatures and deliveries."""

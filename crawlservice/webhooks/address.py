@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from crawlframe.base.urls import normalise
 from crawlframe.errors import BadRequest
-from crawlframe.links import normalise
 
 MASK = "***"  # replaces user and password, and the query, in the address that is shown
 

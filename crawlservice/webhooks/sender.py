@@ -16,9 +16,9 @@ from urllib.parse import unquote
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, FetchError, PrivateAddress, TooManyRedirects
-from crawlframe.fetch.curl import CurlDownloader
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.request import Request
+from crawlframe.fetch.curl.downloader import CurlDownloader
+from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.request.request import Request
 from crawlservice.outbox.sender import Sender
 from crawlservice.security.masking import scrubbed
 from crawlservice.webhooks.deliveries import OUTBOX, WebhookMessage

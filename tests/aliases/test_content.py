@@ -7,8 +7,8 @@ import time
 import pytest
 
 from crawlframe.aliases.content import Content, content_of
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 TEXT = " ".join(f"word{n}" for n in range(30))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from crawlframe.aliases.fetched_once import KnownByRules
 from crawlframe.aliases.rule import Aliases, AliasRule
-from crawlframe.links import canonical
-from crawlframe.outcome import Outcome
-from crawlframe.request import Request
+from crawlframe.base.urls import canonical
+from crawlframe.request.request import Request
+from crawlframe.run.alias_filter import KnownByRules
 from crawlframe.run.collector import Collector
 from crawlframe.run.link_filters import Keep, Known, LinkFilter, LinkPage
+from crawlframe.run.outcome import Outcome
 
 SITE = "https://shop.example"
 ANYWHERE = frozenset({"*?*"})

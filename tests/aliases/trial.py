@@ -14,16 +14,16 @@ from crawlframe.aliases.content import content_of
 from crawlframe.aliases.learn import Found, Sample, learn
 from crawlframe.aliases.rule import AliasRule
 from crawlframe.aliases.verify import Fetched, Verdict, verify
-from crawlframe.budgets import ALIAS, UNFOLLOWED
+from crawlframe.base.limits import ALIAS, UNFOLLOWED
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.ledger import TaskSpec
-from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.pipelines import Pipelines
-from crawlframe.request import Request, make_rid
-from crawlframe.response import Response
-from crawlframe.spider import Spider, build
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.items.pipelines import Pipelines
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
+from crawlframe.request.request import Request, make_rid
+from crawlframe.response.response import Response
+from crawlframe.run.ledger import TaskSpec
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider, build
 from crawlframe.testing.one_task import OneTask
 from tests.aliases.site import Page, Site, served
 

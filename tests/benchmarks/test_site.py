@@ -11,7 +11,7 @@ from parsel import Selector
 from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.standard.site import FEWEST, LINKS, Row, Site
-from crawlframe.links import join
+from crawlframe.base.urls import join
 
 URL = "http://127.0.0.1:8000/deep/"
 PAGES = 500

@@ -15,9 +15,9 @@ import pytest
 from playwright.sync_api import expect
 
 from crawlframe.frontier import Frontier
-from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import Held, PageCopy
-from crawlframe.request import Request, make_rid
+from crawlframe.request.request import Request, make_rid
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import KeptPage, Task
 from tests.browser.conftest import chromium

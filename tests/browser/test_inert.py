@@ -19,8 +19,8 @@ from django.db import models
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlframe.spider import SpiderInfo
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.models import LABEL_VALUE, Installation
 from tests.servers import served
 

@@ -15,9 +15,9 @@ from playwright.sync_api import Page, expect
 
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.frontier import Frontier
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.picture import MEDIA_TYPES, Picture
-from crawlframe.request import make_rid
+from crawlframe.request.request import make_rid
+from crawlframe.response.picture import MEDIA_TYPES, Picture
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.files.store import store
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page as PageRow

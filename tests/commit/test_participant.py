@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from crawlframe.commit.participant import Participant, ParticipantFailed, Participants
-from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded
-from crawlframe.outcome import Outcome
+from crawlframe.run.ledger import LedgerAway, LedgerRefused, Recorded
+from crawlframe.run.outcome import Outcome
+from crawlframe.run.participant import Participant, ParticipantFailed, Participants
 
 Calls = list[tuple[str, str, list[str]]]
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from redis import Redis
 
 from crawlframe.frontier import Frontier, NodeInfo
-from crawlframe.frontier.nodes import CodeState
-from crawlframe.request import Admission, make_rid, pack_admissions
-from crawlframe.spider import Spider, SpiderInfo, describe
+from crawlframe.frontier.cluster.nodes import CodeState
+from crawlframe.request.request import Admission, make_rid, pack_admissions
+from crawlframe.spider.spider import Spider, SpiderInfo, describe
 
 if TYPE_CHECKING:
     from django.test import Client

@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 
 from crawlframe.conf import Settings
-from crawlframe.outcome import Outcome
-from crawlframe.request import make_rid
+from crawlframe.request.request import make_rid
+from crawlframe.run.outcome import Outcome
 from crawlservice.exports import changes
 from crawlservice.exports.definition import Definition
 from crawlservice.exports.exporter import Exporter

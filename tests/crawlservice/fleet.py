@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from crawlframe.frontier import Frontier, NodeInfo
-from crawlframe.frontier.nodes import CodeState
-from crawlframe.frontier.rollouts import Rollout, branch_of, concerns
+from crawlframe.frontier.cluster.nodes import CodeState
+from crawlframe.frontier.cluster.rollouts import Rollout, branch_of, concerns
 
 SHORT = 12
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawlframe.spider import Spider
+from crawlframe.spider.spider import Spider
 
 
 class Typed(Spider):

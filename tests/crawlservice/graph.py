@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 from crawlframe.frontier import Claimed, Completion, Frontier
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import (
+from crawlframe.request.request import (
     END_URL,
     Admission,
     end_admission,
@@ -15,6 +14,7 @@ from crawlframe.request import (
     make_rid,
     pack_admissions,
 )
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.reconcile import Reconciliation
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task

@@ -10,23 +10,23 @@ from typing import Any
 from crawlframe import Request, Response, Spider
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier import Counts, Frontier
-from crawlframe.frontier.records import Claimed, TaskView
-from crawlframe.ledger import LedgerRefused, StartPart, TaskSpec
+from crawlframe.frontier.client.records import Claimed, TaskView
 from crawlframe.node.worker.commit.known_links import SourceLinks
-from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.node.worker.kept_pages import KeptPages
-from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
+from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.node.worker.pages.kept_pages import KeptPages
 from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.node.worker.sieve import Sieve
-from crawlframe.node.worker.start_run import Room, StartParts, Starts
-from crawlframe.node.worker.task_source import TaskSource
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.node.worker.start.start_run import Room, StartParts, Starts
+from crawlframe.node.worker.task.open_task import CrawlMaker
+from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
-from crawlframe.request import Admission, unpack_admissions
+from crawlframe.request.request import Admission, unpack_admissions
 from crawlframe.revisit.visit import Visit
-from crawlframe.spider import describe
-from crawlframe.task_life import Summary
+from crawlframe.run.ledger import LedgerRefused, StartPart, TaskSpec
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.spider import describe
+from crawlframe.spider.task_info import Summary
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task
 from crawlservice.reparse import submission as reparse

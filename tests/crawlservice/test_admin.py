@@ -16,8 +16,8 @@ from django.test.utils import CaptureQueriesContext
 from redis import Redis
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.nodes import NodeHealth
-from crawlservice.admin import tasks as admin_tasks
+from crawlframe.frontier.cluster.nodes import NodeHealth
+from crawlservice.admin.tasks import tasks as admin_tasks
 from crawlservice.models import Era, Event, Generation, Item, Page, Task
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at

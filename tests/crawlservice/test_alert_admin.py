@@ -14,8 +14,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from crawlframe.base.secret import MASK
 from crawlframe.frontier import Frontier
-from crawlframe.secret import MASK
 from crawlservice.accounts.roles import ROLES
 from crawlservice.alerts import needs, state
 from crawlservice.alerts.announcements import announce

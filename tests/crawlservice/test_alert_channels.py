@@ -19,8 +19,8 @@ from aiosmtpd.handlers import Message
 from aiosmtpd.smtp import AuthResult
 from django.conf import settings
 
-from crawlframe.fetch.checked_adapter import CheckedAdapter
-from crawlframe.secret import MASK
+from crawlframe.base.secret import MASK
+from crawlframe.fetch.requests.checked_adapter import CheckedAdapter
 from crawlservice.alerts import channels, services
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.alerts.outbox import test as send_test

@@ -18,8 +18,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier, NodeInfo
+from crawlframe.frontier.cluster.nodes import CodeState, NodeHealth
 from crawlframe.frontier.hosts import HostOrder
-from crawlframe.frontier.nodes import CodeState, NodeHealth
 from crawlservice.alerts import leader_watch, needs, state, wording
 from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.api.metrics import Cluster

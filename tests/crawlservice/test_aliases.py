@@ -15,10 +15,10 @@ from django.test import Client, override_settings
 from crawlframe.aliases.learn import learn
 from crawlframe.aliases.verify import Verdict
 from crawlframe.frontier import Frontier
-from crawlframe.outcome import Outcome
 from crawlframe.pages.copy import Held, PageCopy
-from crawlframe.request import Request, make_rid
-from crawlframe.spider import SpiderInfo
+from crawlframe.request.request import Request, make_rid
+from crawlframe.run.outcome import Outcome
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.aliases import evidence, rules
 from crawlservice.aliases.evidence import Where
 from crawlservice.hosts import orders

@@ -14,8 +14,8 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
+from crawlframe.base.secret import MASK
 from crawlframe.frontier import Frontier
-from crawlframe.secret import MASK
 from crawlservice.accounts.roles import ROLES
 from crawlservice.alerts import state
 from crawlservice.alerts.condition import Finding

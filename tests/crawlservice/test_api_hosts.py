@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.hosts import HostOrder
-from crawlframe.request import Admission, make_rid
+from crawlframe.request.request import Admission, make_rid
 from crawlservice.models import Action, Host, Task
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at

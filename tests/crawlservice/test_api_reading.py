@@ -15,7 +15,7 @@ import pytest
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, Era, Item, Page, Run, Schedule, Task
-from crawlservice.tasks.export import CHUNK
+from crawlservice.tasks.results.export import CHUNK
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.test_api_tasks import error
 

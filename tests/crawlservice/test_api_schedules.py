@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from crawlframe.base.secret import MASK, Secret
 from crawlframe.frontier import Frontier
-from crawlframe.secret import MASK, Secret
-from crawlframe.spider import Spider, describe
+from crawlframe.spider.spider import Spider, describe
 from crawlservice.models import Action, Run, Schedule, Task
-from crawlservice.tasks.secret_arguments import has_secrets, revealed
+from crawlservice.tasks.arguments.secrets import has_secrets, revealed
 from crawlservice.tasks.spider_switch import disable
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import Program, person, program

@@ -374,7 +374,7 @@ def test_a_defect_is_reported_without_its_details(
     def broken(*arguments: Any) -> Any:
         raise KeyError("secret")
 
-    monkeypatch.setattr("crawlservice.api.tasks.read", broken)
+    monkeypatch.setattr("crawlservice.api.tasks.tasks.read", broken)
     told = error(api.get("tasks"), 500, "internal")
     assert "secret" not in told["message"]
 

@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db import OperationalError
 
 from crawlframe.errors import ArchiveError, RecordGone
-from crawlframe.ledger import LedgerAway
-from crawlframe.outcome import Verdict
+from crawlframe.run.ledger import LedgerAway
+from crawlframe.run.outcome import Verdict
 from crawlframe.warc import Archive, DirectoryArchive, S3Archive, open_archive, records_in
 from crawlservice.ledger import store
 from crawlservice.ledger.store import DjangoLedger

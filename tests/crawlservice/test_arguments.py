@@ -13,8 +13,8 @@ import pytest
 
 from crawlframe import Response, SitemapSpider
 from crawlframe.errors import ArgumentError
-from crawlframe.spider import Spider, SpiderInfo, build, describe
-from crawlservice.tasks.arguments import (
+from crawlframe.spider.spider import Spider, SpiderInfo, build, describe
+from crawlservice.tasks.arguments.values import (
     MAX_SIZE,
     check,
     parse_pairs,

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Frontier, TaskLimits
-from crawlframe.request import Admission, make_rid, pack_admissions
+from crawlframe.request.request import Admission, make_rid, pack_admissions
 from crawlservice.ledger.audit import audit, audit_cluster, audit_group, groups, sizes
 from crawlservice.models import Event, Item, Page, Task
 

@@ -12,20 +12,20 @@ from django.db.models import F
 from django.db.models.functions import Now
 from rich.console import Console
 
-from crawlframe.budgets import UNFOLLOWED, ByteBudget, TrapSighting
+from crawlframe.base.limits import UNFOLLOWED, ByteBudget, TrapSighting
+from crawlframe.base.stats import MAX_NAMES, PageStats
 from crawlframe.conf import Settings
 from crawlframe.frontier import Completion, Counts, Frontier
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Admission, make_rid, root_admission
-from crawlframe.spider import Spider, describe
-from crawlframe.stats import MAX_NAMES, PageStats
-from crawlservice.api.tasks import serialized
+from crawlframe.request.request import Admission, make_rid, root_admission
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.spider import Spider, describe
+from crawlservice.api.tasks.tasks import serialized
 from crawlservice.cli.report import report
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Spent, Stat, Task, Trap
 from crawlservice.steward.steward import Steward
-from crawlservice.tasks import budgets
+from crawlservice.tasks.progress import budgets
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.stored_limits import limits_as_written, limits_of

@@ -12,8 +12,8 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.errors import MissingCode
 from crawlframe.frontier import Frontier, TaskLimits
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.request import Admission, Request, make_rid, pack_admissions, root_admission
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.request.request import Admission, Request, make_rid, pack_admissions, root_admission
 from crawlservice.ledger import cancellation
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.cancellation import Known, Settler, settle

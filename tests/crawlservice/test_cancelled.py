@@ -19,8 +19,8 @@ from crawlservice.models import Page, Sample, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.steward import sampling
 from crawlservice.steward.sampling import Sampler
-from crawlservice.tasks import progress, summary
-from crawlservice.tasks.forecast import forecast
+from crawlservice.tasks.progress import progress, summary
+from crawlservice.tasks.progress.forecast import forecast
 from crawlservice.tasks.submit import cancel, submit
 
 CANCELLED = {"state": "error", "reason": "cancelled", "fetch_ms": 0, "status": None}

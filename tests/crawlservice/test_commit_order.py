@@ -7,7 +7,7 @@ import threading
 import pytest
 from django.db import connection, transaction
 
-from crawlframe.outcome import Outcome
+from crawlframe.run.outcome import Outcome
 from crawlservice.exports import starting
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.rows import insert

@@ -21,8 +21,8 @@ from rich.console import Console
 
 from crawlframe.code.version import code_version
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.spider import SpiderInfo
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.cli.crawl import Crawl, CrawlFailed
 from examples.demo_site import DemoServer
 

@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from crawlframe.base.secret import MASK, Secret
 from crawlframe.frontier import Frontier
 from crawlframe.identity.credentials import Credential
-from crawlframe.secret import MASK, Secret
 from crawlservice.accounts import roles
 from crawlservice.identity import credentials
 from crawlservice.identity.papers import StoredPapers

@@ -17,7 +17,7 @@ from django.utils import timezone
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.rows import Rows
+from crawlframe.frontier.client.rows import Rows
 from crawlservice.alerts import needs
 from crawlservice.models import Event, Page, Sample, Task
 from crawlservice.monitoring import charts, overview

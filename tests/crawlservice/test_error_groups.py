@@ -12,13 +12,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import make_rid
+from crawlframe.request.request import make_rid
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.error_causes import Cause, cause_of
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import ErrorGroup, Page, Task
 from crawlservice.steward import pruning
-from crawlservice.tasks import error_groups
+from crawlservice.tasks.results import error_groups
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, rows
 
@@ -192,7 +192,7 @@ def test_the_page_links_to_pages_and_to_the_retry(fail: Fail) -> None:
 
 
 def test_pages_of_a_group_are_paged(fail: Fail, monkeypatch: pytest.MonkeyPatch) -> None:
-    from crawlservice.admin.readonly import ReadOnly
+    from crawlservice.admin.parts.read_only import ReadOnly
 
     monkeypatch.setattr(ReadOnly, "list_per_page", 2)
     fail(*[("http_404", "")] * 3, ("timeout", ""), *[("http_404", "")] * 2)

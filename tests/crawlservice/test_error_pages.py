@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import translation
 
-from crawlservice.admin import dashboard
+from crawlservice.admin.nodes import dashboard
 from crawlservice.web import refusals
 
 LIST = "/admin/crawlservice/webhook/"

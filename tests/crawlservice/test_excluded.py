@@ -14,7 +14,7 @@ from django.utils import timezone
 from rich.console import Console
 
 from crawlframe.frontier import Completion, Counts, Frontier
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.cli.report import report
 from crawlservice.cli.terminal import TaskProgressView
 from crawlservice.ledger.audit import audit
@@ -23,8 +23,8 @@ from crawlservice.models import Event, Page, Sample, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.steward import sampling
 from crawlservice.steward.sampling import Sampler
-from crawlservice.tasks import progress, summary
-from crawlservice.tasks.forecast import forecast
+from crawlservice.tasks.progress import progress, summary
+from crawlservice.tasks.progress.forecast import forecast
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from crawlservice.webhooks.deliveries import body

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlservice.accounts import tokens
-from crawlservice.admin.exportform import PARTS
+from crawlservice.admin.exports.form import PARTS
 from crawlservice.exports import changes
 from crawlservice.exports.definition import Definition
 from crawlservice.models import Action, Export, ExportFile, Item, Task

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlservice.exports import changes, cursor, source
 from crawlservice.exports.exporter import Exporter

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 import pytest
 
 from crawlframe import CallNext, Request, Response, Spider
+from crawlframe.base.secret import Secret
+from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     BadRedirect,
@@ -18,8 +20,6 @@ from crawlframe.errors import (
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
 from crawlframe.identity.keys import make, read
-from crawlframe.links import host_of
-from crawlframe.secret import Secret
 from crawlservice.cli.fetch_shell import PageFetcher, names_of
 from tests.fetch.conftest import LOOPBACK, Site, _server, site
 

@@ -15,13 +15,13 @@ from django.urls import reverse
 from crawlframe import FilePath, Revisit, Spider
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
-from crawlframe.spider import describe
+from crawlframe.spider.spider import describe
 from crawlservice.accounts import tokens
 from crawlservice.models import Schedule, Task, Watch
 from crawlservice.proxies.sources import BadSource, sealed_place
 from crawlservice.scheduling import schedules
 from crawlservice.settings import ARGUMENT_FILES
-from crawlservice.tasks.arguments import check
+from crawlservice.tasks.arguments.values import check
 from spiders.broad import BroadSpider
 
 

@@ -22,9 +22,9 @@ from django.utils import timezone
 
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import FilesGone, LedgerAway
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import make_rid
+from crawlframe.request.request import make_rid
+from crawlframe.run.ledger import FilesGone, LedgerAway
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.files import pruning
 from crawlservice.files.download import name_of
 from crawlservice.files.store import store

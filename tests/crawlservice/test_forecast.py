@@ -14,9 +14,9 @@ from django.utils import timezone
 from crawlframe.frontier import Frontier
 from crawlservice.cli.terminal import share, time_left
 from crawlservice.models import Sample, Task
-from crawlservice.tasks import forecast as room
-from crawlservice.tasks.forecast import Basis, forecast, forecasts
-from crawlservice.tasks.progress import Progress
+from crawlservice.tasks.progress import forecast as room
+from crawlservice.tasks.progress.forecast import Basis, forecast, forecasts
+from crawlservice.tasks.progress.progress import Progress
 from crawlservice.tasks.submit import submit
 
 Now = Callable[..., Progress]

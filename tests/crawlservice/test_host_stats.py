@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 from django.db.models import F
 
-from crawlframe.ledger import HostStats, LedgerAway
+from crawlframe.run.ledger import HostStats, LedgerAway
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Host
 

@@ -14,7 +14,7 @@ from django.utils import timezone, translation
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.hosts import HostOrder, HostState
 from crawlservice.accounts.roles import ROLES
-from crawlservice.admin.hostpage import DECISIONS
+from crawlservice.admin.hosts.page import DECISIONS
 from crawlservice.alerts import needs
 from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.connections import clock

@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier, hosts
-from crawlframe.frontier.records import TaskLimits
-from crawlframe.ledger import HostStats
-from crawlframe.request import Admission, make_rid
+from crawlframe.frontier.client.records import TaskLimits
+from crawlframe.request.request import Admission, make_rid
+from crawlframe.run.ledger import HostStats
 from crawlservice.hosts import idle, orders
 from crawlservice.hosts.idle import IdleHosts
 from crawlservice.ledger.host_stats import add

@@ -12,15 +12,15 @@ from django.db import transaction
 from django.test import Client
 from redis import Redis
 
-from crawlframe import processes
+from crawlframe.base import processes
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier, NodeInfo
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.node.code import Code
 from crawlframe.node.master.generation import begin
-from crawlframe.request import pack_admissions, root_admission
-from crawlframe.spider import SpiderInfo
+from crawlframe.request.request import pack_admissions, root_admission
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.connections import frontier as module
 from crawlservice.connections import installation
 from crawlservice.connections.installation import OtherInstallation, check, of_database

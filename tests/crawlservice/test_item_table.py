@@ -15,8 +15,8 @@ from selectolax.lexbor import LexborHTMLParser
 from crawlframe.frontier import Frontier
 from crawlservice.accounts import tokens
 from crawlservice.models import Action, Item, Page, Task
-from crawlservice.tasks import comparison, item_table
-from crawlservice.tasks.comparison import (
+from crawlservice.tasks.results import comparison, item_table
+from crawlservice.tasks.results.comparison import (
     BadComparison,
     Change,
     Counts,
@@ -25,8 +25,8 @@ from crawlservice.tasks.comparison import (
     previous,
     whole,
 )
-from crawlservice.tasks.item_filter import BadItemFilter, ItemFilter
-from crawlservice.tasks.item_table import Column, Row, arranged, columns, latest
+from crawlservice.tasks.results.item_filter import BadItemFilter, ItemFilter
+from crawlservice.tasks.results.item_table import Column, Row, arranged, columns, latest
 from tests.crawlservice.web import log_in_as, login, rows, texts
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")

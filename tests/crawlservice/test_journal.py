@@ -15,9 +15,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from crawlframe import faults
+from crawlframe.base import faults
+from crawlframe.base.faults import Faults
 from crawlframe.errors import FrontierError
-from crawlframe.faults import Faults
 from crawlframe.frontier import Frontier
 from crawlservice.accounts.journal import change, record
 from crawlservice.models import Action, Schedule, Task, Token

@@ -15,12 +15,12 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from crawlframe.ledger import LedgerAway, LedgerRefused
-from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import Held, PageCopy
 from crawlframe.pages.packing import digest_of
 from crawlframe.pages.stored import response_of
-from crawlframe.request import Request
+from crawlframe.request.request import Request
+from crawlframe.run.ledger import LedgerAway, LedgerRefused
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, KeptPage, Page, PageBody, Task
 from crawlservice.pages.bodies import read

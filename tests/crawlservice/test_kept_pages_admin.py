@@ -14,10 +14,10 @@ from django.test import Client
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.trials import WAITING, TrialOrder
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.frontier.cluster.trials import WAITING, TrialOrder
 from crawlframe.pages.copy import Held, PageCopy
-from crawlframe.request import Request, make_rid
+from crawlframe.request.request import Request, make_rid
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.accounts import tokens
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, KeptPage, Page, Task

@@ -13,10 +13,9 @@ from redis import Redis
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.node.task_finisher import TaskFinisher
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import (
+from crawlframe.request.request import (
     END_URL,
     ROOT_URL,
     Request,
@@ -25,7 +24,8 @@ from crawlframe.request import (
     root_admission,
     unpack_admissions,
 )
-from crawlframe.spider import SpiderInfo
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.recovery import renew
 from crawlservice.ledger.store import DjangoLedger

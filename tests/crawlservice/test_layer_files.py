@@ -15,11 +15,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Frontier
-from crawlframe.request import make_rid, pack_admissions
+from crawlframe.request.request import make_rid, pack_admissions
 from crawlservice.models import Page
 from crawlservice.pages import bodies, layer_files
 from crawlservice.pages.layer_files import UNFINISHED, export, part_of
-from crawlservice.tasks.export import ExportError
+from crawlservice.tasks.results.export import ExportError
 from crawlservice.tasks.submit import get_task
 from tests.crawlservice.test_kept_pages_admin import keep
 from tests.crawlservice.test_layers import LINKS, A, B, C, Crawl, D

@@ -11,18 +11,19 @@ import pytest
 from django.test import Client
 from rich.console import Console
 
-from crawlframe import faults, record
+from crawlframe.base import faults
+from crawlframe.base.program import command
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Claimed, Completion, Frontier
-from crawlframe.program import command
-from crawlframe.request import Admission, make_rid, pack_admissions, rank_of
+from crawlframe.request import record
+from crawlframe.request.request import Admission, make_rid, pack_admissions, rank_of
 from crawlservice.cli.report import report
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Era, Page, Task, TaskLayer
 from crawlservice.steward.steward import Steward
-from crawlservice.tasks import layers
-from crawlservice.tasks.progress import read
+from crawlservice.tasks.progress import layers
+from crawlservice.tasks.progress.progress import read
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.stored_limits import limits_of
 from crawlservice.tasks.submit import cancel, get_task, pause, resume, submit

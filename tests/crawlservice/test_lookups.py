@@ -17,7 +17,7 @@ from django.core.exceptions import SuspiciousOperation
 from django.db.models import Field
 from django.test import Client, RequestFactory
 
-from crawlservice.admin.lookups import DeclaredList, DeclaredLookups
+from crawlservice.admin.parts.lookups import DeclaredList, DeclaredLookups
 from crawlservice.models import Task, Webhook
 from tests.crawlservice.web import login
 

@@ -17,9 +17,9 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
+from crawlframe.base.zstd import ZstdCompressor
 from crawlframe.errors import ConfigError, PageDamaged
 from crawlframe.pages.packing import Packer, digest_of
-from crawlframe.zstd import ZstdCompressor
 from crawlservice.connections.database import is_behind
 from crawlservice.models import Installation, PageBody, Task
 from crawlservice.pages.bodies import read

@@ -14,11 +14,11 @@ from django.db import connection, models, transaction
 
 from crawlframe import Upsert
 from crawlframe.errors import SpiderError
-from crawlframe.ledger import LedgerRefused, TablesChanged
-from crawlframe.outcome import Outcome
-from crawlframe.pipelines import Pipelines
+from crawlframe.items.pipelines import Pipelines
 from crawlframe.run.collector import Collector
+from crawlframe.run.ledger import LedgerRefused, TablesChanged
 from crawlframe.run.link_filters import LinkPage
+from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowChange, Task
 
@@ -146,7 +146,7 @@ def test_a_failed_transaction_leaves_nothing_and_can_be_repeated(task: Task) -> 
 
 
 def _store_and_fail(outcome: Outcome) -> None:
-    from crawlservice.ledger import model_rows
+    from crawlservice.ledger.model_items import model_rows
     from crawlservice.ledger.rows import insert
 
     insert([outcome])

@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 from redis import Redis
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.affinity import SLOTS, Affinity, Table
-from crawlframe.frontier.nodes import NodeHealth
+from crawlframe.frontier.cluster.affinity import SLOTS, Affinity, Table
+from crawlframe.frontier.cluster.nodes import NodeHealth
 from crawlservice.monitoring.nodes import by_generation, read, skew_line, versions
 from tests.crawlservice.conftest import redis_at
 

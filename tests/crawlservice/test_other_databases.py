@@ -14,16 +14,17 @@ from django.db import connections, models, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from crawlframe import Upsert, faults
-from crawlframe.ledger import LedgerRefused
-from crawlframe.outcome import Outcome
+from crawlframe import Upsert
+from crawlframe.base import faults
 from crawlframe.run.collector import Collector
+from crawlframe.run.ledger import LedgerRefused
 from crawlframe.run.link_filters import LinkPage
+from crawlframe.run.outcome import Outcome
 from crawlservice.connections import routing
 from crawlservice.connections.database_url import other_database_config
 from crawlservice.databases import delivery
 from crawlservice.databases.delivery import RowStream, databases, send_again
-from crawlservice.ledger import outgoing_rows
+from crawlservice.ledger.model_items import outgoing_rows
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowDelivery, Task
 from crawlservice.outbox import backoff

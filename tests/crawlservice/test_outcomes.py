@@ -10,12 +10,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Counts, Frontier
-from crawlframe.outcome import EXCLUDED
-from crawlframe.request import ROOT_URL
+from crawlframe.request.request import ROOT_URL
+from crawlframe.run.outcome import EXCLUDED
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Page, Task
-from crawlservice.tasks import outcomes
-from crawlservice.tasks.outcomes import Unsuccessful
+from crawlservice.tasks.progress import outcomes
+from crawlservice.tasks.progress.outcomes import Unsuccessful
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from crawlservice.cli.console import PipeConsole
 from crawlservice.cli.crawl import Crawl
 from crawlservice.models import Page, Task
-from crawlservice.tasks.export import STDOUT, ExportError, check_target, export
+from crawlservice.tasks.results.export import STDOUT, ExportError, check_target, export
 from tests.crawlservice.test_commands import Manage
 
 ITEMS = [{"n": 1, "title": "ü"}, {"n": 2}]

@@ -9,14 +9,14 @@ from django.test import Client
 
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
-from crawlframe.spider import SpiderInfo
-from crawlframe.spider_settings import SpiderSettings
-from crawlframe.tls import Tls
+from crawlframe.identity.tls import Tls
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, Schedule, Task
 from crawlservice.scheduling.schedules import run_now
-from crawlservice.tasks import outcomes
 from crawlservice.tasks.overrides import as_pairs, detail, parse_settings
+from crawlservice.tasks.progress import outcomes
 from crawlservice.tasks.stored_limits import limits_as_written, limits_of, stored_limits
 from crawlservice.tasks.submit import submit
 from crawlservice.templatetags.crawls import pairs

@@ -17,7 +17,7 @@ call_command("migrate", verbosity=0)
 from crawlframe import Request, Response
 from crawlframe.run.collector import Collector
 from crawlframe.run.link_filters import Known, LinkPage
-from crawlframe.outcome import Outcome
+from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, RowChange, Task
 from estate.models import House

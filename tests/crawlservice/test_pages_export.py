@@ -15,14 +15,14 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from crawlframe.errors import ArchiveError
-from crawlframe.outcome import Outcome
-from crawlframe.record import Hop
-from crawlframe.record import write as write_record
+from crawlframe.request.record import Hop
+from crawlframe.request.record import write as write_record
+from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, KeptPage, PageSegment, Task
 from crawlservice.pages import archived, export
 from crawlservice.pages.export import PagesExport, suffix_of, write
-from crawlservice.tasks.export import STDOUT, ExportError
+from crawlservice.tasks.results.export import STDOUT, ExportError
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_api_tasks import error
 from tests.crawlservice.test_kept_pages import kept

@@ -18,10 +18,10 @@ from django.utils import timezone
 from crawlframe.errors import StoreError
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import LedgerAway
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.picture import MEDIA_TYPES, Picture
-from crawlframe.request import make_rid
+from crawlframe.request.request import make_rid
+from crawlframe.response.picture import MEDIA_TYPES, Picture
+from crawlframe.run.ledger import LedgerAway
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.files.pruning import prune_unused
 from crawlservice.files.store import store
 from crawlservice.ledger.store import DjangoLedger

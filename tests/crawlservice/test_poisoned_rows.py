@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
-from crawlframe.spider import describe
+from crawlframe.spider.spider import describe
 from crawlservice import node_settings
 from crawlservice.accounts.roles import ROLES, _named, give_role
 from crawlservice.chores.registry import chores

@@ -6,9 +6,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Completion, Frontier
-from crawlframe.request import Admission, make_rid
+from crawlframe.request.request import Admission, make_rid
 from crawlservice.models import Task
-from crawlservice.tasks.progress import RateMeter, read
+from crawlservice.tasks.progress.progress import RateMeter, read
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 

@@ -15,8 +15,8 @@ import pytest
 from django.core.management import call_command
 
 from crawlframe import __version__
+from crawlframe.base.program import command
 from crawlframe.errors import ConfigError
-from crawlframe.program import command
 from crawlservice import project
 from crawlservice.cli import program
 from crawlservice.cli.new_project import NewProjectError, write_project

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe.code.registry import Registry
-from crawlframe.shell import SOCKET
+from crawlframe.shell.shell import SOCKET
 from crawlservice.cli.prompt import PromptServer, wants_prompts
 
 
@@ -98,7 +98,7 @@ def pty() -> Iterator[int]:
 
 @pytest.mark.parametrize(
     ("source", "wanted"),
-    [("from crawlframe.shell import inspect\n", True), ("import inspect\n", False)],
+    [("from crawlframe.shell.shell import inspect\n", True), ("import inspect\n", False)],
 )
 def test_they_are_offered_to_spiders_that_name_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, wanted: bool

@@ -17,11 +17,11 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
 
+from crawlframe.base.secret import MASK, Secret
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.proxies import ProxyUse
 from crawlframe.proxies.place import pair_of
-from crawlframe.secret import MASK, Secret
 from crawlservice.cli.resealing import reseal_all
 from crawlservice.connections import clock
 from crawlservice.ledger.store import DjangoLedger

@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.test import Client
 
 from crawlframe.frontier import Frontier, TaskLimits
-from crawlframe.frontier.records import ANSWERED, Fetched, Signal
+from crawlframe.frontier.client.records import ANSWERED, Fetched, Signal
 from crawlframe.proxies.place import pair_of, place_of
-from crawlframe.request import Admission
+from crawlframe.request.request import Admission
 from crawlservice.alerts import wording
 from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.connections import clock

@@ -13,12 +13,12 @@ from django.test import Client
 
 from crawlframe import Proxy as Item
 from crawlframe import Response, Spider
+from crawlframe.base.secret import Secret
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import LedgerRefused
-from crawlframe.outcome import Outcome
-from crawlframe.secret import Secret
-from crawlframe.spider import SpiderInfo
+from crawlframe.run.ledger import LedgerRefused
+from crawlframe.run.outcome import Outcome
+from crawlframe.spider.spider import SpiderInfo
 from crawlframe.testing import make_response, run
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, Page, Proxy, ProxySource, Stat, Task
@@ -26,7 +26,7 @@ from crawlservice.models import Item as Row
 from crawlservice.proxies import check, runs, sources
 from crawlservice.proxies.entry import read_lines, store
 from crawlservice.security.sealing import seal, unseal
-from crawlservice.tasks.outcomes import named_proxies
+from crawlservice.tasks.progress.outcomes import named_proxies
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_store import outcome
 from tests.proxy_server import ProxyServer, running

@@ -16,7 +16,7 @@ from django.utils import timezone
 from crawlframe import Expect
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
-from crawlframe.spider import SpiderInfo
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Finding, Item, Page, Profile, Task
 from crawlservice.quality import findings, judging

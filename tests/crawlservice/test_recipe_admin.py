@@ -12,12 +12,12 @@ from django.contrib.auth.models import AnonymousUser
 from django.test import Client
 from selectolax.lexbor import LexborHTMLParser
 
+from crawlframe.base.secret import MASK
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.recipe import as_data, as_text
 from crawlframe.recipes.stored import recipe_of_stored
-from crawlframe.secret import MASK
-from crawlservice.admin import recipes
-from crawlservice.admin.recipeinput import Forms
+from crawlservice.admin.recipes import recipes
+from crawlservice.admin.recipes.input import Forms
 from crawlservice.models import Action, Recipe, RecipeVersion, Task
 from crawlservice.recipes import versions
 from crawlservice.recipes.masking import masked_text

@@ -14,17 +14,17 @@ from django.test import override_settings
 from msgspec.structs import replace
 from redis import Redis
 
-from crawlframe import processes
+from crawlframe.base import processes
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
-from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.frontier import Frontier, NodeInfo, TaskLimits
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.ledger import COOKIES, PROXIES, LedgerAway
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.node.code import Code
 from crawlframe.node.master.generation import Life, begin
-from crawlframe.outcome import DUPLICATE, Outcome
-from crawlframe.request import Admission, Request, make_rid, pack_admissions
+from crawlframe.request.request import Admission, Request, make_rid, pack_admissions
+from crawlframe.run.ledger import COOKIES, PROXIES, LedgerAway
+from crawlframe.run.outcome import DUPLICATE, Outcome
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.reconcile import Reconciliation, align

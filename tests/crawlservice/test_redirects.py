@@ -9,15 +9,15 @@ from uuid import UUID
 import pytest
 from redis import Redis
 
+from crawlframe.base.stats import PageStats
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed, Completion, Frontier
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import Redirect
-from crawlframe.ledger import Recorded
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.record import Hop, hops_of, with_hops
-from crawlframe.request import Admission, Request, make_rid
-from crawlframe.stats import PageStats
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.records import Redirect
+from crawlframe.request.record import Hop, hops_of, with_hops
+from crawlframe.request.request import Admission, Request, make_rid
+from crawlframe.run.ledger import Recorded
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.recovery import renew
 from crawlservice.ledger.rows import MAX_REDIRECTS, MAX_TARGET

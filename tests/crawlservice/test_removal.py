@@ -162,7 +162,7 @@ def test_administrators_delete_ended_tasks_in_the_admin(make: Make) -> None:
 def test_more_than_a_page_can_wait_for_is_not_deleted_in_it(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.admin.tasks.MAX_DELETED_ROWS", 7)
+    monkeypatch.setattr("crawlservice.admin.tasks.tasks.MAX_DELETED_ROWS", 7)
     task = make(1)
     admin = log_in_as("administrator")
     page = f"/admin/crawlservice/task/{task.pk}/delete/"

@@ -17,16 +17,16 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from crawlframe import CloseTask, Request, Spider, Upsert
+from crawlframe.base.expect import Expect
+from crawlframe.base.stats import RUNNING
 from crawlframe.errors import ArgumentError, SpiderError
-from crawlframe.expect import Expect
 from crawlframe.frontier import Counts, Frontier
-from crawlframe.ledger import LedgerAway
-from crawlframe.outcome import Outcome
 from crawlframe.pages.reparse import page_admission
-from crawlframe.request import unpack_admissions
-from crawlframe.response import Response
-from crawlframe.spider import describe, read_settings
-from crawlframe.stats import RUNNING
+from crawlframe.request.request import unpack_admissions
+from crawlframe.response.response import Response
+from crawlframe.run.ledger import LedgerAway
+from crawlframe.run.outcome import Outcome
+from crawlframe.spider.spider import describe, read_settings
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import (

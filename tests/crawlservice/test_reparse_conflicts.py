@@ -11,10 +11,10 @@ import pytest
 from crawlframe import Request, Spider, Upsert
 from crawlframe.errors import ArgumentError, FetchError, RecordElsewhere, RecordGone
 from crawlframe.frontier import Counts
-from crawlframe.outcome import Verdict
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 from crawlframe.revisit import Revisit
-from crawlframe.spider import describe
+from crawlframe.run.outcome import Verdict
+from crawlframe.spider.spider import describe
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.cancellation import Known
 from crawlservice.models import (

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from crawlframe.spider import describe
+from crawlframe.spider.spider import describe
 from crawlservice.models import Action, Item, KeptPage, Page, Task
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.reparsing import Crawling

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import make_rid
+from crawlframe.request.request import make_rid
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, ErrorGroup, Page, Task
 from crawlservice.tasks.submit import submit

@@ -13,8 +13,8 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.request import make_rid, unpack_admissions
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.request.request import make_rid, unpack_admissions
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.recovery import renew

@@ -13,8 +13,8 @@ from redis.exceptions import ConnectionError
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.eras import CLOSED, OPEN, EraState
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.eras import CLOSED, OPEN, EraState
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.recovery import is_whole, newest

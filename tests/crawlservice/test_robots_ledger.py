@@ -10,8 +10,8 @@ import pytest
 from django.db.models.functions import Now
 
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import RobotsTurn
 from crawlframe.robots.state import RobotsState, Status
+from crawlframe.run.ledger import RobotsTurn
 from crawlservice.ledger.robots import forget
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import RobotsFile

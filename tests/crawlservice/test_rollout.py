@@ -17,7 +17,7 @@ from rich.console import Console
 
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.rollouts import Rollout
+from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlservice.management.commands import rollout as command_module
 from crawlservice.management.commands.rollout import View
 from crawlservice.models import Page, Task

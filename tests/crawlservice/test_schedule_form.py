@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from crawlframe.frontier import Frontier
-from crawlframe.spider import SpiderInfo, describe
+from crawlframe.spider.spider import SpiderInfo, describe
 from crawlservice.models import Action, Schedule, Task
 from crawlservice.scheduling.schedules import run_now
 from tests.crawlservice.conftest import redis_at

@@ -21,10 +21,10 @@ from django.db import connection
 from django.utils import timezone
 from redis import Redis
 
-from crawlframe import faults
+from crawlframe.base import faults
+from crawlframe.base.faults import Faults
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, FrontierError, UnknownSpider
-from crawlframe.faults import Faults
 from crawlframe.frontier import Frontier
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Delivery, Event, Run, Schedule, Task, Webhook

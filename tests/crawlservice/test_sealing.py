@@ -141,7 +141,7 @@ def test_runcrawler_warns_of_another_key(
         lives.append(master._services.begin_generation("alpha", "m", 1))
         return 0
 
-    monkeypatch.setattr("crawlframe.logs.configure", lambda *_: None)
+    monkeypatch.setattr("crawlframe.base.logs.configure", lambda *_: None)
     monkeypatch.setattr(Master, "run", run)
     call_command("runcrawler", once=once)
     assert "warning: CRAWLFRAME_SECRET_KEY here is not the one this" in capsys.readouterr().err

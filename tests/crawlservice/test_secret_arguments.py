@@ -22,18 +22,18 @@ from django.utils import timezone
 from redis import Redis
 
 from crawlframe import Secret, Spider
+from crawlframe.base.secret import MASK, SEALED
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Counts, Frontier
-from crawlframe.secret import MASK, SEALED
-from crawlframe.spider import SpiderInfo, build, describe
+from crawlframe.spider.spider import SpiderInfo, build, describe
 from crawlservice.accounts import tokens
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, Event, Run, Schedule, Submission, Task, Webhook
 from crawlservice.scheduling import schedules
 from crawlservice.security.sealing import SealError
-from crawlservice.tasks.arguments import accepted, check, signature
-from crawlservice.tasks.secret_arguments import revealed, sealed
+from crawlservice.tasks.arguments.secrets import revealed, sealed
+from crawlservice.tasks.arguments.values import accepted, check, signature
 from crawlservice.tasks.submit import submit
 from crawlservice.webhooks.deliveries import body
 

@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 from redis.exceptions import ConnectionError as RedisAway
 
-from crawlframe import processes
+from crawlframe.base import processes
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier, NodeInfo
-from crawlframe.frontier.leases import Leases
+from crawlframe.frontier.cluster.leases import Leases
 from crawlframe.node.code import Code
 from crawlframe.node.master.generation import begin
 from crawlservice.ledger.recovery import renew

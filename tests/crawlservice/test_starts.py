@@ -10,9 +10,8 @@ from redis import Redis
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.ledger import LedgerRefused, StartPart
-from crawlframe.request import (
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.request.request import (
     ROOT_URL,
     Admission,
     Request,
@@ -20,6 +19,7 @@ from crawlframe.request import (
     pack_admissions,
     root_admission,
 )
+from crawlframe.run.ledger import LedgerRefused, StartPart
 from crawlservice.ledger import starts
 from crawlservice.ledger.audit import audit, audit_group
 from crawlservice.ledger.cancellation import settle
@@ -28,8 +28,8 @@ from crawlservice.ledger.recovery import renew
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Task
 from crawlservice.models import StartPart as Row
+from crawlservice.tasks.progress.starting import yielded
 from crawlservice.tasks.removal import remove
-from crawlservice.tasks.starting import yielded
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import login

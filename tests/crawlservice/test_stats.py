@@ -13,18 +13,18 @@ import pytest
 from django.db import OperationalError
 from rich.console import Console
 
+from crawlframe.base.stats import MAX_NAMES, OTHER, PageStats
 from crawlframe.frontier import Counts
-from crawlframe.ledger import LedgerAway, LedgerRefused
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.stats import MAX_NAMES, OTHER, PageStats
-from crawlservice.api.tasks import serialized
+from crawlframe.run.ledger import LedgerAway, LedgerRefused
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlservice.api.tasks.tasks import serialized
 from crawlservice.cli.report import report
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Stat, Task
+from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
-from crawlservice.tasks.stats import TaskStats, of_tasks
 from tests.crawlservice.test_store import outcome
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
@@ -71,7 +71,7 @@ def test_rows_and_numbers_are_of_one_transaction(
     def fail(self: object, outcomes: object) -> None:
         raise OperationalError("gone")
 
-    monkeypatch.setattr("crawlservice.tasks.stats.StatsOfPages.write", fail)
+    monkeypatch.setattr("crawlservice.tasks.progress.stats.StatsOfPages.write", fail)
     with pytest.raises(LedgerAway, match="gone"):
         DjangoLedger().commit([counted(task, "a", {"books": 2})])
     assert (Page.objects.count(), Stat.objects.count()) == (0, 0)

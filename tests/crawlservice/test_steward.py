@@ -13,7 +13,7 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import LedgerRefused
+from crawlframe.run.ledger import LedgerRefused
 from crawlservice.ledger.cancellation import Settler
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Task

@@ -15,12 +15,12 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from crawlframe.commit.participant import Participant, Participants
+from crawlframe.base.stats import PageStats
 from crawlframe.frontier import Counts
-from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Admission, root_admission, unpack_admissions
-from crawlframe.stats import PageStats
+from crawlframe.request.request import Admission, root_admission, unpack_admissions
+from crawlframe.run.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.participant import Participant, Participants
 from crawlservice.ledger import rows
 from crawlservice.ledger.participants import participants
 from crawlservice.ledger.store import DjangoLedger

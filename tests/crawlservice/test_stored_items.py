@@ -11,14 +11,14 @@ import orjson
 import pytest
 from django.core.management import call_command
 
-from crawlframe.items import encode_item
-from crawlframe.outcome import Outcome
+from crawlframe.items.encode import encode_item
+from crawlframe.run.outcome import Outcome
 from crawlservice.exports.source import parts
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Export, Item, Task
-from crawlservice.tasks.export import export
-from crawlservice.tasks.item_table import latest
-from crawlservice.tasks.parquet import check_installed
+from crawlservice.tasks.results.export import export
+from crawlservice.tasks.results.item_table import latest
+from crawlservice.tasks.results.parquet import check_installed
 
 pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 

@@ -9,8 +9,8 @@ import pytest
 
 from crawlframe.errors import ArgumentError, FrontierError, UnknownSpider
 from crawlframe.frontier import Frontier, TaskLimits
-from crawlframe.request import Request, root_admission, unpack_admissions
-from crawlframe.spider import SpiderInfo
+from crawlframe.request.request import Request, root_admission, unpack_admissions
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.connections import frontier as service_redis
 from crawlservice.models import Task
 from crawlservice.tasks.stored_limits import limits_of

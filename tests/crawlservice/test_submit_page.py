@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from crawlframe.frontier import Frontier
-from crawlframe.spider import describe
+from crawlframe.spider.spider import describe
 from crawlservice.models import Action, Task
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at

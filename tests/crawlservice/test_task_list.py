@@ -15,8 +15,9 @@ from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
 from crawlservice.display import sparkline
 from crawlservice.models import Action, SavedView, Task
-from crawlservice.tasks import run_history, saved_views
-from crawlservice.tasks.run_history import histories
+from crawlservice.tasks import saved_views
+from crawlservice.tasks.progress import run_history
+from crawlservice.tasks.progress.run_history import histories
 from crawlservice.tasks.saved_views import filters_of, save
 from tests.crawlservice.web import cells, log_in_as, texts
 

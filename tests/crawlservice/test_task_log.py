@@ -13,11 +13,11 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import LogLine as Line
+from crawlframe.run.ledger import LogLine as Line
 from crawlservice.cli import log as terminal
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import LogLine, Page, Task, TaskLog
-from crawlservice.tasks import log
+from crawlservice.tasks.progress import log
 from crawlservice.tasks.removal import remove
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import log_in_as, rows, texts

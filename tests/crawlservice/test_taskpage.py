@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, Item, Page, Task
-from crawlservice.tasks import summary
+from crawlservice.tasks.progress import summary
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.web import login, login_as, texts

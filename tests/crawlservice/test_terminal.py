@@ -14,7 +14,7 @@ from crawlservice.cli import terminal
 from crawlservice.cli.terminal import plain, watch
 from crawlservice.display import duration
 from crawlservice.models import Task
-from crawlservice.tasks.progress import Progress
+from crawlservice.tasks.progress.progress import Progress
 from crawlservice.tasks.submit import get_task, submit
 
 

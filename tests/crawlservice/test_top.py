@@ -79,7 +79,7 @@ def test_what_is_done_counts_once_also_when_the_task_ends(
     published: Frontier, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr("crawlservice.tasks.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("crawlservice.tasks.progress.progress.time.monotonic", lambda: clock[0])
     old = submit("shop", {"city": "Ulm"})
     finish(published, old, join("alpha"))
     task = submit("shop", {"city": "Ulm"})

@@ -21,7 +21,7 @@ from django.utils import translation
 
 from crawlframe.frontier import Frontier
 from crawlservice.accounts import setup_link
-from crawlservice.admin import journal
+from crawlservice.admin.people import journal
 from tests.conftest import CHECKOUT
 
 CATALOG = CHECKOUT / "crawlservice" / "locale" / "zh_Hans" / "LC_MESSAGES"

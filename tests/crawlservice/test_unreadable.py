@@ -15,8 +15,8 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Claimed, Frontier, tasks
-from crawlframe.frontier.keys import KEYS
-from crawlframe.frontier.rollouts import Rollout
+from crawlframe.frontier.client.keys import KEYS
+from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlservice.ledger.recovery import is_whole, renew
 from crawlservice.models import Action, Task
 from crawlservice.monitoring import nodes, overview

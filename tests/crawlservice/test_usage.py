@@ -13,11 +13,11 @@ from uuid import UUID
 import pytest
 from django.core.management import CommandError, call_command
 
-from crawlframe.outcome import Outcome
-from crawlframe.request import Request, make_rid
+from crawlframe.request.request import Request, make_rid
+from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, Page, Task
-from crawlservice.tasks.usage_filter import BadUsageFilter, read_filters
+from crawlservice.tasks.results.usage_filter import BadUsageFilter, read_filters
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import login
 

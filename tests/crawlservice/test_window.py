@@ -8,14 +8,14 @@ import time
 import pytest
 
 from crawlframe.frontier import Completion, Frontier, TaskLimits
-from crawlframe.manners import Bound, rougher
-from crawlframe.request import Admission, make_rid
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.request import Admission, make_rid
+from crawlframe.spider.politeness_bounds import Bound, rougher
+from crawlframe.spider.settings import SpiderSettings
 from crawlservice.hosts import orders
 from crawlservice.hosts.orders import BadOrder
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Host, Task
-from crawlservice.tasks.progress import read
+from crawlservice.tasks.progress.progress import read
 from crawlservice.tasks.stored_limits import limits_as_written, limits_of, stored_limits
 from crawlservice.tasks.submit import submit
 from tests.crawlservice import test_api_hosts

@@ -23,7 +23,7 @@ from crawlframe.aliases.rule import AliasRule as Rule
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.keys import KEYS, LASTING
+from crawlframe.frontier.client.keys import KEYS, LASTING
 from crawlservice.aliases.rules import key_of
 from crawlservice.ledger.audit import audit, audit_cluster
 from crawlservice.models import (

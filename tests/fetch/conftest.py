@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import uvloop
 
-from crawlframe.fetch.context import FetchContext
-from crawlframe.fetch.curl import CurlDownloader
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.redirects import Journey
-from crawlframe.fetch.requests_client import RequestsDownloader as Bare
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.fetch.curl.downloader import CurlDownloader
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.journey import Journey
+from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.requests.downloader import RequestsDownloader as Bare
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 CERTIFICATE = Path(__file__).parent / "self_signed.pem"  # for 127.0.0.1, with its key
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)

@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from crawlframe.fetch.addresses import AddressGuard
+from crawlframe.fetch.names.address_guard import AddressGuard
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from crawlframe.errors import ActionFailed, FetchTimeout, PageCrashed
 from crawlframe.fetch.browser.documents import Document
 from crawlframe.fetch.browser.orders import Done, Order, Profile
 from crawlframe.fetch.browser.visit import Visit
-from crawlframe.rendered import Rendered
+from crawlframe.response.browser_response import Rendered
 
 URL = "http://shop.example/"
 

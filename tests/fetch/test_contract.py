@@ -34,13 +34,13 @@ from crawlframe.errors import (
     TlsError,
     TooManyRedirects,
 )
-from crawlframe.fetch.context import FetchContext
-from crawlframe.fetch.cookies import TaskCookies
-from crawlframe.fetch.curl import CurlDownloader
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.redirects import Journey
-from crawlframe.fetch.send_time import SendTime
-from crawlframe.request import Request
+from crawlframe.fetch.curl.downloader import CurlDownloader
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.cookies import TaskCookies
+from crawlframe.fetch.journey.journey import Journey
+from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.request.request import Request
 
 from .conftest import CERTIFICATE, Client, Exchange, Site
 

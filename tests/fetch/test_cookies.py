@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from crawlframe.base.urls import hostname_of
 from crawlframe.errors import BadRequest
-from crawlframe.fetch.cookies import MAX_COOKIES, MAX_HEADER, MAX_PER_DOMAIN, TaskCookies
-from crawlframe.fetch.set_cookie import _time_of
-from crawlframe.links import hostname_of
+from crawlframe.fetch.journey.cookies import MAX_COOKIES, MAX_HEADER, MAX_PER_DOMAIN, TaskCookies
+from crawlframe.fetch.journey.set_cookie import _time_of
 
 URL = "https://www.example.com/shop/cart"
 

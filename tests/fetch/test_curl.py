@@ -15,10 +15,10 @@ import pycurl
 import pytest
 
 from crawlframe.errors import BadEncoding, BodyTooLarge, ConnectionLost, FetchTimeout
-from crawlframe.fetch import curl
-from crawlframe.fetch.curl import CurlDownloader
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.request import Request
+from crawlframe.fetch.curl import downloader as curl
+from crawlframe.fetch.curl.downloader import CurlDownloader
+from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.request.request import Request
 
 from .conftest import CERTIFICATE, Client, Exchange, Site
 

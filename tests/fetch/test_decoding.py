@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from crawlframe.errors import BadEncoding, BodyTooLarge
-from crawlframe.fetch import decoding as decoding_module
-from crawlframe.fetch.context import FetchContext
-from crawlframe.fetch.decoding import MAX_STREAMS, OUTPUT, Decoding, decode
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.memory import SMALL, TransferMemory
-from crawlframe.fetch.redirects import LARGE, Answer, Journey
-from crawlframe.request import Request
+from crawlframe.fetch.body import decoding as decoding_module
+from crawlframe.fetch.body.decoding import MAX_STREAMS, OUTPUT, Decoding, decode
+from crawlframe.fetch.body.memory import SMALL, TransferMemory
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.journey import LARGE, Answer, Journey
+from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.request.request import Request
 
 URL = "http://h/"
 CODINGS: dict[str, Callable[[bytes], bytes]] = {

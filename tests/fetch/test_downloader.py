@@ -21,14 +21,14 @@ from crawlframe.errors import (
     FetchTimeout,
     TooManyRedirects,
 )
-from crawlframe.fetch.context import FetchContext
-from crawlframe.fetch.cookies import TaskCookies
-from crawlframe.fetch.decoding import ACCEPTED
+from crawlframe.fetch.body.decoding import ACCEPTED
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.cookies import TaskCookies
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider
 
 from .conftest import LOOPBACK, Exchange, Site
 

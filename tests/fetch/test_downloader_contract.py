@@ -13,9 +13,7 @@ import pytest
 import uvloop
 from multidict import CIMultiDict
 
-from crawlframe import downloaders
 from crawlframe.conf import Network, Settings
-from crawlframe.downloaders import misfit
 from crawlframe.errors import (
     ArgumentError,
     BadRequest,
@@ -29,18 +27,20 @@ from crawlframe.errors import (
     SpiderError,
     TlsError,
 )
-from crawlframe.fetch.context import FetchContext
-from crawlframe.fetch.curl import CurlDownloader
+from crawlframe.fetch.curl.downloader import CurlDownloader
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.names import Names
-from crawlframe.fetch.requests_client import RequestsDownloader
-from crawlframe.fetch.send_time import SendTime
-from crawlframe.overrides import overridden
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.fetch.names.resolver import Names
+from crawlframe.fetch.requests.downloader import RequestsDownloader
 from crawlframe.plug_in import Reply, Transfer
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider, read_settings
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request import downloader_names as downloaders
+from crawlframe.request.downloader_names import misfit
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider, read_settings
+from crawlframe.spider.task_settings import overridden
 from crawlframe.testing.downloader_contract import DownloaderContract, Opened
 
 from .conftest import LOOPBACK, Site
@@ -162,7 +162,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     def add(name: str, value: str) -> None:
         entry = EntryPoint(name, value, downloaders.GROUP)
         monkeypatch.setattr(downloaders, "plug_ins", lambda: {name: entry})
-        monkeypatch.setattr("crawlframe.fetch.plugged.plug_ins", lambda: {name: entry})
+        monkeypatch.setattr("crawlframe.fetch.plugin.downloader.plug_ins", lambda: {name: entry})
 
     return add
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from crawlframe.errors import ConnectError, DnsError, PrivateAddress
-from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.browser.forward_proxy import REFUSAL, ForwardProxy
 from crawlframe.fetch.browser.orders import Upstream
 from crawlframe.fetch.browser.trackers import is_tracker
-from crawlframe.fetch.names import Names
+from crawlframe.fetch.names.address_guard import AddressGuard
+from crawlframe.fetch.names.resolver import Names
 
 from .conftest import Exchange, Site
 

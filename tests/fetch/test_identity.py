@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import uvloop
 
+from crawlframe.base.secret import MASK, Secret
+from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
 from crawlframe.errors import FetchError
 from crawlframe.fetch.downloader import Downloader
@@ -16,12 +18,10 @@ from crawlframe.identity.credentials import Credential
 from crawlframe.identity.digest import Challenge
 from crawlframe.identity.identity import Identity, Papers
 from crawlframe.identity.keys import make, read
-from crawlframe.links import host_of
-from crawlframe.node.worker.exchange import exchange_of
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.secret import MASK, Secret
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.node.worker.verdict.http_log import exchange_of
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
 
 from .conftest import LOOPBACK, Exchange, Site
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.fetch.memory import SMALL, STEP, Account, TransferMemory
+from crawlframe.fetch.body.memory import SMALL, STEP, Account, TransferMemory
 
 from .conftest import Site
 
@@ -184,11 +184,11 @@ def test_everybody_ends_and_the_bound_holds(seed: int) -> None:
 CHILD = """
 import asyncio, re, sys
 from crawlframe.conf import Settings
-from crawlframe.fetch.context import FetchContext
+from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.memory import return_large_blocks
-from crawlframe.request import Request
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.fetch.body.memory import return_large_blocks
+from crawlframe.request.request import Request
+from crawlframe.spider.settings import SpiderSettings
 
 def peak():  # MiB; ru_maxrss would be that of the parent until it is passed
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) >> 10

@@ -19,16 +19,16 @@ import uvloop
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, DnsError, FetchTimeout, PrivateAddress
-from crawlframe.fetch import name_servers
-from crawlframe.fetch import names as module
-from crawlframe.fetch.curl import CurlDownloader
+from crawlframe.fetch.curl.downloader import CurlDownloader
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.name_servers import FAILED, GONE, Unresolved
-from crawlframe.fetch.names import LEAST_TTL, LONGEST_TTL, Known, Names, load_hook
-from crawlframe.fetch.pins import place_of
-from crawlframe.request import Request
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.names import name_servers
+from crawlframe.fetch.names import resolver as module
+from crawlframe.fetch.names.name_servers import FAILED, GONE, Unresolved
+from crawlframe.fetch.names.pins import place_of
+from crawlframe.fetch.names.resolver import LEAST_TTL, LONGEST_TTL, Known, Names, load_hook
+from crawlframe.request.request import Request
+from crawlframe.spider.settings import SpiderSettings
 
 from .conftest import LOOPBACK, Exchange, RequestsDownloader, Site
 from .dns_server import NXDOMAIN, REFUSED, SERVFAIL, DnsServer, Zone, dns_server

@@ -13,10 +13,10 @@ import uvloop
 from crawlframe.conf import Settings
 from crawlframe.errors import BadEncoding, BadResponse, BodyTooLarge, ConnectionLost, FetchTimeout
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
 
 from .conftest import CERTIFICATE, LOOPBACK, Client, Exchange, Site
 

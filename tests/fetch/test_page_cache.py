@@ -13,7 +13,7 @@ import pytest
 from crawlframe import Request, Response
 from crawlframe.errors import CacheUnusable
 from crawlframe.fetch.page_cache import PageCache
-from crawlframe.record import Hop
+from crawlframe.request.record import Hop
 
 URL = "http://shop.example/a"
 

@@ -9,13 +9,13 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ActionFailed, StoreError
-from crawlframe.fetch import pictures
-from crawlframe.fetch.pictures import PictureStore, pictures_of
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.picture import Picture
-from crawlframe.rendered import Rendered, RenderedResponse
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.fetch.body import pictures
+from crawlframe.fetch.body.pictures import PictureStore, pictures_of
+from crawlframe.request.request import Request
+from crawlframe.response.browser_response import Rendered, RenderedResponse
+from crawlframe.response.picture import Picture
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome, Verdict
 
 URL = "https://shop.example/"
 

@@ -14,6 +14,7 @@ import pycurl
 import pytest
 import uvloop
 
+from crawlframe.base.secret import Secret
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     FetchError,
@@ -23,15 +24,14 @@ from crawlframe.errors import (
     ProxyUnfit,
     ProxyUnreaching,
 )
-from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.send_time import SendTime
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.proxies.choice import check_address
 from crawlframe.proxies.proxy import Proxy, fixed_proxy
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.secret import Secret
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
 from tests.proxy_server import ProxyServer, running
 
 from .conftest import CERTIFICATE, Site

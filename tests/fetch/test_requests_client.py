@@ -12,10 +12,10 @@ from requests.adapters import HTTPAdapter
 from requests.auth import HTTPDigestAuth
 
 from crawlframe.errors import BadResponse, BadUrl, PrivateAddress
-from crawlframe.fetch.cookies import TaskCookies
-from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.requests_client import SESSIONS
-from crawlframe.request import Request
+from crawlframe.fetch.journey.cookies import TaskCookies
+from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.requests.downloader import SESSIONS
+from crawlframe.request.request import Request
 
 from .conftest import LOOPBACK, Client, Exchange, RequestsDownloader, Site
 

@@ -25,12 +25,12 @@ from crawlframe.errors import (
     FileNotStored,
     FileRefused,
 )
-from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.items import encode_item
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.items.encode import encode_item
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
 
 from .conftest import LOOPBACK, Exchange, Site
 

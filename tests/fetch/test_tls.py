@@ -22,12 +22,12 @@ from cryptography.x509.oid import NameOID
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, SpiderError, TlsError
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.overrides import overridden
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider, read_settings
-from crawlframe.spider_settings import SpiderSettings
-from crawlframe.tls import Tls, tls_of
+from crawlframe.identity.tls import Tls, tls_of
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider, read_settings
+from crawlframe.spider.task_settings import overridden
 
 from .conftest import CERTIFICATE, LOOPBACK, Site
 

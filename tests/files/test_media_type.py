@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.files.media_type import PATTERN, is_wanted, media_type
+from crawlframe.base.media_type import PATTERN, is_wanted, media_type
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 JPEG = b"\xff\xd8\xff\xe0" + bytes(20)

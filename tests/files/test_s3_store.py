@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from crawlframe.base.storage_url import check_place
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, StoreError
-from crawlframe.file_place import check_place
 from crawlframe.files.opening import open_store
 from crawlframe.files.s3_client import PART
 from crawlframe.files.s3_store import S3Store
@@ -91,7 +91,7 @@ def test_places_that_are_refused(place: str, problem: str) -> None:
 
 
 def test_the_extra_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlframe.file_place.find_spec", lambda name: None)
+    monkeypatch.setattr("crawlframe.base.storage_url.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="needs the extra s3"):
         check_place("CRAWLFRAME_FILES", "s3://bucket")
     settings = replace(Settings(), files="kept")

@@ -9,10 +9,10 @@ from typing import Any
 from redis import Redis
 
 from crawlframe.frontier import Claim, Claimed, Completion, Counts, Fetched, Frontier, TaskLimits
-from crawlframe.frontier.leases import Leases
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import SENT, Redirect, Signal
-from crawlframe.request import Admission, make_rid, rank_of
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.records import SENT, Redirect, Signal
+from crawlframe.frontier.cluster.leases import Leases
+from crawlframe.request.request import Admission, make_rid, rank_of
 
 NODE = 1  # the generation that claims when a test names none
 

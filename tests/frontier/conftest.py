@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from crawlframe.frontier import scripts
+from crawlframe.frontier.client import scripts
 from tests.frontier.bench import Bench
 
 

@@ -11,8 +11,8 @@ import pytest
 from redis import Redis
 
 from crawlframe.frontier import Claimed, TaskLimits
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import NOTHING, Fetched, Signal
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.records import NOTHING, Fetched, Signal
 
 from .bench import NODE, Bench
 

@@ -11,8 +11,9 @@ import msgpack
 import pytest
 from redis import Redis
 
-from crawlframe.frontier import scripts
-from crawlframe.frontier.affinity import (
+from crawlframe.frontier.client import scripts
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.cluster.affinity import (
     DOMAIN,
     SLOTS,
     TOLERANCE,
@@ -23,8 +24,7 @@ from crawlframe.frontier.affinity import (
     rebalance,
     slot_of,
 )
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.request import Admission
+from crawlframe.request.request import Admission
 from tests.frontier.bench import Bench
 
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon")

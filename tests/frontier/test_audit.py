@@ -8,9 +8,9 @@ import pytest
 from redis import Redis
 
 from crawlframe.frontier import frontier as module
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
-from crawlframe.request import Admission, make_rid
+from crawlframe.request.request import Admission, make_rid
 from tests.frontier.bench import Bench
 from tests.frontier.test_addresses import ONE, begin, settle
 

@@ -10,7 +10,7 @@ from redis import Redis
 
 from crawlframe.errors import Fenced
 from crawlframe.frontier import Claimed
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from tests.frontier.bench import Bench
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from tests.frontier.bench import Bench
 
 

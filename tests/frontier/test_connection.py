@@ -15,7 +15,7 @@ from crawlframe.conf import Settings
 from crawlframe.embedded.server import server_command
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Completion, Frontier, TaskLimits
-from crawlframe.request import Admission, Request, make_rid
+from crawlframe.request.request import Admission, Request, make_rid
 from tests.faults.proxy import Proxy
 from tests.servers import RedisServer, free_port
 

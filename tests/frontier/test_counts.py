@@ -11,9 +11,9 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.spider import SpiderInfo
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import SpiderInfo
 from tests.frontier.bench import Bench
 
 

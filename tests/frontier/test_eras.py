@@ -12,10 +12,10 @@ from redis import Redis
 
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Claimed, Frontier, TaskLimits
-from crawlframe.frontier.call_log import FRESH
-from crawlframe.frontier.eras import REMEMBERED
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.scripts import UNGUARDED, verbs
+from crawlframe.frontier.client.call_log import FRESH
+from crawlframe.frontier.client.eras import REMEMBERED
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.scripts import UNGUARDED, verbs
 from tests.frontier.bench import Bench, dump
 from tests.frontier.snapshot import Snapshot
 

@@ -9,7 +9,7 @@ import pytest
 
 from crawlframe.errors import Fenced
 from crawlframe.frontier import Fetched
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from tests.frontier.bench import Bench
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crawlframe.frontier.reservations import FINISHED, LEFT, Target
-from crawlframe.request import make_rid
+from crawlframe.request.request import make_rid
 from tests.frontier.bench import Bench
 
 LONG = 60_000

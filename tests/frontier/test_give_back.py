@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from crawlframe.frontier import Claimed, Frontier
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
 from tests.frontier.bench import Bench
 

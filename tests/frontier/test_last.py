@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from crawlframe.frontier.scripts import LUA
-from crawlframe.request import HELD, end_admission
+from crawlframe.frontier.client.scripts import LUA
+from crawlframe.request.request import HELD, end_admission
 from tests.frontier.bench import Bench
 
 

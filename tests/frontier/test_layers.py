@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from crawlframe.frontier import Completion
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.request import end_admission, root_admission
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.request.request import end_admission, root_admission
 from tests.frontier.bench import Bench
 
 LAYERS = 3
@@ -111,8 +111,8 @@ def test_the_run_of_start_and_the_last_request(bench: Bench) -> None:
 
 
 def _packed(*admissions: Any) -> Any:
-    from crawlframe.frontier.partitions import pack
-    from crawlframe.frontier.records import groups
+    from crawlframe.frontier.client.partitions import pack
+    from crawlframe.frontier.client.records import groups
 
     return pack(groups([*admissions]))
 

@@ -26,10 +26,10 @@ from redis import Redis
 
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Fetched, Frontier, TaskLimits
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import Redirect
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.records import Redirect
 from crawlframe.frontier.tasks import mark_of
-from crawlframe.request import HELD, Admission, end_admission, end_rid, make_rid, rank_of
+from crawlframe.request.request import HELD, Admission, end_admission, end_rid, make_rid, rank_of
 from tests.frontier.bench import dump
 
 EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", 0))

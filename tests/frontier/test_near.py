@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.near import Like, NearPage
-from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.near.fingerprint import BITS, FEATURES, Fingerprint, fingerprint_of
 from crawlframe.near.page import HEAD, NearStore, head_of
 from tests.frontier.bench import Bench

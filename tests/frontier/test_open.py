@@ -9,7 +9,7 @@ import pytest
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from tests.frontier.bench import Bench, Resending
 
 

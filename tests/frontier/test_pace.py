@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from redis import Redis
 
-from crawlframe.frontier.scripts import LUA
+from crawlframe.frontier.client.scripts import LUA
 
 SIMULATION = Path(__file__).with_name("pace_simulation.lua")
 SEEDS = (11, 222, 3333)

@@ -12,10 +12,10 @@ from redis.crc import key_slot
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.keys import KEYS, Keys, lua_prelude
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.scripts import Scripts, source, verbs
-from crawlframe.request import Admission
+from crawlframe.frontier.client.keys import KEYS, Keys, lua_prelude
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.scripts import Scripts, source, verbs
+from crawlframe.request.request import Admission
 from tests.frontier.bench import Bench
 
 HOSTS = [f"{c}.example" for c in "abcdefghijkl"]

@@ -8,9 +8,9 @@ import pytest
 
 from crawlframe.errors import Fenced
 from crawlframe.frontier import TaskLimits
+from crawlframe.frontier.client.records import NO_SIGNAL, NOTHING, REFUSED, Signal
 from crawlframe.frontier.hosts import HostOrder
 from crawlframe.frontier.permits import Permit
-from crawlframe.frontier.records import NO_SIGNAL, NOTHING, REFUSED, Signal
 from tests.frontier.bench import NODE, Bench
 
 HOST = "a.example"

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from crawlframe.frontier import Claimed, TaskLimits
-from crawlframe.frontier.proxies import PooledProxy
-from crawlframe.frontier.records import (
+from crawlframe.frontier.client.records import (
     ANSWERED,
     BLOCKED,
     LOGIN,
@@ -22,8 +21,9 @@ from crawlframe.frontier.records import (
     Fetched,
     Signal,
 )
+from crawlframe.frontier.proxies import PooledProxy
 from crawlframe.proxies.place import host_in, pair_of, place_of
-from crawlframe.request import Admission
+from crawlframe.request.request import Admission
 
 from .bench import NODE, Bench
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crawlframe.frontier.records import groups, whole
-from crawlframe.request import Admission, Request, make_rid, root_admission
+from crawlframe.frontier.client.records import groups, whole
+from crawlframe.request.request import Admission, Request, make_rid, root_admission
 from tests.frontier.bench import Bench
 
 RID = make_rid(1, b"one")

@@ -9,10 +9,10 @@ from redis import Redis
 
 from crawlframe.errors import Fenced
 from crawlframe.frontier import Claimed, Frontier
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import Redirect
-from crawlframe.record import Hop, hops_of, with_hops
-from crawlframe.request import Request
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.records import Redirect
+from crawlframe.request.record import Hop, hops_of, with_hops
+from crawlframe.request.request import Request
 from tests.frontier.bench import Bench
 
 A, B = "a.example", "b.example"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.render.attempt import Taught
 from crawlframe.render.knowledge import LIFE, NEEDED, Knowledge, Lesson
 from crawlframe.render.template import Template

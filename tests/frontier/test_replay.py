@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from crawlframe.errors import Fenced
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from tests.frontier.bench import Bench
 
 NODE = NodeInfo(

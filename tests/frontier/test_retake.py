@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from crawlframe.commit.participant import Participants
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.node.worker.commit.committer import Committer
-from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.participant import Participants
 from crawlservice.ledger.store import DjangoLedger
 from tests.conftest import NewDatabase, django_on
 from tests.frontier.bench import Bench

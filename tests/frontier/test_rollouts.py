@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from redis import Redis
 
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.rollouts import Rollout, Rollouts, branch_of, concerns
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.cluster.rollouts import Rollout, Rollouts, branch_of, concerns
 
 OLD, NEW, NEWER = "1" * 40, "2" * 40, "3" * 40
 

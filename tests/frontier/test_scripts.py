@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe import gates
-from crawlframe.frontier.scripts import LUA
+from crawlframe.frontier.client.scripts import LUA
 from tests.mutants.lua import mask
 
 MAX_LINES = 60  # of a function

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import PartitionedStore, pack
-from crawlframe.frontier.records import fingerprints
-from crawlframe.request import Admission
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.records import fingerprints
+from crawlframe.request.request import Admission
 from tests.frontier.bench import Bench
 
 MANY = 100_000

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from redis import Redis
 
-from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.journey.cookies import TaskCookies
 from tests.frontier.bench import Bench
 
 URL = "https://example.com/"

@@ -11,10 +11,8 @@ import pytest
 from redis import Redis
 
 from crawlframe.frontier import Claimed, Completion, Fetched, Frontier
-from crawlframe.frontier.frontier import REFUSAL
-from crawlframe.frontier.hosts import HostState
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import (
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.records import (
     ANSWERED,
     BLOCKED,
     QUOTA,
@@ -24,6 +22,8 @@ from crawlframe.frontier.records import (
     Signal,
     TaskLimits,
 )
+from crawlframe.frontier.frontier import REFUSAL
+from crawlframe.frontier.hosts import HostState
 from tests.frontier.bench import Bench
 
 HOST = "a.example"

@@ -11,7 +11,7 @@ import pytest
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import tasks
-from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from tests.frontier.bench import Bench
 
 

@@ -7,7 +7,7 @@ import json
 import msgspec
 
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.keys import KEYS
+from crawlframe.frontier.client.keys import KEYS
 
 STORED = {
     "TRIED_VERSIONS": "trails",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlframe.frontier.records import SENT, UNSENT, Fetched, Signal, TaskLimits
+from crawlframe.frontier.client.records import SENT, UNSENT, Fetched, Signal, TaskLimits
 from tests.frontier.bench import Bench
 
 LIMITS = TaskLimits(delay=60_000, concurrency=5)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from crawlframe.frontier import TaskLimits
+from crawlframe.frontier.client.records import REFUSED, Fetched, Signal
 from crawlframe.frontier.hosts import HostOrder
-from crawlframe.frontier.records import REFUSED, Fetched, Signal
 from tests.frontier.bench import NODE, Bench
 
 HOST = "a.example"

@@ -12,9 +12,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from crawlframe import gates
-from crawlframe.frontier import TaskLimits, scripts
+from crawlframe.frontier import TaskLimits
+from crawlframe.frontier.client import scripts
 from crawlframe.frontier.hosts import HostOrder
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
 from tests.frontier.bench import NODE, Bench
 
 HOST, DAY = "a.example", 86_400

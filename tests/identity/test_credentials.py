@@ -7,6 +7,7 @@ from base64 import b64decode
 import pytest
 from multidict import CIMultiDict
 
+from crawlframe.base.secret import Secret
 from crawlframe.identity.credentials import (
     BadCredential,
     Credential,
@@ -16,7 +17,6 @@ from crawlframe.identity.credentials import (
 )
 from crawlframe.identity.identity import Identity, Papers
 from crawlframe.identity.keys import make, read
-from crawlframe.secret import Secret
 
 SECRET = "MARKED-s3cret"
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from redis import Redis
 
-from crawlframe.frontier.scripts import LUA, source
+from crawlframe.frontier.client.scripts import LUA, source
 from tests.mutants import lua, python
 from tests.mutants.arena import CHECKOUT
 from tests.mutants.mutant import Mutant

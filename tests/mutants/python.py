@@ -20,7 +20,7 @@ PROTOCOL = {
     ),
     "crawlframe/node/worker/commit/known_links.py": ("KnownLinks.prepare",),
     "crawlframe/node/worker/commit/page_notices.py": ("ClosedTasks.after", "_is_new"),
-    "crawlframe/commit/participant.py": (
+    "crawlframe/run/participant.py": (
         *("Participants.prepare", "Participants.writing", "Participants.write"),
         *("Participants.after", "Participants._named", "_concerned"),
     ),
@@ -28,20 +28,20 @@ PROTOCOL = {
     "crawlservice/ledger/store.py": ("DjangoLedger.commit", "DjangoLedger._write"),
     "crawlservice/ledger/named_errors.py": ("named_errors",),
     "crawlservice/ledger/tasks.py": ("TaskRows.finish",),
-    "crawlservice/tasks/budgets.py": ("TaskClosing.write",),
+    "crawlservice/tasks/progress/budgets.py": ("TaskClosing.write",),
     "crawlservice/ledger/rows.py": (
         *("insert", "_insert_postgres", "_insert_sqlite", "read", "POSTGRES"),
     ),
     "crawlservice/ledger/ending.py": ("end", "_may_end"),
-    "crawlframe/frontier/scripts.py": ("source", "READING", "UNGUARDED", "UNCOUNTED"),
-    "crawlframe/frontier/keys.py": ("LASTING",),
-    "crawlframe/frontier/call_log.py": ("CallLog",),
-    "crawlframe/frontier/partitions.py": (
+    "crawlframe/frontier/client/scripts.py": ("source", "READING", "UNGUARDED", "UNCOUNTED"),
+    "crawlframe/frontier/client/keys.py": ("LASTING",),
+    "crawlframe/frontier/client/call_log.py": ("CallLog",),
+    "crawlframe/frontier/client/partitions.py": (
         *("REFUSALS", "PartitionedStore.run", "PartitionedStore._run", "PartitionedStore.era_of"),
         *("PartitionedStore.split", "PartitionedStore.partition_of"),
     ),
-    "crawlframe/frontier/eras.py": ("Eras",),
-    "crawlframe/frontier/leases.py": ("Leases.renew", "Leases.left", "Leases.replay"),
+    "crawlframe/frontier/client/eras.py": ("Eras",),
+    "crawlframe/frontier/cluster/leases.py": ("Leases.renew", "Leases.left", "Leases.replay"),
     "crawlservice/ledger/recovery.py": (
         *("is_whole", "renew", "uncounted", "_rows", "_rows_of", "_begin", "newest"),
     ),

@@ -51,7 +51,7 @@ class Rounds:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        from crawlframe.frontier import scripts
+        from crawlframe.frontier.client import scripts
 
         self._items = {item.nodeid: item for item in session.items}
         for verb in scripts.verbs():
@@ -202,7 +202,7 @@ class Rounds:
             os.waitpid(pid, 0)
 
     def _child(self, tests: list[str], files: dict[str, str], mouth: int, look: bool) -> NoReturn:
-        from crawlframe.frontier import scripts
+        from crawlframe.frontier.client import scripts
 
         for file, source in files.items():
             if file.endswith(".py"):
@@ -246,7 +246,7 @@ def _why(report: pytest.TestReport) -> str:
 def _put_in_scripts(files: dict[str, str]) -> None:
     """From now on the verbs have these texts of their files. To put all of them together again
     takes longer than most tests."""
-    from crawlframe.frontier import scripts
+    from crawlframe.frontier.client import scripts
 
     sound = scripts.source
     pairs = [(SOUND[file], text) for file, text in files.items()]
@@ -297,7 +297,7 @@ class Noticed:
         return {file: sorted(lines) for file, lines in self._lines.items()}
 
     def __enter__(self) -> None:
-        from crawlframe.frontier import scripts
+        from crawlframe.frontier.client import scripts
 
         verbs = {scripts.source(verb): verb for verb in scripts.verbs()}
         call: Callable[..., Any] = Script.__call__

@@ -132,7 +132,7 @@ def test_a_script_that_does_not_end_is_noticed_by_its_work(arena: Arena) -> None
 
 
 def test_python_that_does_not_end_is_cut_off(arena: Arena) -> None:
-    file = "crawlframe/frontier/eras.py"
+    file = "crawlframe/frontier/client/eras.py"
     source = (CHECKOUT / file).read_text()
     endless = source.replace(
         "        return [\n", "        while True:\n            pass\n        return [\n", 1

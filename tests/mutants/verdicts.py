@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from crawlframe.frontier import scripts
-from crawlframe.frontier.scripts import LUA, UNGUARDED, verbs
+from crawlframe.frontier.client import scripts
+from crawlframe.frontier.client.scripts import LUA, UNGUARDED, verbs
 from tests.mutants import lua
 from tests.mutants.arena import CHECKOUT, Row
 from tests.mutants.mutant import Mutant

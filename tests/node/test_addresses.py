@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from crawlframe import Request, Response, Spider
-from crawlframe.frontier.records import ANSWERED, NOTHING, Claimed, Signal
+from crawlframe.frontier.client.records import ANSWERED, NOTHING, Claimed, Signal
 from crawlframe.node.worker.fetch.addresses import UNRESOLVED
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
 from tests.node.runner import URL, Ready, Tasks
 
 

@@ -10,8 +10,8 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlframe.frontier import Claimed, NodeInfo
-from crawlframe.frontier.affinity import SLOTS, Affinity, NodeLoad, Table, slot_of
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.cluster.affinity import SLOTS, Affinity, NodeLoad, Table, slot_of
 from crawlframe.node.master.affinity import KEPT, REPORTED, NodeAffinity
 from tests.frontier.bench import Bench
 

@@ -15,8 +15,8 @@ import pytest
 
 from crawlframe import Request, Response, Spider
 from crawlframe.node.running_marks import STEPS
-from crawlframe.node.worker import article_use
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.node.worker.crawl import article_use
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.text import article as article_module
 from crawlframe.text.extracted import Extracted
 from tests.node.runner import HTML, URL, Ready, Tasks, items

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from crawlframe.node.worker.callbacks import AT_A_TIME, CallbackThrottle
+from crawlframe.node.worker.crawl.callbacks import AT_A_TIME, CallbackThrottle
 
 MANY = 5 * AT_A_TIME
 

@@ -13,7 +13,7 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.node.running_marks import LOOP, RunningMarks
-from crawlframe.node.worker.callbacks import SLOW, Call, Callbacks
+from crawlframe.node.worker.crawl.callbacks import SLOW, Call, Callbacks
 
 RID = b"r" * 16
 

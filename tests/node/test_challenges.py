@@ -10,14 +10,14 @@ import pytest
 from multidict import CIMultiDict
 
 from crawlframe import CallNext, Request, Response, Spider
+from crawlframe.base.secret import Secret
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.redirects import Answer, Journey
+from crawlframe.fetch.journey.journey import Answer, Journey
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
 from crawlframe.node.worker.fetch.fetching import MAX_CHALLENGES
-from crawlframe.outcome import CHALLENGED, Outcome, Verdict
-from crawlframe.secret import Secret
+from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
 from tests.node.runner import HERE, Tasks
 
 HOST = "a.example"

@@ -16,30 +16,30 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from redis import RedisError
 
-from crawlframe import faults
-from crawlframe.budgets import ByteBudget
-from crawlframe.commit.participant import Participant, Participants
+from crawlframe.base import faults
+from crawlframe.base.faults import Faults
+from crawlframe.base.limits import ByteBudget
 from crawlframe.conf import Settings
 from crawlframe.errors import Fenced
-from crawlframe.faults import Faults
 from crawlframe.fetch.page_cache import PageCache
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.frontier import Completion, Frontier, TaskLimits
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import NOTHING, REFUSED
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.records import NOTHING, REFUSED
 from crawlframe.frontier.reservations import Target
-from crawlframe.ledger import FilesGone, LedgerRefused, Recorded
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
-from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
+from crawlframe.node.worker.fetch.replay import Replay
+from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.record import Hop, with_hops, with_render
 from crawlframe.render.attempt import Attempt
 from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
 from crawlframe.render.template import Template
-from crawlframe.request import Admission, Request, pack_admissions, unpack_admissions
+from crawlframe.request.record import Hop, with_hops, with_render
+from crawlframe.request.request import Admission, Request, pack_admissions, unpack_admissions
+from crawlframe.run.ledger import FilesGone, LedgerRefused, Recorded
+from crawlframe.run.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
+from crawlframe.run.participant import Participant, Participants
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task, TaskState
 from crawlservice.security.sealing import unseal
@@ -657,7 +657,7 @@ def test_statistics_of_hosts_are_written_with_the_last_outcomes(desk: Desk) -> N
 def test_statistics_that_cannot_be_written_hold_up_nothing(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from crawlframe.ledger import LedgerAway
+    from crawlframe.run.ledger import LedgerAway
     from crawlservice.models import Host
 
     def away(hosts: Any) -> None:
@@ -672,7 +672,7 @@ def test_statistics_that_cannot_be_written_hold_up_nothing(
 def test_statistics_are_written_while_nothing_arrives(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from crawlframe.node.worker import host_counters
+    from crawlframe.node.worker.commit import host_counters
 
     monkeypatch.setattr(host_counters, "EVERY", 0.01)
     added = threading.Event()

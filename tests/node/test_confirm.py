@@ -7,11 +7,11 @@ from typing import Any
 
 from redis import Redis
 
-from crawlframe.commit.participant import Participants
 from crawlframe.conf import Settings
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.node.worker.commit.committer import Committer
-from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.run.participant import Participants
 from crawlservice.ledger.store import DjangoLedger
 from tests.frontier.bench import Bench
 

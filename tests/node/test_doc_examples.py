@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.task_life import Summary
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.task_info import Summary
 from tests.node.runner import Runs, items, registry_of
 
 PAGE = Path(__file__).parents[2] / "docs/spiders.md"

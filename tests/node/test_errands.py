@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from crawlframe.errors import ConnectError, PrivateAddress
-from crawlframe.frontier.records import (
+from crawlframe.frontier.client.records import (
     ANSWERED,
     NO_SIGNAL,
     REFUSED,
@@ -22,11 +22,11 @@ from crawlframe.frontier.records import (
 )
 from crawlframe.node.worker.robots.guard import RobotsCheck
 from crawlframe.node.worker.robots.site_files import ERRAND, LEASE, Wait
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.record import errand_of
-from crawlframe.request import Request, make_rid
+from crawlframe.request.record import errand_of
+from crawlframe.request.request import Request, make_rid
 from crawlframe.robots.state import Status
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.settings import SpiderSettings
 from tests.node.test_robots import ORIGIN, ROBOTS, RULES, URL, Cluster, Polite, Rude, Worker
 
 ELSEWHERE = "http://b.example/robots.txt"

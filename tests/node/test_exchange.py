@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from crawlframe.base.secret import MASK, Secret
 from crawlframe.errors import ConnectionLost, FetchError
-from crawlframe.node.worker.exchange import BRIEF, exchange_of
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.secret import MASK, Secret
+from crawlframe.node.worker.verdict.http_log import BRIEF, exchange_of
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 URL = "http://a.example/"
 Headers = list[tuple[str, str]]

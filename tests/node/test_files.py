@@ -14,8 +14,8 @@ import pytest
 from crawlframe import Request, Response, Spider
 from crawlframe.errors import FileGone
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.node.worker.replay import Replay
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.node.worker.fetch.replay import Replay
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.testing import run
 from tests.fetch.conftest import Site, _server, site
 from tests.node.runner import HERE, Tasks, items

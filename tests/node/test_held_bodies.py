@@ -10,15 +10,15 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import BadEncoding, ConnectionLost, FetchError, FetchTimeout
-from crawlframe.fetch.context import NO_CONTEXT, FetchContext
+from crawlframe.fetch.body.memory import TransferMemory
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.memory import TransferMemory
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
 from crawlframe.node.worker.fetch import memory_waits
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider
 from tests.node.runner import Tasks
 
 SIZE = 5 << 20

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from crawlframe.node.worker import host_counters
-from crawlframe.node.worker.host_counters import EVERY, HostCounters
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import END_URL, ROOT_URL
+from crawlframe.node.worker.commit import host_counters
+from crawlframe.node.worker.commit.host_counters import EVERY, HostCounters
+from crawlframe.request.request import END_URL, ROOT_URL
+from crawlframe.run.outcome import Outcome, Verdict
 from tests.outcomes import set_fields
 
 

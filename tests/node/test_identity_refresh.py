@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from crawlframe.base.secret import Secret
 from crawlframe.errors import ConfigError
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
-from crawlframe.ledger import LedgerAway
-from crawlframe.node.worker.identity_refresh import EVERY, IdentityRefresh
-from crawlframe.secret import Secret
+from crawlframe.node.worker.task.identity_refresh import EVERY, IdentityRefresh
+from crawlframe.run.ledger import LedgerAway
 
 
 def papers(secret: str) -> Papers:

@@ -11,16 +11,16 @@ from typing import Any, ClassVar
 from crawlframe.conf import Settings
 from crawlframe.errors import FetchError
 from crawlframe.fetch.page_cache import PageCache
-from crawlframe.frontier.records import ANSWERED, REFUSED, Claimed
-from crawlframe.middleware import CallNext
-from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.node.worker.permits import Held, HostPermits
-from crawlframe.node.worker.replay import Replay
+from crawlframe.frontier.client.records import ANSWERED, REFUSED, Claimed
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
+from crawlframe.node.worker.fetch.permits import Held, HostPermits
+from crawlframe.node.worker.fetch.replay import Replay
 from crawlframe.node.worker.robots.guard import RobotsGuard
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.middleware import CallNext
+from crawlframe.spider.spider import Spider
 from tests.node import test_robots as robots
 from tests.node.runner import Tasks, items
 from tests.node.test_redirects import A, B, Web

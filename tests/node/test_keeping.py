@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from crawlframe import Request, Spider
-from crawlframe.node.worker import keeping
-from crawlframe.node.worker.keeping import Keeping
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.node.worker.pages import keeping
+from crawlframe.node.worker.pages.keeping import Keeping
 from crawlframe.pages.copy import PageCopy
-from crawlframe.response import Response
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome, Verdict
 from tests.node.runner import URL, Ready, Tasks
 
 

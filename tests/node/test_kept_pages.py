@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from crawlframe.ledger import LedgerAway
-from crawlframe.node.worker import kept_pages, task_source
-from crawlframe.node.worker.kept_pages import StoredKeptPages
+from crawlframe.node.worker.pages import kept_pages
+from crawlframe.node.worker.pages.kept_pages import StoredKeptPages
+from crawlframe.node.worker.task import task_source
 from crawlframe.pages.reparse import SourcePage
+from crawlframe.run.ledger import LedgerAway
 
 
 class Store:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from crawlframe import Spider
-from crawlframe.node.worker import crawls as module
-from crawlframe.node.worker.crawls import Crawls
+from crawlframe.node.worker.task import crawls as module
+from crawlframe.node.worker.task.crawls import Crawls
 
 
 class Source:

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from crawlframe import Request, Response, Spider
-from crawlframe.budgets import UNFOLLOWED, ByteBudget
+from crawlframe.base.limits import UNFOLLOWED, ByteBudget
 from crawlframe.errors import SpiderError
-from crawlframe.node.worker.link_limits import LinkLimits
-from crawlframe.node.worker.traps import TrapWatch
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.spider import describe, read_settings
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.node.worker.links.link_limits import LinkLimits
+from crawlframe.node.worker.links.traps import TrapWatch
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import describe, read_settings
 from crawlframe.testing import make_response, run
 from tests.node.runner import HTML, Ready, Tasks
 from tests.node.test_traps import calendar

@@ -10,13 +10,13 @@ import pytest
 
 from crawlframe.actions import KeepPage
 from crawlframe.errors import BrowserLost, FetchError, UsageDenied
-from crawlframe.fetch.context import NO_CONTEXT, FetchContext
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.rendered import RenderedResponse
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
+from crawlframe.request.request import Request
+from crawlframe.response.browser_response import RenderedResponse
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider
 from tests.node.runner import Ready, Tasks, items
 
 URL = "http://shop.example/"

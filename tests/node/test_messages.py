@@ -14,8 +14,8 @@ import msgpack
 import msgspec
 import pytest
 
-from crawlframe.frontier.nodes import CodeState
-from crawlframe.frontier.rollouts import Rollout
+from crawlframe.frontier.cluster.nodes import CodeState
+from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlframe.node import messages
 from crawlframe.node.channel import Channel
 from crawlframe.node.messages import Message

@@ -13,10 +13,10 @@ import uvloop
 from crawlframe import CallNext, FetchError, Request, Response, Retry, Spider, SyncCallNext
 from crawlframe.errors import ConnectionLost
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.frontier.records import TaskView
+from crawlframe.frontier.client.records import TaskView
 from crawlframe.node.running_marks import LOOP
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import make_rid
+from crawlframe.request.request import make_rid
+from crawlframe.run.outcome import Outcome, Verdict
 from tests.fetch.conftest import Exchange, Site, _server, site
 from tests.node.runner import HERE, Ready, Tasks
 

@@ -12,12 +12,12 @@ import msgpack
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.frontier.client.records import Claimed, TaskView
 from crawlframe.node.master.stalls import _callbacks
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Request
+from crawlframe.request.request import Request
+from crawlframe.run.outcome import Outcome, Verdict
 
 URL = "http://example.com/a"
 RID = b"r" * 16

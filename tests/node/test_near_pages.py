@@ -12,13 +12,13 @@ from crawlframe import Request, Response, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.near import Like, NearPage
-from crawlframe.ledger import Recorded
 from crawlframe.near.page import NearStore
 from crawlframe.node.worker.commit.page_notices import NearPageEnds
-from crawlframe.node.worker.near_pages import NearQuestion, NearSource
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.overrides import overridden
-from crawlframe.spider import describe, read_settings
+from crawlframe.node.worker.pages.near_pages import NearQuestion, NearSource
+from crawlframe.run.ledger import Recorded
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.spider import describe, read_settings
+from crawlframe.spider.task_settings import overridden
 from tests.frontier.bench import Bench
 from tests.near.texts import text
 from tests.node.runner import HTML, Ready, Tasks, items

@@ -11,7 +11,7 @@ import pytest
 from crawlframe.frontier.near import NearPage
 from crawlframe.near.fingerprint import fingerprint_of
 from crawlframe.near.page import PREFIX, ComparedPage, NearStore, head_of
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
 from tests.frontier.bench import Bench
 from tests.near.texts import changed, text

@@ -10,7 +10,7 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Claimed
-from crawlframe.frontier.records import TaskView
+from crawlframe.frontier.client.records import TaskView
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.one_worker import PRUNE_EVERY, OneWorker, apart_of
 from crawlframe.node.master.worker_pool import WorkerPool

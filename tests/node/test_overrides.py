@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, ClassVar
 
 from crawlframe import Request, Response, Spider
-from crawlframe.outcome import Outcome
+from crawlframe.run.outcome import Outcome
 from tests.node.runner import URL, Ready, Tasks
 
 

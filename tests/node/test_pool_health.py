@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.frontier.nodes import DEATHS_WITHIN
+from crawlframe.frontier.cluster.nodes import DEATHS_WITHIN
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.worker_pool import LACKING, LONGEST, PoolHealth, disk_used
 from crawlframe.node.messages import child_line

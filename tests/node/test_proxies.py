@@ -10,18 +10,25 @@ import pytest
 
 from crawlframe import FetchError, Request, Response, Spider
 from crawlframe.errors import ConfigError, ConnectError, ProxyAuth, ProxyFailed, ProxyUnreaching
-from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
+from crawlframe.frontier.client.records import (
+    BLOCKED,
+    LOGIN,
+    PROXY_FAILED,
+    SURE,
+    UNREACHABLE,
+    Claimed,
+)
 from crawlframe.frontier.frontier import REFUSAL
-from crawlframe.frontier.records import BLOCKED, LOGIN, PROXY_FAILED, SURE, UNREACHABLE, Claimed
 from crawlframe.node.worker.commit.committer import _value
 from crawlframe.node.worker.fetch.proxies import ProxySource
-from crawlframe.outcome import Outcome, Verdict
 from crawlframe.proxies.place import place_of
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.record import Hop
-from crawlframe.request import make_rid
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.record import Hop
+from crawlframe.request.request import make_rid
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.settings import SpiderSettings
 from tests.node.runner import Ready, Tasks
 
 URL = "http://h.example/"

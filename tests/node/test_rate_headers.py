@@ -9,9 +9,9 @@ from email.utils import formatdate
 import pytest
 from multidict import CIMultiDict
 
-from crawlframe.node.worker.rate_headers import Quota, quota_of
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.node.worker.verdict.rate_headers import Quota, quota_of
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 
 def quota(*headers: tuple[str, str]) -> Quota | None:

@@ -9,10 +9,10 @@ import pytest
 
 from crawlframe.code.registry import Registry
 from crawlframe.errors import SpiderError, UnknownSpider
-from crawlframe.ledger import LedgerAway, StoredRecipe, TaskSpec
-from crawlframe.node.worker.opening import CrawlMaker
-from crawlframe.node.worker.recipe_refresh import RecipeRefresh
-from crawlframe.spider import Spider
+from crawlframe.node.worker.task.open_task import CrawlMaker
+from crawlframe.node.worker.task.recipe_refresh import RecipeRefresh
+from crawlframe.run.ledger import LedgerAway, StoredRecipe, TaskSpec
+from crawlframe.spider.spider import Spider
 
 TEXT = '{"name": "books", "start_urls": ["https://a.example/%d"]}'
 

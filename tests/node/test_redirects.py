@@ -14,13 +14,13 @@ from multidict import CIMultiDict
 from crawlframe import CallNext, FetchError, Request, Response, Spider, SyncCallNext
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.redirects import MAX_PASSED, Answer, Journey
-from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.fetch.journey.journey import MAX_PASSED, Answer, Journey
+from crawlframe.frontier.client.records import Claimed, TaskView
 from crawlframe.frontier.reservations import Target
-from crawlframe.node.worker.permits import LocalPermits
-from crawlframe.outcome import DUPLICATE, Outcome, Verdict
-from crawlframe.record import Hop, hops_of, with_hops
-from crawlframe.request import make_rid
+from crawlframe.node.worker.fetch.permits import LocalPermits
+from crawlframe.request.record import Hop, hops_of, with_hops
+from crawlframe.request.request import make_rid
+from crawlframe.run.outcome import DUPLICATE, Outcome, Verdict
 from tests.node.runner import HERE, Tasks, items
 
 A, B, C = "http://a.example", "http://b.example", "https://c.example"

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from crawlframe import CloseTask, Expect, Request, Response, Spider
-from crawlframe.frontier.records import Claimed
-from crawlframe.node.worker.rendering import RenderSource
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.frontier.client.records import Claimed
+from crawlframe.node.worker.fetch.rendering import RenderSource
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.spider import spider_of
-from crawlframe.record import Hop, render_of, with_hops, without_hops
 from crawlframe.render.knowledge import NEEDED, PROBES, UNKNOWN, Knowledge, Lesson
 from crawlframe.render.template import Template
-from crawlframe.request import make_rid
+from crawlframe.request.record import Hop, render_of, with_hops, without_hops
+from crawlframe.request.request import make_rid
+from crawlframe.run.outcome import Outcome, Verdict
 from tests.node.runner import HTML, URL, Ready, Tasks, items
 
 SHELL = b"<title>shop</title><div id=app></div>"

@@ -11,11 +11,11 @@ import pytest
 from crawlframe import Request, Response, Spider
 from crawlframe.errors import CacheUnusable
 from crawlframe.fetch.page_cache import PageCache
-from crawlframe.frontier.records import Claimed
-from crawlframe.node.worker.replay import KEPT_HOST, PAUSE, Replay
-from crawlframe.outcome import Outcome
-from crawlframe.record import Hop
-from crawlframe.request import Admission, make_rid
+from crawlframe.frontier.client.records import Claimed
+from crawlframe.node.worker.fetch.replay import KEPT_HOST, PAUSE, Replay
+from crawlframe.request.record import Hop
+from crawlframe.request.request import Admission, make_rid
+from crawlframe.run.outcome import Outcome
 from tests.node.runner import HERE, Ready, Tasks
 from tests.node.runner import items as items_of
 

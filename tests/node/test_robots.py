@@ -11,19 +11,19 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConnectError, FetchError, PrivateAddress, TlsError
-from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.ledger import RobotsTurn
-from crawlframe.middleware import CallNext, Middleware
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.site_rules import MAX_CACHED, RECHECK
 from crawlframe.node.worker.robots.store import RobotsStore
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots.state import RobotsState, Status
-from crawlframe.spider import Spider
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.run.ledger import RobotsTurn
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.middleware import CallNext, Middleware
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider
 from crawlframe.testing.hostile_server import HostileServer
 from tests.node.runner import HERE, Tasks, items
 

@@ -19,18 +19,18 @@ from crawlframe.errors import (
     FetchTimeout,
     TooManyRedirects,
 )
-from crawlframe.fetch.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.frontier.records import TaskView
-from crawlframe.ledger import TaskSpec
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
+from crawlframe.frontier.client.records import TaskView
 from crawlframe.node.running_marks import LOOP
-from crawlframe.node.worker.backoff import BACKOFF_CAP
-from crawlframe.node.worker.failures import MAX_DETAIL
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.node.worker.verdict.backoff import BACKOFF_CAP
+from crawlframe.node.worker.verdict.failures import MAX_DETAIL
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.run.ledger import TaskSpec
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider
 from tests.node.runner import Tasks
 
 URL = "http://a.example/"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from crawlframe.frontier.records import Claimed, TaskView
-from crawlframe.outcome import Verdict
-from crawlframe.request import Request
-from crawlframe.task_life import Summary
+from crawlframe.frontier.client.records import Claimed, TaskView
+from crawlframe.request.request import Request
+from crawlframe.run.outcome import Verdict
+from crawlframe.spider.task_info import Summary
 from tests.node.runner import URL, Runs, items, registry_of
 
 HEAD = """

@@ -11,17 +11,17 @@ import pytest
 
 from crawlframe import Request, Secret, Spider
 from crawlframe.errors import SpiderError
-from crawlframe.frontier.records import Claimed
-from crawlframe.node.worker.fetch_reports import NEVER
-from crawlframe.node.worker.page_source import Asked, Found, PageSource
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.frontier.client.records import Claimed
+from crawlframe.node.worker.pages.page_source import Asked, Found, PageSource
+from crawlframe.node.worker.verdict.fetch_reports import NEVER
 from crawlframe.pages.packing import digest_of
 from crawlframe.pages.results import Results
 from crawlframe.pages.stored import response_of, tags_of
-from crawlframe.request import make_rid
-from crawlframe.response import Response
-from crawlframe.spider import describe
-from crawlframe.stored_page import StoredPage
+from crawlframe.request.request import make_rid
+from crawlframe.response.response import Response
+from crawlframe.response.stored_page import StoredPage
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.spider import describe
 from tests.node.runner import URL, Ready, Tasks, items
 
 BODY = b"<a href=/b>b</a>"

@@ -20,7 +20,7 @@ from crawlframe.errors import (
     FetchTimeout,
     TlsError,
 )
-from crawlframe.frontier.records import (
+from crawlframe.frontier.client.records import (
     ANSWERED,
     BLOCKED,
     NO_SIGNAL,
@@ -29,9 +29,9 @@ from crawlframe.frontier.records import (
     UNREACHABLE,
     Signal,
 )
-from crawlframe.node.worker.backoff import retry_after
-from crawlframe.node.worker.signalling import REFUSALS
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.node.worker.verdict.backoff import retry_after
+from crawlframe.node.worker.verdict.response_classifier import REFUSALS
+from crawlframe.run.outcome import Outcome, Verdict
 from tests.node.runner import Ready, Tasks
 
 URL = "http://h.example/"

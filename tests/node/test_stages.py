@@ -10,11 +10,11 @@ import pytest
 
 from crawlframe import CallNext, Request, Response, Spider
 from crawlframe.conf import Settings
-from crawlframe.ledger import TaskSpec
-from crawlframe.node.worker import stage
+from crawlframe.node.worker.crawl import stage
 from crawlframe.node.worker.fetch import stages
-from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.robots.guard import RobotsGuard
+from crawlframe.node.worker.task.open_task import CrawlMaker
+from crawlframe.run.ledger import TaskSpec
 from tests.node.runner import Ready, Spiders, Tasks
 from tests.node.test_proxies import Pool
 from tests.node.test_robots import Cluster

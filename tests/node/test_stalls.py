@@ -24,7 +24,7 @@ from crawlframe.node.master.stalls import (
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import child_line
 from crawlframe.node.running_marks import LOOP, STEPS, THREADS, RunningMarks
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 from tests.node.parts import NO_SERVICES
 
 A, B, C = (bytes([n]) * 16 for n in range(1, 4))

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from crawlframe import CloseTask
-from crawlframe.frontier.records import Claimed
-from crawlframe.ledger import StartPart
-from crawlframe.node.worker import start_run
-from crawlframe.node.worker.start_run import PART, Room, StartEnded, StartParts, Starts
-from crawlframe.outcome import CANCELLED, Outcome, Verdict
-from crawlframe.request import Request, root_admission
+from crawlframe.frontier.client.records import Claimed
+from crawlframe.node.worker.start import start_run
+from crawlframe.node.worker.start.start_run import PART, Room, StartEnded, StartParts, Starts
+from crawlframe.request.request import Request, root_admission
 from crawlframe.revisit import Revisit
 from crawlframe.revisit.visit import Visit
-from crawlframe.spider import Spider
+from crawlframe.run.ledger import StartPart
+from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.spider.spider import Spider
 from tests.node.runner import Ready, Tasks
 
 MANY = 2 * PART + 100

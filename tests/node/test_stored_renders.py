@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from redis.exceptions import ConnectionError
 
-from crawlframe.node.worker.stored_renders import IDLE, StoredRenders
+from crawlframe.node.worker.fetch.stored_renders import IDLE, StoredRenders
 from crawlframe.render.knowledge import LIFE, NEEDED, UNKNOWN, Knowledge
 from crawlframe.render.template import Template
 

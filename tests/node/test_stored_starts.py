@@ -8,10 +8,10 @@ from typing import Any
 
 from crawlframe import Request, Response
 from crawlframe.fetch.page_cache import PageCache
-from crawlframe.ledger import StartPart
-from crawlframe.node.worker.replay import KEPT_HOST, Replay
-from crawlframe.node.worker.stored_starts import StoredStarts
-from crawlframe.request import Admission, make_rid
+from crawlframe.node.worker.fetch.replay import KEPT_HOST, Replay
+from crawlframe.node.worker.start.stored_starts import StoredStarts
+from crawlframe.request.request import Admission, make_rid
+from crawlframe.run.ledger import StartPart
 
 URL = "http://shop.example/a"
 

@@ -14,8 +14,8 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import TablesMissing
-from crawlframe.frontier.nodes import CodeState
-from crawlframe.frontier.rollouts import Rollout
+from crawlframe.frontier.cluster.nodes import CodeState
+from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlframe.node.child_process import HANDED_OVER
 from crawlframe.node.code import Code
 from crawlframe.node.messages import (

@@ -11,8 +11,8 @@ from redis import Redis
 
 from crawlframe.errors import ConfigError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.rollouts import Rollout
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlframe.node.master import supervisor_link
 from crawlframe.node.master.supervisor_link import PROGRESS, SupervisorLink
 from crawlframe.node.messages import (

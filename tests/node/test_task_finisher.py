@@ -7,7 +7,7 @@ import pytest
 from redis import Redis
 
 from crawlframe.frontier import Frontier, TaskLimits
-from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.node.task_finisher import EVERY, TaskFinisher
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task

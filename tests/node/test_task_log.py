@@ -12,12 +12,19 @@ from urllib.parse import quote_plus
 import pytest
 
 from crawlframe import Request, Spider
-from crawlframe.ledger import LedgerAway, LogLine, TaskSpec
-from crawlframe.node.worker.log_writer import LogWriter
-from crawlframe.node.worker.task_log import MAX_HELD, MAX_TEXT, MAX_URL, Printed, Running, TaskLog
-from crawlframe.outcome import Outcome
-from crawlframe.secret import Secret
-from crawlframe.stats import OPENING, RUNNING
+from crawlframe.base.secret import Secret
+from crawlframe.base.stats import OPENING, RUNNING
+from crawlframe.node.worker.commit.log_writer import LogWriter
+from crawlframe.node.worker.commit.task_log import (
+    MAX_HELD,
+    MAX_TEXT,
+    MAX_URL,
+    Printed,
+    Running,
+    TaskLog,
+)
+from crawlframe.run.ledger import LedgerAway, LogLine, TaskSpec
+from crawlframe.run.outcome import Outcome
 from tests.node.runner import Ready, Tasks
 
 URL = "http://shop.example/7"

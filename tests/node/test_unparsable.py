@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.outcome import Verdict
-from crawlframe.request import Request
+from crawlframe.request.request import Request
+from crawlframe.run.outcome import Verdict
 from tests.node.runner import Runs, registry_of
 
 URL = "http://example.com/"

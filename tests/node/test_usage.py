@@ -10,11 +10,11 @@ import pytest
 from multidict import CIMultiDict
 
 from crawlframe.errors import FetchError, SpiderError
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots.rules import Rules
-from crawlframe.spider import Spider, read_settings
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.spider import Spider, read_settings
 from tests.node.runner import HTML, URL, Ready, Tasks, items
 
 

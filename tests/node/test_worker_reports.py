@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.frontier.records import NO_SIGNAL, Claimed
+from crawlframe.frontier.client.records import NO_SIGNAL, Claimed
 from crawlframe.node.messages import WorkerReport
 from crawlframe.node.worker.worker import Worker
 

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 WORDS = [
     "request", "response", "frontier", "worker", "node", "queue", "page", "item", "spider",

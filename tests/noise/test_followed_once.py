@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from crawlframe.budgets import TEMPLATE, UNFOLLOWED
+from crawlframe.base.limits import TEMPLATE, UNFOLLOWED
 from crawlframe.noise import template
 from crawlframe.noise.followed_once import FollowedOnce
 from crawlframe.noise.template import PAGES
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Request
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.spider import Spider
 from tests.node.runner import HTML, Ready, Tasks
 
 HOME = "http://shop.example/home"

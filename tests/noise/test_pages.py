@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from crawlframe.errors import ConfigError
-from crawlframe.href import Nofollow
+from crawlframe.markup.element_link import Nofollow
 from crawlframe.noise import Density, QuarterRule, TemplateLinks, judge
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 URL = "https://h.example/a/page"
 TEXT = "This sentence is part of a long article about the weather in the mountains of the north. "

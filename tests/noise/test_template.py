@@ -7,8 +7,8 @@ import pytest
 from crawlframe.errors import ConfigError
 from crawlframe.noise import QuarterRule, TemplateLinks, judge
 from crawlframe.noise.template import LINKS, MEMORY, PAGES
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from tests.noise.sites import crawl, generated
 
 

@@ -6,7 +6,7 @@ import random
 import re
 from typing import NamedTuple
 
-from crawlframe.links import normalise
+from crawlframe.base.urls import normalise
 
 
 class Labelled(NamedTuple):

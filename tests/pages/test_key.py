@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from crawlframe.pages.key import key_of
-from crawlframe.request import Request
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.request import Request
+from crawlframe.spider.settings import SpiderSettings
 
 URL = "http://a.example/?b=2&a=1"
 

@@ -13,7 +13,7 @@ import django
 
 django.setup()
 
-from crawlframe import faults  # noqa: E402
+from crawlframe.base import faults  # noqa: E402
 from crawlframe.conf import Settings  # noqa: E402
 from crawlservice.exports.exporter import Exporter  # noqa: E402
 from crawlservice.exports.target import kinds  # noqa: E402

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 
-from crawlframe.frontier.nodes import CodeState
-from crawlframe.frontier.records import Counts
-from crawlframe.request import ROOT_URL
+from crawlframe.frontier.client.records import Counts
+from crawlframe.frontier.cluster.nodes import CodeState
+from crawlframe.request.request import ROOT_URL
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.submit import submit

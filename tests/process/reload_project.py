@@ -17,8 +17,8 @@ import psutil
 
 from crawlframe.code.checkout import SHORT
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.nodes import CodeState
-from crawlframe.request import ROOT_URL, pack_admissions, root_admission, unpack_admissions
+from crawlframe.frontier.cluster.nodes import CodeState
+from crawlframe.request.request import ROOT_URL, pack_admissions, root_admission, unpack_admissions
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.stored_limits import limits_of

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import pytest
 
-from crawlframe.frontier.affinity import SLOTS, Affinity, Table
+from crawlframe.frontier.cluster.affinity import SLOTS, Affinity, Table
 from crawlservice.ledger.audit import audit
 from crawlservice.monitoring.nodes import read
 from tests.conftest import Running

@@ -18,7 +18,7 @@ import pytest
 from crawlframe.fetch.browser.settings import PROGRAMS
 from crawlframe.render.knowledge import NEEDED
 from crawlframe.render.template import Template
-from crawlservice.tasks.stats import of_tasks
+from crawlservice.tasks.progress.stats import of_tasks
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.politeness.manners import JITTER, by_host, too_close
 from benchmarks.politeness.world import ROBOTS
-from crawlframe.request import ROOT_URL
+from crawlframe.request.request import ROOT_URL
 from crawlservice.models import LogLine, Page
 from crawlservice.tasks.submit import submit as submit_task
 from spiders.broad import BAD_SEEDS

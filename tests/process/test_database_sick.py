@@ -21,7 +21,7 @@ import pytest
 from django.db import connections
 
 from crawlframe.frontier import Counts
-from crawlframe.request import root_admission
+from crawlframe.request.request import root_admission
 from crawlservice.ledger.audit import audit, audit_cluster
 from crawlservice.models import Era, Page, Task
 from crawlservice.monitoring import nodes

@@ -17,7 +17,7 @@ import psycopg2
 import pytest
 from django.conf import settings
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlservice.exports import changes
 from crawlservice.exports.definition import Definition
 from crawlservice.models import Export, Item, Page, Task

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from crawlframe.links import host_of
+from crawlframe.base.urls import host_of
 from crawlservice.models import BotKey
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit, wait_for

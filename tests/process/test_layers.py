@@ -15,8 +15,8 @@ from django.conf import settings as django_settings
 
 from crawlframe.conf import Settings
 from crawlservice.models import Task, TaskLayer
-from crawlservice.tasks import layers
-from crawlservice.tasks.progress import read
+from crawlservice.tasks.progress import layers
+from crawlservice.tasks.progress.progress import read
 from crawlservice.tasks.submit import resume
 from crawlservice.tasks.submit import submit as submit_task
 from tests.conftest import Running

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from crawlframe.outcome import Outcome, Verdict
 from crawlframe.pages.copy import Held, PageCopy
-from crawlframe.request import Request, make_rid
+from crawlframe.request.request import Request, make_rid
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, KeptPage, Page, Task
 from crawlservice.pages import today

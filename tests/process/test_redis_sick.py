@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from redis import Redis, RedisError, ResponseError
 
-from crawlframe.frontier.connection import TIMEOUT
+from crawlframe.frontier.client.connection import TIMEOUT
 from crawlservice.models import Era, Task
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at

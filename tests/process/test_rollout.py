@@ -232,7 +232,7 @@ def test_a_new_framework_goes_live_by_handing_over(
     links = (author.path / "crawlframe" / "links.py").read_text()
     for n in range(HAND_OVERS):
         before = life(look, "alpha")
-        new = author.commit({"crawlframe/links.py": f"{links}\nNEW = {n}\n"})
+        new = author.commit({"crawlframe/base/urls.py": f"{links}\nNEW = {n}\n"})
         done = manage("rollout", new, "--timeout", 60)
         assert done.returncode == 0, done.stderr + nodes[0].output
         after = life(look, "alpha")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawlservice.ledger.audit import audit
-from crawlservice.tasks.stats import TaskStats, of_tasks
+from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from redis import ConnectionError, Redis
 
-from crawlframe import faults
+from crawlframe.base import faults
+from crawlframe.base.faults import Faults
 from crawlframe.errors import EraChanged, Fenced
-from crawlframe.faults import Faults
 from crawlframe.frontier import Completion, Frontier
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import Redirect
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.records import Redirect
 from crawlframe.frontier.tasks import mark_of
-from crawlframe.ledger import LedgerAway
-from crawlframe.outcome import Outcome
-from crawlframe.request import Admission, make_rid, pack_admissions, unpack_admissions
+from crawlframe.request.request import Admission, make_rid, pack_admissions, unpack_admissions
+from crawlframe.run.ledger import LedgerAway
+from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.cancellation import _end, _write
 from crawlservice.ledger.recovery import is_whole, newest, renew
 from crawlservice.ledger.store import DjangoLedger

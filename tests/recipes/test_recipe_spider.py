@@ -12,7 +12,7 @@ from crawlframe.errors import SpiderError
 from crawlframe.recipes import patterns
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.spider import RecipeSpider, spider_of
-from crawlframe.spider import build, describe
+from crawlframe.spider.spider import build, describe
 from crawlframe.testing import make_response, run
 
 START = "https://shop.example/list"

@@ -15,7 +15,7 @@ from crawlframe.recorded.folder import Recording
 from crawlframe.recorded.record import make
 from crawlframe.recorded.recorder import Recorder
 from crawlframe.recorded.replay import Replay
-from crawlframe.rendered import RenderedResponse
+from crawlframe.response.browser_response import RenderedResponse
 from tests.recorded.site import SETTINGS, Site
 
 pytest.importorskip("playwright", reason="no playwright here")

@@ -13,7 +13,7 @@ from crawlframe.errors import SpiderError
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.spider import spider_of
 from crawlframe.render.required import required_of
-from crawlframe.spider import describe
+from crawlframe.spider.spider import describe
 
 
 @dataclasses.dataclass

@@ -10,7 +10,7 @@ import pytest
 from crawlframe import Revisit, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.revisit.declared import DAY, group_of, policy_of
-from crawlframe.spider import SpiderInfo, describe
+from crawlframe.spider.spider import SpiderInfo, describe
 from crawlframe.spiders.sitemap import SitemapSpider
 
 

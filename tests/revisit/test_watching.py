@@ -10,10 +10,10 @@ import pytest
 
 from crawlframe import Request, Response, Revisit, Spider
 from crawlframe.errors import SpiderError
-from crawlframe.outcome import Outcome
+from crawlframe.run.outcome import Outcome
+from crawlframe.run.revisit_notes import Watching
+from crawlframe.spider.task_info import Summary
 from crawlframe.spiders.sitemap import ListedRequest, SitemapSpider
-from crawlframe.task_life import Summary
-from crawlframe.watching import Watching
 from tests.node.runner import Ready, Tasks
 
 URL = "https://news.example/a"

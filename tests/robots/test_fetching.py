@@ -18,13 +18,13 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, PrivateAddress
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots.judge import judge
 from crawlframe.robots.reading import MAX_FILE, Fetched, read
 from crawlframe.robots.rules import MAX_BYTES, Rules
 from crawlframe.robots.state import SILENT, RobotsState, Status
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
 from tests.fetch.conftest import Exchange, Site
 
 NOW = 1_800_000_000.0

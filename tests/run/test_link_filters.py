@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from crawlframe.budgets import ALIAS, DEPTH_LIMIT, LAYERS, NOFOLLOW, UNFOLLOWED
+from crawlframe.base.limits import ALIAS, DEPTH_LIMIT, LAYERS, NOFOLLOW, UNFOLLOWED
 from crawlframe.errors import BadRequest, SpiderError
-from crawlframe.outcome import Outcome
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 from crawlframe.run.collector import Collector
 from crawlframe.run.link_filters import (
     DROPPED,
@@ -29,6 +28,7 @@ from crawlframe.run.link_filters import (
     Repeated,
     SpiderFollow,
 )
+from crawlframe.run.outcome import Outcome
 from tests.test_outcome import urls
 
 A, B = "http://a.example/x", "http://b.example/x"

@@ -14,15 +14,15 @@ import orjson
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.frontier.records import Claimed
+from crawlframe.frontier.client.records import Claimed
 from crawlframe.frontier.reservations import Target
-from crawlframe.ledger import TaskSpec
+from crawlframe.node.worker.fetch.permits import LocalPermits
 from crawlframe.node.worker.fetch.stages import FetchSources
-from crawlframe.node.worker.opening import CrawlMaker
-from crawlframe.node.worker.permits import LocalPermits
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Admission
-from crawlframe.task_life import Summary
+from crawlframe.node.worker.task.open_task import CrawlMaker
+from crawlframe.request.request import Admission
+from crawlframe.run.ledger import TaskSpec
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.task_info import Summary
 from crawlframe.testing.one_task import OneTask
 from tests.node.runner import HERE
 

@@ -12,8 +12,8 @@ import scrapy
 from scrapy.exceptions import CloseSpider
 
 from crawlframe.errors import DnsError, SpiderError
-from crawlframe.items import encode_item
-from crawlframe.request import Request
+from crawlframe.items.encode import encode_item
+from crawlframe.request.request import Request
 from crawlframe.scrapy.items import with_text
 from crawlframe.scrapy.spider import PortedSpider
 from crawlframe.testing import make_response, run

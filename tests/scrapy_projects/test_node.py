@@ -13,8 +13,8 @@ import pytest
 from redis import Redis
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.spider import SpiderInfo
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.spider.spider import SpiderInfo
 from tests.scrapy_projects.site import Site
 
 pytestmark = pytest.mark.process

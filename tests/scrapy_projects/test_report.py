@@ -13,7 +13,7 @@ from crawlframe.code.source import SourceFinder
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.report import verdict_on
 from crawlframe.scrapy.spider import PortedSpider
-from crawlframe.spider import describe, read_settings
+from crawlframe.spider.spider import describe, read_settings
 from tests.scrapy_projects.ported_spiders import Plain, of, written
 
 

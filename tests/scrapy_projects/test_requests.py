@@ -9,7 +9,7 @@ import scrapy
 from scrapy.http import FormRequest, JsonRequest
 
 from crawlframe.errors import BadRequest
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 from crawlframe.scrapy.requests import KEY, session_of
 from crawlframe.testing import make_response, run
 from tests.scrapy_projects.ported_spiders import URL, Plain, of, translator

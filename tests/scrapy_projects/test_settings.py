@@ -9,11 +9,11 @@ import pytest
 import scrapy
 
 from crawlframe.errors import ArgumentError
-from crawlframe.overrides import overridden
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.settings import mapped
 from crawlframe.scrapy.spider import PortedSpider
-from crawlframe.spider import build, read_settings
+from crawlframe.spider.spider import build, read_settings
+from crawlframe.spider.task_settings import overridden
 from tests.scrapy_projects.ported_spiders import Plain, of
 
 

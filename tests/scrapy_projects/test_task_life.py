@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import scrapy
 
-from crawlframe.outcome import Verdict
-from crawlframe.request import Request
+from crawlframe.request.request import Request
+from crawlframe.run.outcome import Verdict
 from crawlframe.scrapy.settings import mapped
 from crawlframe.scrapy.spider import PortedSpider
-from crawlframe.spider import read_settings
+from crawlframe.spider.spider import read_settings
 from tests.node.runner import Ready, Tasks
 from tests.scrapy_projects.ported_spiders import URL, Plain, of, settings, translator
 

@@ -8,8 +8,8 @@ from typing import Any
 import requests
 
 from crawlframe import Request, Response, Spider
-from crawlframe.links import normalise
-from crawlframe.spider import build
+from crawlframe.base.urls import normalise
+from crawlframe.spider.spider import build
 
 TRIES = 3
 AGENT = "tests-driver"

@@ -12,8 +12,8 @@ import pytest
 from crawlframe import GraphQLSpider, JSONSpider, NextURL, Request, Secret
 from crawlframe.errors import SpiderError
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.spider import describe
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.spider import describe
 from crawlframe.testing import make_response, run
 from tests.fetch.conftest import Exchange, Site, _server, site
 from tests.node.runner import HERE, Tasks, items

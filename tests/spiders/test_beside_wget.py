@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.lab.nginx import Nginx
-from crawlframe.links import normalise
+from crawlframe.base.urls import normalise
 from spiders.site import SiteSpider
 from tests.spiders.driver import AGENT, Crawl
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from crawlframe.errors import ArgumentError, BadRequest
-from crawlframe.spider import build, describe
+from crawlframe.spider.spider import build, describe
 from crawlframe.testing import make_response, run
 from spiders import broad
 from spiders.broad import BAD_SEEDS, MOST_REPORTED, BroadSpider, seed_url

@@ -11,7 +11,7 @@ import pytest
 from crawlframe import CrawlSpider, Link, LinkExtractor, Request, Response, Rule
 from crawlframe.code.registry import Registry
 from crawlframe.errors import SpiderError
-from crawlframe.spider import describe
+from crawlframe.spider.spider import describe
 from crawlframe.testing import make_response, run
 
 HTML = """<a href="/page/2">Next</a><a href="/item/1" rel=nofollow>One</a><a href="/item/2">Two</a>

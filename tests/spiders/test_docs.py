@@ -12,8 +12,8 @@ import uvloop
 
 from crawlframe import Request, Spider
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.outcome import Outcome
-from crawlframe.spider import describe, read_settings
+from crawlframe.run.outcome import Outcome
+from crawlframe.spider.spider import describe, read_settings
 from tests.fetch.conftest import Exchange, Site, _server, site
 from tests.node.runner import HERE, Tasks
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crawlframe.errors import ArgumentError, BadRequest
-from crawlframe.spider import build, describe
+from crawlframe.spider.spider import build, describe
 from spiders.site import REFRESH, SiteSpider
 from tests.spiders.driver import Crawl
 from tests.spiders.web import Answer, Web, redirect

@@ -13,7 +13,7 @@ import pytest
 
 from crawlframe import Request, Response, SitemapSpider
 from crawlframe.errors import ArgumentError, BodyTooLarge, SpiderError
-from crawlframe.spider import build
+from crawlframe.spider.spider import build
 from crawlframe.spiders import body_text, sitemap, xml_elements
 from crawlframe.spiders.sitemap_file import (
     MAX_LOCATION,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crawlframe import Spider
-from crawlframe.spider import describe
+from crawlframe.spider.spider import describe
 from tests.fetch.conftest import Exchange, Site, _server, site
 from tests.spiders.test_docs import crawl, html, items
 

@@ -12,7 +12,7 @@ from typing import Any, Never
 import pytest
 
 from crawlframe.errors import ConfigError, TooComplex, TooDeep
-from crawlframe.response import Response
+from crawlframe.response.response import Response
 from crawlframe.testing import make_response, run
 from crawlframe.text import article as article_module
 from crawlframe.text.article import declared_language

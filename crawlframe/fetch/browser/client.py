@@ -16,6 +16,8 @@ import msgspec
 from multidict import CIMultiDict
 
 from crawlframe.actions import keeps_page
+from crawlframe.base.exact_json import loads
+from crawlframe.base.stats import RUNNING
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, BrowserLost, PageOpen
 from crawlframe.fetch.browser import failures
@@ -38,14 +40,12 @@ from crawlframe.fetch.browser.orders import (
     worker_end,
 )
 from crawlframe.fetch.browser.settings import HostSettings
-from crawlframe.fetch.proxied import check_answer
-from crawlframe.fetch.redirects import Answer, Journey
-from crawlframe.json_body import loads
+from crawlframe.fetch.journey.journey import Answer, Journey
+from crawlframe.fetch.journey.proxied import check_answer
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.rendered import Captured
-from crawlframe.request import Request
-from crawlframe.spider_settings import SpiderSettings
-from crawlframe.stats import RUNNING
+from crawlframe.request.request import Request
+from crawlframe.response.browser_response import Captured
+from crawlframe.spider.settings import SpiderSettings
 
 METHODS = ("GET", "POST")
 PROGRAM = "crawlframe.node.master.browser_process"

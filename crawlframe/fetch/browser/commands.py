@@ -11,8 +11,8 @@ from crawlframe.errors import ActionFailed, BodyTooLarge
 from crawlframe.fetch.browser import failures
 from crawlframe.fetch.browser.orders import Command, Reply
 from crawlframe.fetch.browser.steps import target_of
-from crawlframe.live_page import Step
-from crawlframe.page_calls import REFUSED, kind_after
+from crawlframe.response.live_page import Step
+from crawlframe.response.page_calls import REFUSED, kind_after
 
 MESSAGE = 2000  # characters of an error of Playwright
 PLAIN = (str, bytes, int, float, bool, list, dict, type(None))

@@ -10,11 +10,11 @@ from typing import Any
 
 from playwright.async_api import BrowserContext, CDPSession, Error, Page
 
-from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.browser.chromium import Chromium
 from crawlframe.fetch.browser.forward_proxy import ForwardProxy
 from crawlframe.fetch.browser.orders import BrowserCookie, Profile
-from crawlframe.fetch.names import Names
+from crawlframe.fetch.names.address_guard import AddressGuard
+from crawlframe.fetch.names.resolver import Names
 
 CLOSE = 3.0  # seconds in which a page or context closes
 LINGER = 0.1  # seconds for which an idle page goes on

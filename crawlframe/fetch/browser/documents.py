@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 from playwright.async_api import CDPSession, Error
 
+from crawlframe.base.urls import host_of
 from crawlframe.errors import (
     BadRedirect,
     BodyTooLarge,
@@ -22,7 +23,6 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.browser.forward_proxy import REFUSAL
 from crawlframe.fetch.browser.orders import Order
-from crawlframe.links import host_of
 
 REDIRECTS = (301, 302, 303, 307, 308)
 MOVED = 302  # what a script that leads elsewhere counts as

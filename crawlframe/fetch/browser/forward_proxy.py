@@ -13,7 +13,8 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.urls import is_address
 from crawlframe.errors import (
     ConnectError,
     DnsError,
@@ -22,13 +23,12 @@ from crawlframe.errors import (
     ProxyAuth,
     ProxyFailed,
 )
-from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.browser.orders import Upstream
 from crawlframe.fetch.browser.trackers import OF_THE_BROWSER, is_tracker
 from crawlframe.fetch.browser.upstream import Streams, authorization, reach, tunnel
-from crawlframe.fetch.name_servers import Unresolved
-from crawlframe.fetch.names import Names
-from crawlframe.links import is_address
+from crawlframe.fetch.names.address_guard import AddressGuard
+from crawlframe.fetch.names.name_servers import Unresolved
+from crawlframe.fetch.names.resolver import Names
 
 MAX_HEAD = 1 << 18  # bytes of the head of a request
 CONNECT = 15.0  # seconds to open a connection

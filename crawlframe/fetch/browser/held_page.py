@@ -8,6 +8,8 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from crawlframe.base.stats import RUNNING
+from crawlframe.base.urls import host_of
 from crawlframe.errors import BrowserLost, FetchError, PageClosed
 from crawlframe.fetch.browser import failures
 from crawlframe.fetch.browser.orders import (
@@ -20,11 +22,9 @@ from crawlframe.fetch.browser.orders import (
     Permission,
     Reply,
 )
-from crawlframe.fetch.redirects import Journey
-from crawlframe.links import host_of
-from crawlframe.live_page import Step
-from crawlframe.outcome import Outcome
-from crawlframe.stats import RUNNING
+from crawlframe.fetch.journey.journey import Journey
+from crawlframe.response.live_page import Step
+from crawlframe.run.outcome import Outcome
 
 Heard = asyncio.Queue[FromHost | None]  # None: the connection has ended
 

@@ -32,7 +32,7 @@ from crawlframe.fetch.browser.orders import (
 from crawlframe.fetch.browser.pages import Pages
 from crawlframe.fetch.browser.settings import HostSettings
 from crawlframe.fetch.browser.visit import Visit
-from crawlframe.fetch.names import Names, load_hook
+from crawlframe.fetch.names.resolver import Names, load_hook
 
 BEAT = 1.0  # seconds
 GO = 300.0  # seconds that a worker may keep a page before it says go

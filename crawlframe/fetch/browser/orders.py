@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from crawlframe.actions import Action
-from crawlframe.live_page import Step
-from crawlframe.rendered import Rendered
+from crawlframe.response.browser_response import Rendered
+from crawlframe.response.live_page import Step
 
 MAX_FRAME = 1 << 30  # bytes
 _LENGTH = struct.Struct("!I")

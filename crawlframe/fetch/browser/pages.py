@@ -14,13 +14,13 @@ from pathlib import Path
 from playwright.async_api import Error
 
 from crawlframe.errors import BrowserLost
-from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.browser import footprint
 from crawlframe.fetch.browser.chromium import Chromium
 from crawlframe.fetch.browser.contexts import Context, Tab
 from crawlframe.fetch.browser.orders import Profile
 from crawlframe.fetch.browser.settings import HostSettings
-from crawlframe.fetch.names import Names
+from crawlframe.fetch.names.address_guard import AddressGuard
+from crawlframe.fetch.names.resolver import Names
 
 MAX_CONTEXTS = 32  # kept without a page that renders
 IDLE = 120.0  # seconds after which a context without one is closed

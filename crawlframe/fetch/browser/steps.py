@@ -11,11 +11,11 @@ from playwright.async_api import Error, Page, Response
 
 from crawlframe import actions
 from crawlframe.actions import Action, describe
+from crawlframe.base.exact_json import loads
+from crawlframe.base.urls import host_of, join
 from crawlframe.errors import ActionFailed, BodyTooLarge
 from crawlframe.fetch.browser import failures
-from crawlframe.json_body import loads
-from crawlframe.links import host_of, join
-from crawlframe.rendered import Captured, Rendered
+from crawlframe.response.browser_response import Captured, Rendered
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import struct
 
 from crawlframe.errors import ProxyAuth, ProxyFailed, ProxyUnreaching
 from crawlframe.fetch.browser.orders import Upstream
-from crawlframe.tls import usual_ca
+from crawlframe.identity.tls import usual_ca
 
 MAX_HEAD = 1 << 16  # bytes of a proxy's answer to CONNECT
 _SOCKS, _CONNECT, _DOMAIN = 5, 1, 3

@@ -11,6 +11,7 @@ from playwright.async_api import Error
 from playwright.async_api import TimeoutError as StepTimeout
 
 from crawlframe.actions import KeepPage
+from crawlframe.base.urls import host_of
 from crawlframe.errors import (
     BodyTooLarge,
     BrowserLost,
@@ -23,8 +24,7 @@ from crawlframe.fetch.browser.contexts import BLANK, Tab
 from crawlframe.fetch.browser.documents import Document, Documents
 from crawlframe.fetch.browser.orders import Command, Done, Order, Reply
 from crawlframe.fetch.browser.steps import Steps
-from crawlframe.fetch.pins import place_of
-from crawlframe.links import host_of
+from crawlframe.fetch.names.pins import place_of
 
 # In a world of its own, where the page's scripts have changed nothing.
 _DOM = """(limit => {

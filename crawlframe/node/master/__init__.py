@@ -1,0 +1,1 @@
+"""The master: claims requests, hands them to workers, replaces workers and code."""

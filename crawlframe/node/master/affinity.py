@@ -8,7 +8,15 @@ import logging
 from collections.abc import Iterable
 
 from crawlframe.frontier import Claimed, Frontier, NodeInfo
-from crawlframe.frontier.affinity import OFF, Affinity, NodeLoad, Table, assign, rebalance, slot_of
+from crawlframe.frontier.cluster.affinity import (
+    OFF,
+    Affinity,
+    NodeLoad,
+    Table,
+    assign,
+    rebalance,
+    slot_of,
+)
 
 log = logging.getLogger(__name__)
 

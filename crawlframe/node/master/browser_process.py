@@ -19,10 +19,10 @@ from pathlib import Path
 
 import msgspec
 
+from crawlframe.base.logs import configure
 from crawlframe.conf import Settings
 from crawlframe.fetch.browser.directory import FILES, HostDirectory
 from crawlframe.fetch.browser.settings import HostSettings, installed
-from crawlframe.logs import configure
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import Child, adopt_orphans, become_child
 from crawlframe.node.master import offspring

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 
 from crawlframe.frontier import Claim, Fetched, Frontier
-from crawlframe.frontier.batches import MAX_ENTRIES
-from crawlframe.frontier.records import SENT, UNSENT, Signal
+from crawlframe.frontier.client.batches import MAX_ENTRIES
+from crawlframe.frontier.client.records import SENT, UNSENT, Signal
 from crawlframe.identity.contact import Introduction
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.affinity import NodeAffinity

@@ -6,9 +6,9 @@ import logging
 import signal
 from collections.abc import Mapping
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.conf import Settings
-from crawlframe.frontier.nodes import CodeState
+from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.node.child_process import Child, describe_exit
 from crawlframe.node.master.reload_report import ReloadReport
 from crawlframe.node.master.supervisor_link import SupervisorLink

@@ -9,7 +9,7 @@ from typing import TypeVar
 from redis import RedisError
 
 from crawlframe.errors import Fenced
-from crawlframe.frontier.wording import error_text
+from crawlframe.frontier.client.wording import error_text
 
 log = logging.getLogger(__name__)
 

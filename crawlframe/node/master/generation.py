@@ -14,14 +14,14 @@ from typing import Any
 from msgspec.structs import replace
 from redis import RedisError
 
-from crawlframe import faults, processes
+from crawlframe.base import faults, processes
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, EraChanged, Fenced, FrontierError
 from crawlframe.frontier import Frontier, NodeInfo
-from crawlframe.frontier.nodes import CodeState, NodeHealth
-from crawlframe.ledger import LedgerAway
+from crawlframe.frontier.cluster.nodes import CodeState, NodeHealth
 from crawlframe.node.messages import Loaded
 from crawlframe.node.services import Services
+from crawlframe.run.ledger import LedgerAway
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from crawlframe.frontier import Claim, Claimed
-from crawlframe.frontier.records import TaskView
+from crawlframe.frontier.client.records import TaskView
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import Run
 

@@ -11,7 +11,7 @@ import selectors
 import signal
 import time
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
 from crawlframe.frontier.waits import WaitLog

@@ -7,7 +7,7 @@ import contextlib
 import logging
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.trials import TrialOrder
+from crawlframe.frontier.cluster.trials import TrialOrder
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.offspring import kill_with_all
 from crawlframe.node.master.template import Template

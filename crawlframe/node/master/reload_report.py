@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from crawlframe.frontier.nodes import CodeState
+from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.messages import CheckoutPulled, CodeReport, InitialState, Loaded, Serving
 

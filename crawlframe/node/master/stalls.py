@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import psutil
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import BadRequest
 from crawlframe.frontier import Claimed
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import KeepOnly, SlowCallback
-from crawlframe.record import read_head
+from crawlframe.request.record import read_head
 
 log = logging.getLogger(__name__)
 

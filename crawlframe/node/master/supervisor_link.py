@@ -9,7 +9,7 @@ import time
 
 from crawlframe.errors import ConfigError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.rollouts import branch_of, concerns
+from crawlframe.frontier.cluster.rollouts import branch_of, concerns
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.messages import (
     FromMaster,

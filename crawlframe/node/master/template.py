@@ -26,8 +26,8 @@ import psutil
 import selectolax.lexbor  # noqa: F401
 
 import crawlframe.fetch.browser.client
-import crawlframe.fetch.requests_client  # noqa: F401  # later, the disk may hold another one
-from crawlframe import faults
+import crawlframe.fetch.requests.downloader  # noqa: F401  # later, the disk may hold another one
+from crawlframe.base import faults
 from crawlframe.code.imports import marks
 from crawlframe.code.registry import Registry
 from crawlframe.code.version import files
@@ -169,7 +169,7 @@ def _written(trees: list[Path], since: int) -> bool:
 def _at_breakpoint(*args: Any, **options: Any) -> None:
     """The ``breakpoint()`` of workers, which have no terminal for a debugger: a prompt in that of
     ``crawl``. Arguments for a debugger mean nothing here. Raises SpiderError in a node."""
-    from crawlframe.shell import stop  # a prompt is rare, and its modules are large
+    from crawlframe.shell.shell import stop  # a prompt is rare, and its modules are large
 
     stop(sys._getframe(1), "breakpoint", None)
 

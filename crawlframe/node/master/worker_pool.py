@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from crawlframe.conf import Settings
-from crawlframe.frontier.nodes import DEATHS_WITHIN, NodeHealth
+from crawlframe.frontier.cluster.nodes import DEATHS_WITHIN, NodeHealth
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import CAN_ADOPT, CHECKER, WORKERS, Child, describe_exit
 from crawlframe.node.master.blame import Shortage, blamed

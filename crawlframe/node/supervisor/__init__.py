@@ -1,0 +1,1 @@
+"""The supervisor of --reload: watches the code, pulls from git, replaces masters."""

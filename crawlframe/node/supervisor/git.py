@@ -14,10 +14,10 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
+from crawlframe.base.program import command
 from crawlframe.code.checkout import SHORT, Checkout, GitError
 from crawlframe.errors import CrawlframeError
 from crawlframe.node.supervisor.mailbox import Mailbox, PullEnded
-from crawlframe.program import command
 
 log = logging.getLogger(__name__)
 

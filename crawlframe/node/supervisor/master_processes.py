@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crawlframe.frontier.nodes import CodeState
+from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import describe_exit
 from crawlframe.node.messages import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlframe.frontier.rollouts import Rollout
+from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlframe.node.messages import CheckoutPulled
 from crawlframe.node.supervisor.git import PullThread
 from crawlframe.node.supervisor.mailbox import PullEnded

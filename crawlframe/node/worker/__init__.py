@@ -1,0 +1,1 @@
+"""A worker: the run of requests in a forked process."""

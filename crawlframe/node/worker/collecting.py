@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from crawlframe.errors import FetchError
-from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.usage_signals import denies
-from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import Outcome
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots.usage import FOLLOW, INDEX
 from crawlframe.run.collector import Collector
 from crawlframe.run.link_filters import LinkPage
-from crawlframe.task_life import Summary
+from crawlframe.run.outcome import Outcome
+from crawlframe.spider.task_info import Summary
 
 
 def collectors(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crawlframe.node.worker.kept_pages import KeptPages
-from crawlframe.node.worker.start_run import Starts
+from crawlframe.node.worker.pages.kept_pages import KeptPages
+from crawlframe.node.worker.start.start_run import Starts
 
 
 @dataclass(frozen=True)

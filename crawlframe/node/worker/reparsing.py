@@ -6,25 +6,23 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import FetchError
-from crawlframe.fetch.memory import Account, TransferMemory
+from crawlframe.fetch.body.memory import Account, TransferMemory
+from crawlframe.fetch.journey.trail import Trail
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.fetch.trail import Trail
-from crawlframe.ledger import StartPart
 from crawlframe.node.running_marks import LOOP
-from crawlframe.node.worker.backoff import backoff
-from crawlframe.node.worker.callbacks import Callbacks, MiddlewareWatch
-from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit
-from crawlframe.node.worker.crawls import Crawls, UnknownTask
-from crawlframe.node.worker.failures import StatusError, describe, reason_of, trim
+from crawlframe.node.worker.crawl.callbacks import Callbacks, MiddlewareWatch
+from crawlframe.node.worker.crawl.stage import CrawlFetch
+from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, check_fit
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
 from crawlframe.node.worker.records import Records
-from crawlframe.node.worker.signalling import Judge, JudgementFailed
-from crawlframe.node.worker.stage import CrawlFetch
-from crawlframe.node.worker.start_run import POLL, Room, StartEnded
-from crawlframe.node.worker.task_source import TaskSource
-from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.node.worker.start.start_run import POLL, Room, StartEnded
+from crawlframe.node.worker.task.crawls import Crawls, UnknownTask
+from crawlframe.node.worker.task.task_source import TaskSource
+from crawlframe.node.worker.verdict.backoff import backoff
+from crawlframe.node.worker.verdict.failures import StatusError, describe, reason_of, trim
+from crawlframe.node.worker.verdict.response_classifier import Judge, JudgementFailed
 from crawlframe.pages.reparse import (
     PAGES_URL,
     Reparse,
@@ -33,8 +31,10 @@ from crawlframe.pages.reparse import (
     page_admission,
     page_in,
 )
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.run.ledger import StartPart
+from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
 
 PART = 500  # requests that are recorded and admitted together
 MAX_TASKS = 1000  # whose definitions are remembered

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from crawlframe import faults
+from crawlframe.base import faults
+from crawlframe.base.stats import RUNNING
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     BadRequest,
@@ -16,19 +17,32 @@ from crawlframe.errors import (
     MissingCode,
     SpiderError,
 )
+from crawlframe.fetch.body.memory import Account
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.frontier.records import REFUSED, Claimed, TaskView
+from crawlframe.frontier.client.records import REFUSED, Claimed, TaskView
+from crawlframe.identity.tls import OF_TASK
 from crawlframe.node.running_marks import LOOP
-from crawlframe.node.worker import article_use
-from crawlframe.node.worker.backoff import FILE_GONE, REFETCH, backoff, backoff_after
-from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.collecting import collectors
-from crawlframe.node.worker.crawl import Park, TaskCrawl, called, check_fit, method
-from crawlframe.node.worker.crawls import Crawls
-from crawlframe.node.worker.exchange import exchange_of
-from crawlframe.node.worker.failures import (
+from crawlframe.node.worker.crawl import article_use
+from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
+from crawlframe.node.worker.crawl.new_outcome import outcome_of, take_head
+from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, called, check_fit, method
+from crawlframe.node.worker.fetch.fetching import Fetching
+from crawlframe.node.worker.fetch.inline import InlineFetch
+from crawlframe.node.worker.fetch.rendering import Rendering, RenderSource
+from crawlframe.node.worker.fetch.stages import FetchSources, Stages
+from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.node.worker.pages.keeping import Keeping
+from crawlframe.node.worker.pages.page_reuse import again
+from crawlframe.node.worker.records import NO_RECORDS, Records
+from crawlframe.node.worker.reparsing import Reparsing
+from crawlframe.node.worker.start.start_run import StartEnded
+from crawlframe.node.worker.task.crawls import Crawls
+from crawlframe.node.worker.task.open_task import OPENED, NotOpened
+from crawlframe.node.worker.task.task_source import TaskSource
+from crawlframe.node.worker.verdict.backoff import FILE_GONE, REFETCH, backoff, backoff_after
+from crawlframe.node.worker.verdict.failures import (
     StatusError,
     as_fetch_error,
     callback_traceback,
@@ -40,30 +54,16 @@ from crawlframe.node.worker.failures import (
     run_step,
     trim,
 )
-from crawlframe.node.worker.fetch.fetching import Fetching
-from crawlframe.node.worker.fetch.inline import InlineFetch
-from crawlframe.node.worker.fetch.page_reuse import again
-from crawlframe.node.worker.fetch.stages import FetchSources, Stages
-from crawlframe.node.worker.fetch_reports import NO_REPORTS, FetchReports
-from crawlframe.node.worker.keeping import Keeping
-from crawlframe.node.worker.new_outcome import outcome_of, take_head
-from crawlframe.node.worker.opening import OPENED, NotOpened
-from crawlframe.node.worker.records import NO_RECORDS, Records
-from crawlframe.node.worker.rendering import Rendering, RenderSource
-from crawlframe.node.worker.reparsing import Reparsing
-from crawlframe.node.worker.sieve import Sieve
-from crawlframe.node.worker.signalling import DETOURS, REFUSALS, JudgementFailed
-from crawlframe.node.worker.start_run import StartEnded
-from crawlframe.node.worker.task_source import TaskSource
-from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.node.worker.verdict.fetch_reports import NO_REPORTS, FetchReports
+from crawlframe.node.worker.verdict.http_log import exchange_of
+from crawlframe.node.worker.verdict.response_classifier import DETOURS, REFUSALS, JudgementFailed
 from crawlframe.pages.reparse import REPARSE
-from crawlframe.record import errand_of, hops_of, is_plain
-from crawlframe.rendered import is_held, release_page
-from crawlframe.request import END_CALLBACK, END_URL, ROOT_URL, Request
-from crawlframe.response import Response
-from crawlframe.stats import RUNNING
-from crawlframe.task_life import Summary
-from crawlframe.tls import OF_TASK
+from crawlframe.request.record import errand_of, hops_of, is_plain
+from crawlframe.request.request import END_CALLBACK, END_URL, ROOT_URL, Request
+from crawlframe.response.browser_response import is_held, release_page
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.spider.task_info import Summary
 
 EARLY = 1000  # milliseconds that the last request of a task waits if something else is left
 PIPELINES = "pipelines"  # the name that async pipelines have in place of a callback's

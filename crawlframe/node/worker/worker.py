@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import uvloop
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
+from crawlframe.fetch.body.memory import return_large_blocks
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.memory import return_large_blocks
-from crawlframe.frontier.records import Claimed, Signal, TaskView
+from crawlframe.frontier.client.records import Claimed, Signal, TaskView
 from crawlframe.identity.identity import Identity
 from crawlframe.markup import parsers
 from crawlframe.node.channel import ChannelClosed
@@ -36,31 +36,31 @@ from crawlframe.node.messages import (
 )
 from crawlframe.node.services import Services
 from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.commit.log_writer import LogWriter
 from crawlframe.node.worker.commit.participants import participants
-from crawlframe.node.worker.failures import callback_traceback, is_cancelled
+from crawlframe.node.worker.crawl.new_outcome import outcome_of
+from crawlframe.node.worker.fetch.permits import StoredPermits
+from crawlframe.node.worker.fetch.replay import Replay
 from crawlframe.node.worker.fetch.stages import FetchSources
-from crawlframe.node.worker.fetch_reports import FetchReports
-from crawlframe.node.worker.identity_refresh import IdentityRefresh
-from crawlframe.node.worker.kept_pages import StoredKeptPages
-from crawlframe.node.worker.log_writer import LogWriter
-from crawlframe.node.worker.near_pages import StoredNear
-from crawlframe.node.worker.new_outcome import outcome_of
-from crawlframe.node.worker.opening import CrawlMaker
-from crawlframe.node.worker.page_source import StoredPages
-from crawlframe.node.worker.permits import StoredPermits
-from crawlframe.node.worker.recipe_refresh import RecipeRefresh
+from crawlframe.node.worker.fetch.stored_proxies import StoredProxies
+from crawlframe.node.worker.fetch.stored_renders import StoredRenders
+from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.node.worker.pages.kept_pages import StoredKeptPages
+from crawlframe.node.worker.pages.near_pages import StoredNear
+from crawlframe.node.worker.pages.page_source import StoredPages
 from crawlframe.node.worker.records import Records
-from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.node.worker.sieve import Sieve
-from crawlframe.node.worker.start_run import Starts
-from crawlframe.node.worker.stored_proxies import StoredProxies
-from crawlframe.node.worker.stored_renders import StoredRenders
-from crawlframe.node.worker.stored_starts import StoredStarts
-from crawlframe.node.worker.task_source import StoredTasks
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.node.worker.start.start_run import Starts
+from crawlframe.node.worker.start.stored_starts import StoredStarts
+from crawlframe.node.worker.task.identity_refresh import IdentityRefresh
+from crawlframe.node.worker.task.open_task import CrawlMaker
+from crawlframe.node.worker.task.recipe_refresh import RecipeRefresh
+from crawlframe.node.worker.task.task_source import StoredTasks
+from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
+from crawlframe.node.worker.verdict.fetch_reports import FetchReports
+from crawlframe.run.outcome import Outcome, Verdict
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from uuid import uuid4
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlservice.exports.addresses import (
     Address,
@@ -31,7 +31,7 @@ from crawlservice.exports.errors import BadExport
 from crawlservice.exports.object_stores import SCHEMES, open_store
 from crawlservice.exports.target import FormField, Target, TargetKind, Text
 from crawlservice.exports.writer import BatchName, TargetError, Writer
-from crawlservice.tasks.export import stream_chunks
+from crawlservice.tasks.results.export import stream_chunks
 
 MAX_ROWS = 1_000_000  # of one file
 COLUMNS = 2_000  # most columns of CSV and Parquet files

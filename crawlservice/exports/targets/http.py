@@ -11,15 +11,15 @@ import orjson
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.conf import Settings
-from crawlframe.fetch.limits import FetchLimits
+from crawlframe.fetch.journey.limits import FetchLimits
 from crawlservice.exports.addresses import Address, host_of, parts_of
 from crawlservice.exports.batch import Batch, Limits
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.target import FormField, Target, TargetKind, Text
 from crawlservice.exports.writer import BatchName, TargetError, Writer
-from crawlservice.tasks.export import lines
+from crawlservice.tasks.results.export import lines
 from crawlservice.webhooks.address import parsed
 from crawlservice.webhooks.deliveries import WebhookMessage
 

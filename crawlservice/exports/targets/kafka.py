@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlservice.exports.addresses import Address
 from crawlservice.exports.batch import Batch, Limits

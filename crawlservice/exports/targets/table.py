@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
-from crawlframe import faults
+from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlservice.exports.addresses import Address, host_of, options_of, parts_of
 from crawlservice.exports.batch import Batch, Limits
@@ -19,7 +19,7 @@ from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import KEY
 from crawlservice.exports.target import FormField, Target, TargetKind, Text
 from crawlservice.exports.writer import BatchName, TargetError, Writer
-from crawlservice.tasks.kinds import Kind, Kinds
+from crawlservice.tasks.results.column_types import Kind, Kinds
 
 COLUMNS = 500  # most columns of a table
 VALUES = 20_000  # most values of one statement

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from rich.table import Table
 
-from crawlframe.program import command
+from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.alerts import rule_fields, state, wording
 from crawlservice.cli.command import Command as ServiceCommand

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from rich.table import Table
 
 from crawlframe.aliases.verify import PAIRS
-from crawlframe.program import command
+from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.aliases import rules
 from crawlservice.aliases.evidence import Where

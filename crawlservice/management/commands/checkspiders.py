@@ -11,12 +11,12 @@ from rich.table import Table
 
 from crawlframe.code.registry import Registry
 from crawlframe.errors import UnknownSpider
-from crawlframe.loading import load_spiders
-from crawlframe.spider import SpiderInfo
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.load_spiders import load_spiders
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import SpiderInfo
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
-from crawlservice.tasks.arguments import signature
+from crawlservice.tasks.arguments.values import signature
 
 DEFAULTS = msgspec.structs.asdict(SpiderSettings())
 

@@ -7,15 +7,15 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
+from crawlframe.base.urls import normalise
 from crawlframe.errors import ArgumentError
-from crawlframe.links import normalise
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.crawl import Crawl
 from crawlservice.cli.terminal import add_labels, add_output, add_settings
-from crawlservice.tasks.arguments import parse_pairs
-from crawlservice.tasks.export import STDOUT
+from crawlservice.tasks.arguments.values import parse_pairs
 from crawlservice.tasks.labels import parse_all
 from crawlservice.tasks.overrides import parse_settings
+from crawlservice.tasks.results.export import STDOUT
 
 
 class Command(ServiceCommand):

@@ -8,10 +8,10 @@ from typing import Any, TextIO
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from crawlframe.downloaders import known
-from crawlframe.loading import load_spiders
-from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.load_spiders import load_spiders
+from crawlframe.request.downloader_names import known
+from crawlframe.response.response import Response
+from crawlframe.spider.spider import Spider
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.fetch_shell import PageFetcher, shell
 from crawlservice.cli.named_spider import NamedSpiders

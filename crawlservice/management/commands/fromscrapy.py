@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from crawlframe.loading import scrapy_project
+from crawlframe.load_spiders import scrapy_project
 from crawlservice.cli.command import Command as ServiceCommand
 
 

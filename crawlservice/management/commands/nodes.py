@@ -15,7 +15,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 from rich.table import Table
 
-from crawlframe.program import command
+from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain

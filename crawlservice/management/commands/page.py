@@ -8,8 +8,8 @@ from uuid import UUID
 
 from django.core.management.base import CommandError
 
+from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
-from crawlframe.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain

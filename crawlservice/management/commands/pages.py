@@ -11,7 +11,7 @@ from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.export import NAMES, PagesExport, suffix_of, write
-from crawlservice.tasks.export import STDOUT, ExportError, place_of
+from crawlservice.tasks.results.export import STDOUT, ExportError, place_of
 from crawlservice.tasks.submit import get_task
 
 

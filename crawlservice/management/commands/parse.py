@@ -9,13 +9,13 @@ from typing import Any
 
 from django.conf import settings
 
+from crawlframe.base.urls import normalise
 from crawlframe.code.registry import Registry
-from crawlframe.downloaders import known
 from crawlframe.errors import ArgumentError
-from crawlframe.links import normalise
-from crawlframe.loading import load_spiders
-from crawlframe.request import Request
-from crawlframe.shell import allow_here
+from crawlframe.load_spiders import load_spiders
+from crawlframe.request.downloader_names import known
+from crawlframe.request.request import Request
+from crawlframe.shell.shell import allow_here
 from crawlframe.testing import Result
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
@@ -23,7 +23,7 @@ from crawlservice.cli.parse_page import KEEP_PAGE, NotParsed, PageParser, spider
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.here import pool_here
-from crawlservice.tasks.arguments import parse_pairs
+from crawlservice.tasks.arguments.values import parse_pairs
 
 
 class Command(ServiceCommand):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from crawlframe.program import command
+from crawlframe.base.program import command
 from crawlservice.accounts.journal import change
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.tasks.submit import pause

@@ -9,15 +9,15 @@ from typing import Any
 
 from django.conf import settings
 
-from crawlframe.loading import load_spiders
-from crawlframe.program import command
+from crawlframe.base.program import command
+from crawlframe.load_spiders import load_spiders
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.cli.record_pages import PageRecorder
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.here import pool_here
-from crawlservice.tasks.arguments import parse_pairs
+from crawlservice.tasks.arguments.values import parse_pairs
 
 MOST = 1000  # pages
 PLUGIN = "crawlframe.recorded.pytest_plugin"

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db import transaction
 
+from crawlframe.base.program import command
 from crawlframe.errors import ArgumentError
-from crawlframe.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.changes import examples_of
 from crawlservice.cli.command import Command as ServiceCommand
@@ -19,7 +19,7 @@ from crawlservice.connections import clock
 from crawlservice.management.commands.retry import read_since
 from crawlservice.models import Task
 from crawlservice.reparse.submission import Wanted, as_given, in_words, reparse_of, submit
-from crawlservice.tasks import outcomes
+from crawlservice.tasks.progress import outcomes
 
 
 class Command(ServiceCommand):

@@ -15,7 +15,8 @@ from django.core.management.base import CommandParser
 from django.db import DatabaseError, connections
 from django.utils.autoreload import get_child_arguments
 
-from crawlframe import logs
+from crawlframe.base import logs
+from crawlframe.base.program import ENTRY_POINT, command
 from crawlframe.code.registry import find_package
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
@@ -27,7 +28,6 @@ from crawlframe.node.supervisor.master_processes import MasterProcesses
 
 # Also for masters: a version in which it cannot be imported must be refused.
 from crawlframe.node.supervisor.supervisor import Supervisor
-from crawlframe.program import ENTRY_POINT, command
 from crawlservice import project
 from crawlservice.cli.command import Command as BaseCommand
 from crawlservice.cli.local_node import manage_command

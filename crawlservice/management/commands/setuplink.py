@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from crawlframe.program import command
+from crawlframe.base.program import command
 from crawlservice.accounts import setup_link
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand

@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 
+from crawlframe.base.program import command
 from crawlframe.code.registry import find_package
-from crawlframe.program import command
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.new_spider import write_spider, write_test
 

@@ -11,9 +11,9 @@ from crawlservice.cli.log import follow_log, print_log
 from crawlservice.cli.report import report
 from crawlservice.cli.terminal import plain, watch
 from crawlservice.models import Task
-from crawlservice.tasks import outcomes
 from crawlservice.tasks.limits import AUTO, Delay, change_limits
-from crawlservice.tasks.log import LEVELS
+from crawlservice.tasks.progress import outcomes
+from crawlservice.tasks.progress.log import LEVELS
 from crawlservice.tasks.submit import get_task
 
 

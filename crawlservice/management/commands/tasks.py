@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from crawlframe.program import command
+from crawlframe.base.program import command
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import status, task_table
 from crawlservice.models import Task
 from crawlservice.tasks.label_rows import labelled
-from crawlservice.tasks.progress import read
+from crawlservice.tasks.progress.progress import read
 
 
 class Command(ServiceCommand):

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from rich.table import Table
 
-from crawlframe.program import command
+from crawlframe.base.program import command
 from crawlservice.accounts import journal, tokens
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from crawlframe.program import command
+from crawlframe.base.program import command
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.models import Watch, WatchedPage

@@ -22,13 +22,13 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.fetch.browser.client import PROGRAM
 from crawlframe.fetch.browser.settings import PROGRAMS, HostSettings
-from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.node.master import offspring
-from crawlframe.rendered import RenderedResponse
-from crawlframe.request import Request
-from crawlframe.spider import Spider
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.request.request import Request
+from crawlframe.response.browser_response import RenderedResponse
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.spider import Spider
 from tests.fetch.conftest import LOOPBACK, Site, _server, site
 
 __all__ = ("Site", "_server", "site")

@@ -22,7 +22,7 @@ from crawlframe.actions import (
     WaitFor,
 )
 from crawlframe.errors import ActionFailed, BadRedirect, BodyTooLarge, FetchTimeout
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 
 from .conftest import Browser, Site, html, paths
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe.errors import FetchError, PrivateAddress
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 
 from .conftest import Browser, Host, Site, html
 from .names import HERE, THERE

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from crawlframe import Request, Response, Spider
-from crawlframe.outcome import DUPLICATE, Outcome
+from crawlframe.run.outcome import DUPLICATE, Outcome
 from tests.browser.rendering.conftest import Browser, Site, html
 from tests.node.runner import HERE, Tasks, items
 from tests.node.test_redirects import Frontier, rid_of

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from crawlframe.actions import Fill, KeepPage
+from crawlframe.base.stats import RUNNING
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     ActionFailed,
@@ -24,13 +25,12 @@ from crawlframe.errors import (
     PageCrashed,
     PageOpen,
 )
-from crawlframe.fetch.context import FetchContext
-from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.live_page import LivePage, Navigation
-from crawlframe.request import Request
-from crawlframe.spider_settings import SpiderSettings
-from crawlframe.stats import RUNNING
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.cookies import TaskCookies
+from crawlframe.request.request import Request
+from crawlframe.response.live_page import LivePage, Navigation
+from crawlframe.spider.settings import SpiderSettings
 from tests.fetch.conftest import LOOPBACK
 
 from .conftest import QUICK, Browser, Host, Site, html, of_task, paths

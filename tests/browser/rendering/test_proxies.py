@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from crawlframe.base.secret import Secret
 from crawlframe.errors import PrivateAddress, ProxyAuth, ProxyFailed, ProxyUnreaching
 from crawlframe.proxies.choice import check_address
 from crawlframe.proxies.proxy import Proxy, fixed_proxy
-from crawlframe.secret import Secret
 from tests.proxy_server import ProxyServer, running
 
 from .conftest import Browser, Site, html

@@ -25,9 +25,9 @@ from crawlframe.errors import (
     TooManyRedirects,
 )
 from crawlframe.fetch.browser.directory import FILES
-from crawlframe.fetch.cookies import TaskCookies
-from crawlframe.fetch.trail import Redirected, Trail
-from crawlframe.request import Request
+from crawlframe.fetch.journey.cookies import TaskCookies
+from crawlframe.fetch.journey.trail import Redirected, Trail
+from crawlframe.request.request import Request
 from tests.fetch.conftest import Exchange
 
 from .conftest import LIMIT, Browser, Site, html, of_task, paths

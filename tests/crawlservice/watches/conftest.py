@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from crawlframe.frontier import Completion, Frontier
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import ROOT_URL, Request, unpack_admissions
+from crawlframe.request.request import ROOT_URL, Request, unpack_admissions
 from crawlframe.revisit import Revisit
 from crawlframe.revisit.visit import Visit
-from crawlframe.spider import Spider, SpiderInfo, describe
-from crawlframe.watching import Watching, digest_of
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.revisit_notes import Watching, digest_of
+from crawlframe.spider.spider import Spider, SpiderInfo, describe
 
 
 class News(Spider):

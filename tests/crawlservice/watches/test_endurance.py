@@ -13,11 +13,11 @@ from django.db import connection, transaction
 from django.db.models import F
 
 from crawlframe.errors import ArgumentError
-from crawlframe.outcome import Outcome
-from crawlframe.request import Request
+from crawlframe.request.request import Request
 from crawlframe.revisit import Revisit
 from crawlframe.revisit.declared import DAY
 from crawlframe.revisit.visit import FoundPage, Visit
+from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Task, Watch, WatchDay, WatchedHost, WatchedPage
 from crawlservice.tasks import submit
@@ -153,7 +153,7 @@ def test_a_host_that_rests_does_not_hold_up_the_others(site: Site, ahead: Ahead)
 
 
 def rounds_of(task: Any) -> Any:
-    from crawlframe.request import unpack_admissions
+    from crawlframe.request.request import unpack_admissions
 
     return unpack_admissions(Task.objects.get(pk=task.pk).seeds)
 

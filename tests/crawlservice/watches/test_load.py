@@ -10,8 +10,8 @@ import pytest
 from django.db import OperationalError
 from django.db.models import F
 
-from crawlframe.ledger import LedgerAway
 from crawlframe.revisit import Revisit
+from crawlframe.run.ledger import LedgerAway
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Page, Task, Watch, WatchedPage
 from crawlservice.watches import editing, found, picker

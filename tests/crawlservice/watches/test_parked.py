@@ -55,7 +55,7 @@ def run(site: Site, task: Any) -> list[str]:
 
 
 def seeds(task: Any) -> Any:
-    from crawlframe.request import unpack_admissions
+    from crawlframe.request.request import unpack_admissions
 
     return unpack_admissions(Task.objects.get(pk=task.pk).seeds)
 

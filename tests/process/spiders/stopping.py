@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawlframe import Request, Response, Spider
-from crawlframe.shell import inspect
+from crawlframe.shell.shell import inspect
 
 
 class StoppingSpider(Spider):

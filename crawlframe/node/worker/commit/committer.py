@@ -12,13 +12,17 @@ from collections.abc import Callable
 
 from redis import RedisError
 
-from crawlframe.commit.participant import Participants
 from crawlframe.conf import Settings
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
+from crawlframe.frontier.client.records import REFUSED, Redirect, Signal
 from crawlframe.frontier.frontier import REFUSAL
-from crawlframe.frontier.records import REFUSED, Redirect, Signal
-from crawlframe.ledger import (
+from crawlframe.node.task_finisher import TaskFinisher
+from crawlframe.node.worker.commit.host_counters import HostCounters
+from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.node.worker.verdict.backoff import FILE_GONE, REFETCH
+from crawlframe.request.request import Admission
+from crawlframe.run.ledger import (
     FilesGone,
     Ledger,
     LedgerAway,
@@ -26,12 +30,8 @@ from crawlframe.ledger import (
     Recorded,
     TablesChanged,
 )
-from crawlframe.node.task_finisher import TaskFinisher
-from crawlframe.node.worker.backoff import FILE_GONE, REFETCH
-from crawlframe.node.worker.host_counters import HostCounters
-from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import CHALLENGED, Outcome, Verdict
-from crawlframe.request import Admission
+from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
+from crawlframe.run.participant import Participants
 
 log = logging.getLogger(__name__)
 

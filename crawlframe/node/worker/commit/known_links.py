@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlframe.commit.participant import Participant
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import Ledger
-from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import Outcome
-from crawlframe.request import Admission, make_rid
+from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.request.request import Admission, make_rid
+from crawlframe.run.ledger import Ledger
+from crawlframe.run.outcome import Outcome
+from crawlframe.run.participant import Participant
 
 REACH = 50  # places before and behind its own at which a link with dont_filter is looked for
 MAX_LINKS = 500  # such links of one page, times REACH

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from crawlframe.commit.participant import Participant
+from crawlframe.base.urls import host_of
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import Reservation
-from crawlframe.ledger import Recorded
-from crawlframe.links import host_of
 from crawlframe.near.page import NearStore
-from crawlframe.outcome import Outcome, Verdict
 from crawlframe.render.attempt import Taught
+from crawlframe.run.ledger import Recorded
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.participant import Participant
 
 Rows = Mapping[bytes, Recorded]
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from redis import RedisError
 
-from crawlframe.commit.participant import Participants
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import Ledger
 from crawlframe.node.worker.commit.known_links import KnownLinks, SourceLinks
 from crawlframe.node.worker.commit.page_notices import (
     BodyMemory,
@@ -17,7 +15,9 @@ from crawlframe.node.worker.commit.page_notices import (
 )
 from crawlframe.node.worker.commit.redirect_targets import RedirectTargets
 from crawlframe.node.worker.commit.task_states import TaskStates
-from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.run.ledger import Ledger
+from crawlframe.run.participant import Participants
 
 
 def participants(frontier: Frontier, ledger: Ledger, sieve: Sieve) -> Participants:

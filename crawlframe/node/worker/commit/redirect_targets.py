@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from crawlframe.commit.participant import Participant
+from crawlframe.base.urls import host_of
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import FINISHED, LEFT, Target
-from crawlframe.ledger import Recorded
-from crawlframe.links import host_of
-from crawlframe.outcome import DUPLICATE, Outcome, Verdict
+from crawlframe.run.ledger import Recorded
+from crawlframe.run.outcome import DUPLICATE, Outcome, Verdict
+from crawlframe.run.participant import Participant
 
 MAX_DETAIL = 1000  # characters of a URL in the row of a page
 

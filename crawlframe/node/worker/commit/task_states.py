@@ -6,11 +6,11 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 
-from crawlframe.commit.participant import Participant
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.records import BLOCKED
-from crawlframe.ledger import COOKIES, PROXIES, Ledger, LedgerRefused
-from crawlframe.outcome import Outcome
+from crawlframe.frontier.client.records import BLOCKED
+from crawlframe.run.ledger import COOKIES, PROXIES, Ledger, LedgerRefused
+from crawlframe.run.outcome import Outcome
+from crawlframe.run.participant import Participant
 
 log = logging.getLogger(__name__)
 

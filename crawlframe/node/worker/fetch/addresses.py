@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.urls import host_of
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.frontier.records import Signal
-from crawlframe.links import host_of
-from crawlframe.node.worker.stage import ClaimedFetch, Next, NoResponse
-from crawlframe.outcome import Verdict
-from crawlframe.response import Response
+from crawlframe.frontier.client.records import Signal
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Verdict
 
 MAX_HOSTS = 10_000  # whose addresses are remembered
 UNRESOLVED = "unresolved"  # in place of an address: all such names share its limits

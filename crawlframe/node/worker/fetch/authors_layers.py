@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crawlframe.node.worker.callbacks import Callbacks, MiddlewareWatch
-from crawlframe.node.worker.permits import HostPermits
-from crawlframe.node.worker.stage import ClaimedFetch, Next
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.node.worker.crawl.callbacks import Callbacks, MiddlewareWatch
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
+from crawlframe.node.worker.fetch.permits import HostPermits
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 
 class AuthorsLayers:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crawlframe.budgets import HOST_BYTE_LIMIT
-from crawlframe.node.worker.stage import ClaimedFetch, Next, NoResponse
-from crawlframe.outcome import CANCELLED, Verdict
-from crawlframe.response import Response
+from crawlframe.base.limits import HOST_BYTE_LIMIT
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import CANCELLED, Verdict
 
 
 async def spare_bytes(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:

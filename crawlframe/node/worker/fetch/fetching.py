@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from functools import partial
 
-from crawlframe import faults
+from crawlframe.base import faults
+from crawlframe.base.urls import host_of
 from crawlframe.errors import Blocked, ConnectionLost, FetchError
-from crawlframe.fetch.memory import Account
+from crawlframe.fetch.body.memory import Account
+from crawlframe.fetch.journey.journey import IDEMPOTENT
+from crawlframe.fetch.journey.trail import Challenged, Trail
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.fetch.redirects import IDEMPOTENT
-from crawlframe.fetch.trail import Challenged, Trail
-from crawlframe.frontier.records import NO_SIGNAL, Claimed
-from crawlframe.links import host_of
-from crawlframe.node.worker.backoff import backoff
-from crawlframe.node.worker.callbacks import Callbacks
-from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.node.worker.failures import StatusError
+from crawlframe.frontier.client.records import NO_SIGNAL, Claimed
+from crawlframe.node.worker.crawl.callbacks import Callbacks
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.memory_waits import MemoryWaits
+from crawlframe.node.worker.fetch.permits import HostPermits
+from crawlframe.node.worker.fetch.redirect_filter import AnothersPage, may_go
 from crawlframe.node.worker.fetch.stages import Stages
-from crawlframe.node.worker.fetch_reports import FetchReports
-from crawlframe.node.worker.permits import HostPermits
-from crawlframe.node.worker.signalling import JudgementFailed
-from crawlframe.node.worker.stage import ClaimedFetch, Next, NoResponse
-from crawlframe.node.worker.targets import AnothersPage, may_go
-from crawlframe.outcome import CHALLENGED, Outcome, Verdict
-from crawlframe.record import with_hops
-from crawlframe.rendered import is_held
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.node.worker.verdict.backoff import backoff
+from crawlframe.node.worker.verdict.failures import StatusError
+from crawlframe.node.worker.verdict.fetch_reports import FetchReports
+from crawlframe.node.worker.verdict.response_classifier import JudgementFailed
+from crawlframe.request.record import with_hops
+from crawlframe.request.request import Request
+from crawlframe.response.browser_response import is_held
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
 
 MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
 

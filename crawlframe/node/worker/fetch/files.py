@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from crawlframe.errors import FetchError
-from crawlframe.fetch.pictures import pictures_of
-from crawlframe.node.worker.stage import ClaimedFetch, Next
-from crawlframe.response import Response
+from crawlframe.fetch.body.pictures import pictures_of
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
+from crawlframe.response.response import Response
 
 
 async def take_file(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:

@@ -9,22 +9,22 @@ from functools import partial
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
-from crawlframe.budgets import HOST_BYTE_LIMIT
+from crawlframe.base.limits import HOST_BYTE_LIMIT
+from crawlframe.base.stats import RUNNING
 from crawlframe.errors import ConfigError, FetchError, ProxyFailed, RobotsUnread
+from crawlframe.fetch.body.memory import Account
 from crawlframe.fetch.downloader import Downloader, limits_of
-from crawlframe.fetch.memory import Account
-from crawlframe.fetch.trail import Trail
-from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.fetch.journey.trail import Trail
+from crawlframe.node.worker.crawl.stage import CrawlFetch, Next, Stage
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
+from crawlframe.node.worker.fetch.permits import LONGEST_WAIT, HostPermits
 from crawlframe.node.worker.fetch.proxies import ProxySource
-from crawlframe.node.worker.permits import LONGEST_WAIT, HostPermits
 from crawlframe.node.worker.robots.site_files import Wait
-from crawlframe.node.worker.stage import CrawlFetch, Next, Stage
-from crawlframe.outcome import Outcome
 from crawlframe.proxies.place import limited_at
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.request import Request, make_rid
-from crawlframe.response import Response
-from crawlframe.stats import RUNNING
+from crawlframe.request.request import Request, make_rid
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome
 
 POLL = 0.25  # seconds between two looks whether a robots.txt was read
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import ConnectionLost, FetchError, FetchTimeout
-from crawlframe.fetch.memory import Account
+from crawlframe.fetch.body.memory import Account
 
 MAX_MEMORY_WAITS = 10_000  # requests remembered
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from crawlframe.errors import ConfigError
-from crawlframe.frontier.records import BLOCKED, Claimed
-from crawlframe.node.worker.stage import ClaimedFetch, Next, NoResponse
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.frontier.client.records import BLOCKED, Claimed
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
 from crawlframe.proxies.place import choice_in, is_pool, place_of, route_in
 from crawlframe.proxies.proxy import Proxy, fixed_proxy
-from crawlframe.response import Response
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome, Verdict
 
 UNKNOWN_PAUSE = 1000  # milliseconds that a request waits whose proxy is not known any more
 UNREADABLE_PAUSE = 30_000  # the same if this node cannot read the credentials of its proxy

@@ -6,31 +6,31 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
-from crawlframe.downloaders import BROWSER
-from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.node.worker.callbacks import Callbacks
-from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.node.worker.crawl.callbacks import Callbacks
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, CrawlFetch, Next, Stage, around
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.addresses import Addresses
 from crawlframe.node.worker.fetch.authors_layers import AuthorsLayers
 from crawlframe.node.worker.fetch.byte_budget import count_bytes, spare_bytes
 from crawlframe.node.worker.fetch.files import take_file, take_pictures
-from crawlframe.node.worker.fetch.page_reuse import PageReuse
+from crawlframe.node.worker.fetch.permits import HostPermits, LocalPermits
 from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
+from crawlframe.node.worker.fetch.rendering import Rendering
+from crawlframe.node.worker.fetch.replay import KEPT_HOST, Replay, back_to_host, not_kept
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
-from crawlframe.node.worker.fetch_reports import FetchReports
-from crawlframe.node.worker.near_pages import NearPages, NearSource
-from crawlframe.node.worker.page_source import PageSource
-from crawlframe.node.worker.permits import HostPermits, LocalPermits
-from crawlframe.node.worker.rendering import Rendering
-from crawlframe.node.worker.replay import KEPT_HOST, Replay, back_to_host, not_kept
+from crawlframe.node.worker.pages.near_pages import NearPages, NearSource
+from crawlframe.node.worker.pages.page_reuse import PageReuse
+from crawlframe.node.worker.pages.page_source import PageSource
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.side_trips import SideTrips
 from crawlframe.node.worker.robots.tdm_guard import TdmGuard
-from crawlframe.node.worker.signalling import Judge
-from crawlframe.node.worker.stage import ClaimedFetch, CrawlFetch, Next, Stage, around
-from crawlframe.record import is_plain
-from crawlframe.response import Response
+from crawlframe.node.worker.verdict.fetch_reports import FetchReports
+from crawlframe.node.worker.verdict.response_classifier import Judge
+from crawlframe.request.downloader_names import BROWSER
+from crawlframe.request.record import is_plain
+from crawlframe.response.response import Response
 
 
 class Way(IntEnum):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from crawlframe.budgets import NOFOLLOW
+from crawlframe.base.limits import NOFOLLOW
 from crawlframe.errors import UsageDenied
-from crawlframe.href import Nofollow
-from crawlframe.node.worker.stage import ClaimedFetch, Next
-from crawlframe.outcome import Outcome
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.markup.element_link import Nofollow
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots.token import product_token, user_agent_of
 from crawlframe.robots.usage import read_usage
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.run.outcome import Outcome
+from crawlframe.spider.settings import SpiderSettings
 
 
 class UsageSignals:

@@ -8,23 +8,23 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
-from crawlframe.downloaders import BROWSER
 from crawlframe.errors import RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.links import host_of
+from crawlframe.node.worker.crawl.stage import F, Next
 from crawlframe.node.worker.robots.loading_cache import Loaded
 from crawlframe.node.worker.robots.site_files import SHORTLY, SiteFiles, Wait
 from crawlframe.node.worker.robots.site_rules import RECHECK, Reader, SiteRules
 from crawlframe.node.worker.robots.store import RobotsStore
-from crawlframe.node.worker.stage import F, Next
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.downloader_names import BROWSER
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots.reading import PATH
 from crawlframe.robots.rules import ALLOW_ALL, LARGE, Rules, origin_of
 from crawlframe.robots.state import SILENT, RobotsState, Status
 from crawlframe.robots.token import product_token, user_agent_of
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.spider.settings import SpiderSettings
 
 WATCH_EVERY = 1.0  # seconds between two looks for files that were forgotten
 

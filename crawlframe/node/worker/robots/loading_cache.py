@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from crawlframe.bounded_dict import BoundedDict
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.urls import host_of
 from crawlframe.errors import ProxyFailed
-from crawlframe.links import host_of
-from crawlframe.node.worker.fetch_reports import FetchReports
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.site_files import SHORTLY, Elsewhere, Step, Wait
-from crawlframe.node.worker.signalling import signal_of_error
-from crawlframe.node.worker.stage import ClaimedFetch, Next, NoResponse
-from crawlframe.outcome import Outcome, Verdict
-from crawlframe.record import Errand, with_errand, without_errand
-from crawlframe.response import Response
+from crawlframe.node.worker.verdict.fetch_reports import FetchReports
+from crawlframe.node.worker.verdict.response_classifier import signal_of_error
+from crawlframe.request.record import Errand, with_errand, without_errand
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome, Verdict
 
 MAX_HOLDS = 10_000  # requests remembered
 

@@ -9,26 +9,26 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, PrivateAddress, ProxyFailed
-from crawlframe.fetch.context import FetchContext
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.send_time import SendTime
-from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
-from crawlframe.ledger import RobotsTurn
-from crawlframe.links import host_of
+from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.frontier.client.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
 from crawlframe.node.worker.robots.store import RobotsStore
-from crawlframe.node.worker.signalling import NO_MEASURE, REFUSING
+from crawlframe.node.worker.verdict.response_classifier import NO_MEASURE, REFUSING
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.record import Errand
-from crawlframe.request import Request
-from crawlframe.response import Response
+from crawlframe.request.record import Errand
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.robots import tdmrep
 from crawlframe.robots.judge import judge
 from crawlframe.robots.reading import MAX_FILE, PATH, Fetched, Moved, ask
 from crawlframe.robots.state import SILENT, RobotsState
 from crawlframe.robots.token import product_token
-from crawlframe.spider_settings import SpiderSettings
+from crawlframe.run.ledger import RobotsTurn
+from crawlframe.spider.settings import SpiderSettings
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
+from crawlframe.base.urls import host_of
 from crawlframe.errors import ProxyFailed
-from crawlframe.fetch.send_time import SendTime
-from crawlframe.links import host_of
+from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.node.worker.robots.loading_cache import Loaded, LoadingCache
 from crawlframe.node.worker.robots.site_files import (
     LEASE,
@@ -23,7 +23,7 @@ from crawlframe.node.worker.robots.site_files import (
 )
 from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.proxies.proxy import Proxy
-from crawlframe.record import Errand
+from crawlframe.request.record import Errand
 from crawlframe.robots.rules import origin_of
 from crawlframe.robots.state import MAX_ORIGIN, RobotsState
 

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from redis import RedisError
 
 from crawlframe.frontier import Frontier
-from crawlframe.ledger import Ledger, RobotsTurn
 from crawlframe.node.worker.commit.committer import Committer
-from crawlframe.node.worker.task_source import on_commit_thread
+from crawlframe.node.worker.task.task_source import on_commit_thread
 from crawlframe.robots.state import RobotsState
+from crawlframe.run.ledger import Ledger, RobotsTurn
 
 
 class RobotsStore(ABC):

@@ -1,0 +1,1 @@
+"""Leaves that every room may use: URLs, secrets, counters, limits, logs, processes."""

@@ -1,1 +1,0 @@
-"""The commit of outcomes: the participants that features are."""

@@ -1,0 +1,1 @@
+"""Bodies: decoded, held in memory within bounds, and saved as files."""

@@ -1,0 +1,1 @@
+"""One fetch with its redirects, cookies, limits and proxy."""

@@ -1,0 +1,101 @@
+"""Trail: the redirects that a request has followed, and the way along them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from crawlframe.fetch.journey.sent import Sent
+from crawlframe.request.record import Hop
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+
+Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent
+
+
+class Redirected(BaseException):
+    """A fetch with a trail ended with a redirect, which the trail has now. It is no Exception, so
+    that a middleware that expects errors lets it pass."""
+
+
+class Challenged(BaseException):
+    """A fetch with a paced trail ended with a challenge that the same request can answer, sent
+    again. It is no Exception, as Redirected."""
+
+
+class Trail:
+    """The redirects that a request has followed. A fetch adds one to them, if it is redirected.
+    ``paced``: a challenge ends the fetch too, so that the answer waits for the host's delay."""
+
+    def __init__(self, request: Request, hops: Iterable[Hop] = (), *, paced: bool = False) -> None:
+        self.request = request
+        self.hops = [*hops]
+        self.paced = paced
+        self.going: Check | None = None  # awaited before a page of the browser leads elsewhere
+        self._begun = len(self.hops)
+
+    async def follow(
+        self,
+        fetch: Callable[[Request], Awaitable[Response]],
+        renew: Callable[[], Request] | None = None,
+        redirected: Callable[[], Awaitable[None]] | None = None,
+    ) -> Response:
+        """Fetches the target of the last redirect, then that of each further one. ``redirected`` is
+        awaited before each of these. ``renew`` returns the request as it was first: the changes of
+        a middleware are for one target. Raises what these functions raise."""
+        first = self.request
+        while True:
+            self._begun = len(self.hops)
+            try:
+                response = await fetch(self.next_request())
+                break
+            except Redirected:
+                if redirected is not None:
+                    await redirected()
+                if renew is not None:
+                    self.request = renew()
+        if self.hops:
+            self.request = first if renew is None else renew()
+            self.complete(response)
+        return response
+
+    def begin(self) -> None:
+        """The same target is fetched, perhaps again: a redirect of the time before does not
+        count."""
+        del self.hops[self._begun :]
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The URLs that redirected."""
+        urls = (self.request.url, *(hop.url for hop in self.hops))
+        return urls[:-1]
+
+    def next_request(self) -> Request:
+        """The request for the target of the last redirect."""
+        if not self.hops:
+            return self.request
+        request = copy.copy(self.request)
+        sent = self._sent(request.headers)
+        request.url, request.method, request.body = sent.url, sent.method, sent.body
+        request.headers, request.cookies = {**sent.headers}, {**sent.cookies}
+        return request
+
+    def left_of(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Of headers that all requests of the spider have, those that are sent to this target."""
+        return self._sent(headers).headers if self.hops else headers
+
+    def complete(self, response: Response) -> None:
+        """Makes the response of the last target that of the request, as if one fetch had followed
+        the redirects. What middlewares put into ``meta`` and options is kept."""
+        request = self.request
+        request.meta, request.options = response.request.meta, response.request.options
+        response.request = request
+        if not response.redirects:  # a middleware made the response
+            response.redirects = self.passed
+
+    def _sent(self, headers: Mapping[str, str]) -> Sent:
+        request = self.request
+        sent = Sent(request.url, request.method, request.body, headers, request.cookies)
+        for hop in self.hops:
+            sent = sent.after(hop)
+        return sent

@@ -1,0 +1,1 @@
+"""Downloaders of other packages, with the framework's checks around them."""

@@ -1,0 +1,1 @@
+"""The downloader on the requests library, in threads."""

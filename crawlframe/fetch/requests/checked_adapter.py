@@ -1,0 +1,231 @@
+"""CheckedAdapter: the way of requests to the network, shared by all sessions of a downloader. It
+checks each address with the AddressGuard before it connects, and attaches the socket to the
+transfer of its thread."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import urllib3.connection
+import urllib3.connectionpool
+from requests import PreparedRequest
+from requests.adapters import HTTPAdapter
+from requests.auth import _basic_auth_str
+from requests.utils import get_auth_from_url, select_proxy
+from urllib3.exceptions import HTTPError, NameResolutionError
+from urllib3.util.connection import allowed_gai_family, is_connection_dropped
+
+from crawlframe.base.urls import target_of
+from crawlframe.errors import PrivateAddress
+from crawlframe.fetch.names.address_guard import AddressGuard
+from crawlframe.fetch.requests.tolerant_response import TolerantResponse
+
+
+class Transfer(Protocol):
+    """One request and its response, in one thread."""
+
+    where: str  # for error messages
+    exact_url: str  # sent as it is, without requests' quoting; "" for what requests makes of it
+    idle: dict[Any, Any]  # by pool: its own connections, which it may use again
+
+    def attach(self, sock: socket.socket | None) -> None:
+        """From now on it is served by ``sock``."""
+
+    def leave(self) -> object:
+        """It goes out, on a connection that is ready."""
+
+    def patience(self) -> float:
+        """Seconds that it may take to find or open a connection."""
+
+
+class _OnDuty(threading.local):
+    transfer: Transfer | None = None
+    target: str | None = None  # path and query to send in place of those that urllib3 has quoted
+
+
+on_duty = _OnDuty()  # the transfer of this thread
+
+
+Resolve = Callable[[str], Sequence[str]]  # the addresses of a host; raises OSError
+
+
+class CheckedAdapter(HTTPAdapter):
+    """Connects only to addresses that ``guard`` allows, else raises PrivateAddress. ``resolve`` is
+    called in the thread of the transfer.
+
+    A proxy named by a session may be anywhere, but is used only for hosts that resolve to allowed
+    addresses here, or not at all."""
+
+    def __init__(self, guard: AddressGuard, concurrency: int, resolve: Resolve) -> None:
+        self._guard = guard
+        self._resolve = resolve
+        super().__init__(pool_connections=concurrency, pool_maxsize=concurrency)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _pools(self._guard, self._resolve)
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(proxy, **kwargs)
+        if not proxy.lower().startswith("socks"):  # these have pools of their own
+            manager.pool_classes_by_scheme = _pools(self._guard, self._resolve)
+        return manager
+
+    def send(
+        self,
+        request: Any,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: Any = True,
+        cert: Any = None,
+        proxies: Any = None,
+    ) -> Any:
+        if select_proxy(request.url, proxies):
+            self._check_target(request.url)
+        on_duty.target = _exact_target(request.url)
+        return super().send(request, stream, timeout, verify, cert, proxies)
+
+    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
+        # requests goes by the URL, and would trust any https proxy that gets an http URL.
+        url = "https:" if conn.scheme == "https" else url
+        super().cert_verify(conn, url, verify, cert)  # type: ignore[no-untyped-call]
+
+    def proxy_headers(self, proxy: str) -> dict[str, str]:
+        login = [text.encode() for text in get_auth_from_url(proxy)]  # requests sends Latin-1
+        return {"Proxy-Authorization": _basic_auth_str(*login)} if any(login) else {}
+
+    def _check_target(self, url: str) -> None:
+        parts = urlsplit(url)
+        try:
+            addresses = self._resolve(parts.hostname or "")
+        except OSError:
+            return  # only the proxy can resolve it
+        for address in addresses:
+            if not self._guard.allows(address):
+                raise _private(address)
+
+    def close(self) -> None:
+        """Does nothing: sessions come and go."""
+
+    def close_connections(self) -> None:
+        super().close()
+
+
+def resolve_by_system(host: str) -> list[str]:
+    """The addresses of a host, in the order of the system. Raises OSError."""
+    found = socket.getaddrinfo(host.strip("[]"), None, allowed_gai_family(), socket.SOCK_STREAM)
+    return [*dict.fromkeys(str(place[0]) for *_, place in found)]
+
+
+def _exact_target(prepared: str) -> str | None:
+    """Path and query of the transfer's URL, if requests has only quoted it. None: the session has
+    made another URL of it."""
+    url = on_duty.transfer.exact_url if on_duty.transfer is not None else ""
+    if not url or url == prepared:
+        return None
+    quoted = PreparedRequest()
+    quoted.prepare_url(url, None)
+    return target_of(url) if quoted.url == prepared else None
+
+
+def _private(address: str) -> PrivateAddress:
+    return PrivateAddress.of(address, "" if on_duty.transfer is None else on_duty.transfer.where)
+
+
+def _pools(
+    guard: AddressGuard, resolve: Resolve
+) -> dict[str, type[urllib3.connectionpool.HTTPConnectionPool]]:
+    class Checked:
+        """Mixed into urllib3's connections."""
+
+        response_class: Any = TolerantResponse
+        proxy: Any
+        _dns_host: str
+        sock: socket.socket | None
+
+        def _new_conn(self) -> socket.socket:
+            if self.proxy:  # its address is the author's choice; ``send`` has checked the target
+                return super()._new_conn()  # type: ignore[misc, no-any-return]
+            host = self._dns_host
+            try:
+                addresses = resolve(host)
+            except OSError as error:
+                raise NameResolutionError(host, self, error) from error  # type: ignore[arg-type]
+            allowed = [address for address in addresses if guard.allows(address)]
+            if not allowed:
+                raise _private(addresses[0])
+            try:
+                return self._first_to_connect(allowed)
+            finally:
+                self._dns_host = host
+
+        def _first_to_connect(self, addresses: list[str]) -> socket.socket:
+            for address in addresses[:-1]:
+                self._dns_host = address
+                try:
+                    return super()._new_conn()  # type: ignore[misc, no-any-return]
+                except HTTPError:
+                    pass
+            self._dns_host = addresses[-1]
+            return super()._new_conn()  # type: ignore[misc, no-any-return]
+
+        def connect(self) -> None:
+            super().connect()  # type: ignore[misc]
+            _attach(self)
+
+        def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
+            _attach(self)  # an open connection does not connect again
+            if on_duty.target is not None:  # a proxy gets the scheme and the host before it
+                host = "" if url.startswith("/") else "/".join(url.split("/", 3)[:3])
+                url = host + on_duty.target
+            super().request(method, url, *args, **kwargs)  # type: ignore[misc]
+
+        def endheaders(self, *args: Any, **kwargs: Any) -> None:
+            # The delay of the host counts from here, where the connection is ready.
+            if self.sock is None:
+                self.connect()
+            if on_duty.transfer is not None:
+                on_duty.transfer.leave()
+            super().endheaders(*args, **kwargs)  # type: ignore[misc]
+
+    class Connection(Checked, urllib3.connection.HTTPConnection):
+        pass
+
+    class TlsConnection(Checked, urllib3.connection.HTTPSConnection):
+        pass
+
+    class Apart:
+        """Mixed into urllib3's pools. A connection serves one transfer, so that nothing a server
+        sends too much or too late becomes the response to another URL. The transfer may
+        use it again: NTLM logs in connections."""
+
+        def _get_conn(self, timeout: float | None = None) -> Any:
+            if on_duty.transfer is None:
+                return super()._get_conn(timeout)  # type: ignore[misc]
+            connection = on_duty.transfer.idle.pop(self, None)
+            if connection is not None and is_connection_dropped(connection):
+                connection.close()  # it reopens by itself
+            return connection or self._new_conn()  # type: ignore[attr-defined]
+
+        def _put_conn(self, conn: Any) -> None:
+            if on_duty.transfer is None:
+                super()._put_conn(conn)  # type: ignore[misc]
+            elif conn is not None:
+                on_duty.transfer.idle[self] = conn
+
+    class Pool(Apart, urllib3.connectionpool.HTTPConnectionPool):
+        ConnectionCls = Connection
+
+    class TlsPool(Apart, urllib3.connectionpool.HTTPSConnectionPool):
+        ConnectionCls = TlsConnection
+
+    return {"http": Pool, "https": TlsPool}
+
+
+def _attach(connection: Any) -> None:
+    if on_duty.transfer is not None:
+        on_duty.transfer.attach(connection.sock)

@@ -1,0 +1,1 @@
+"""Access to Redis: connections, partitions, key names, scripts and records."""

@@ -1,0 +1,124 @@
+"""Loads the Lua verbs: each file of ``lua/``, preceded by the key names and the shared part."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from redis import Redis
+from redis.commands.core import Script
+
+from crawlframe.frontier.client.keys import lua_prelude
+
+LUA = Path(__file__).parents[1] / "lua"
+READING = {"audit", "hosts", "known", "leases", "waits"}
+UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
+UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
+# They receive signals of fetches.
+HEARING = {"claim", "complete", "permit", "redirect", "release", "retry"}
+GATED = {"claim", "hosts", "permit", "waits"}  # verbs that ask the gate
+# Verbs that are too long for one file: the files of their folders, in this order.
+PARTS = {
+    "claim": (
+        "begin", "fetched", "answer", "lanes", "proxies", "affinity", "take", "batch",
+    )
+}  # fmt: skip
+
+DEFERRED = {"affinity", "proxies"}  # parts that are defined where a claim needs them
+
+
+@cache
+def source(verb: str) -> str:
+    """The complete Lua text of a verb."""
+    parts = [(LUA / f"{name}.lua").read_text() for name in ("_naming", "_shared")]
+    if verb not in READING:
+        parts.append((LUA / "_proxies.lua").read_text())
+    if verb in HEARING:
+        pace, signals = ((LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals"))
+        parts += ["local function define_pace()", pace, "end", signals]
+    if verb in GATED:
+        parts.append((LUA / "_gate.lua").read_text())
+    if verb not in UNGUARDED:
+        parts.append((LUA / "_guard.lua").read_text())
+    if verb not in UNGUARDED | UNCOUNTED:
+        parts.append("keep_pulse()")
+    if verb in PARTS:
+        begin, *blocks = files(verb)
+        parts += [
+            begin.read_text(),
+            *(f"{_head(block)}\n{block.read_text()}end" for block in blocks),
+        ]
+    else:
+        parts.append(files(verb)[0].read_text())
+    text = "\n".join(parts)
+    return f"{lua_prelude(text)}\n{text}"
+
+
+def _head(block: Path) -> str:
+    return f"function define.{block.stem}()" if block.stem in DEFERRED else "do"
+
+
+def verbs() -> list[str]:
+    """The names of all verbs."""
+    return sorted([*PARTS, *(path.stem for path in LUA.glob("[!_]*.lua"))])
+
+
+def files(verb: str) -> list[Path]:
+    """The files of a verb, without the shared ones."""
+    return (
+        [LUA / verb / f"{part}.lua" for part in PARTS[verb]]
+        if verb in PARTS
+        else [LUA / f"{verb}.lua"]
+    )
+
+
+class Scripts:
+    """The verbs as attributes: ``scripts.claim(keys=[tag], args=[...])``."""
+
+    admit: Script
+    announce: Script
+    audit: Script
+    cancel: Script
+    claim: Script
+    close: Script
+    complete: Script
+    confirm: Script
+    cookies: Script
+    era: Script
+    follow: Script
+    hasten: Script
+    hosts: Script
+    known: Script
+    last: Script
+    layer: Script
+    learn: Script
+    lease: Script
+    leases: Script
+    limits: Script
+    near: Script
+    near_end: Script
+    near_forget: Script
+    open: Script
+    order: Script
+    park: Script
+    permit: Script
+    pin: Script
+    pool: Script
+    push: Script
+    quarantine: Script
+    redirect: Script
+    release: Script
+    replay: Script
+    reserve: Script
+    resume: Script
+    retake: Script
+    retry: Script
+    robots: Script
+    state: Script
+    unpark: Script
+    unpin: Script
+    waits: Script
+
+    def __init__(self, redis: Redis) -> None:
+        for verb in verbs():
+            setattr(self, verb, redis.register_script(source(verb)))

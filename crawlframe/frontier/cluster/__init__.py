@@ -1,0 +1,1 @@
+"""The state of the cluster in Redis: nodes, leases, rollouts, catalogue of spiders."""

@@ -1,0 +1,118 @@
+"""Leases: which nodes are alive, and how the requests of dead ones are recovered."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from ipaddress import ip_network
+
+import msgspec
+from msgspec.structs import replace
+
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.rows import Rows
+from crawlframe.frontier.cluster.nodes import NodeInfo
+
+
+class Leases:
+    """Generations, their leases and fences. Raises Fenced and redis.RedisError as Frontier does."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
+        self._rows = Rows(store)
+
+    def announce(self, node: NodeInfo) -> None:
+        """Publishes the node of a generation to the cluster."""
+        self._store.redis.hset(
+            self._store.keys[0]("NODES"), str(node.generation), msgspec.json.encode(node)
+        )
+
+    def renew(self, generation: int, seconds: float) -> None:
+        """Extends the lease of this generation to ``seconds`` from now. Raises Fenced."""
+        for partition in range(self._store.partitions):
+            self._store.run("lease", partition, generation, int(seconds * 1000))
+
+    def left(self) -> dict[int, float]:
+        """Generations that were not replayed, with the seconds left (the least of all
+        partitions)."""
+        left: dict[int, float] = {}
+        for partition in range(self._store.partitions):
+            answer = self._store.run("leases", partition)
+            for place, generation in self._rows.read_members("GENERATIONS", answer[::2], partition):
+                seconds = answer[2 * place + 1] / 1000
+                left[generation] = min(seconds, left.get(generation, seconds))
+        return left
+
+    def knows(self, generation: int) -> bool:
+        """Whether a generation has a lease and has announced itself."""
+        announced = self._store.redis.hexists(self._store.keys[0]("NODES"), str(generation))
+        return bool(announced) and generation in self.left()
+
+    def nodes(self) -> list[NodeInfo]:
+        """All generations that announced themselves and were not replayed, oldest first."""
+        left = self.left()
+        nodes = self._rows.read_hash("NODES", _node)
+        return [
+            replace(node, lease_left=left.get(node.generation, -1.0))
+            for node in sorted(nodes, key=lambda node: node.generation)
+        ]
+
+    def held(self, generations: Collection[int]) -> dict[int, int]:
+        """The number of requests that each generation has in progress."""
+        held = dict.fromkeys(generations, 0)
+        for keys in self._store.keys:
+            pipe = self._store.redis.pipeline(transaction=False)
+            for generation in held:
+                pipe.scard(keys("INPROGRESS", generation))
+            for generation, number in zip(held, pipe.execute(), strict=True):
+                held[generation] += number
+        return held
+
+    def in_progress(self) -> dict[bytes, str]:
+        """rid -> host of all requests held by generations that were not replayed."""
+        held: dict[bytes, str] = {}
+        for generation in self.left():
+            held |= self.strays(generation, ())
+        return held
+
+    def strays(self, generation: int, held: Collection[bytes]) -> dict[bytes, str]:
+        """rid -> host of the requests a generation has in progress other than those in ``held``."""
+        hosts = {}
+        for partition, keys in enumerate(self._store.keys):
+            rids = [
+                rid
+                for rid in self._store.redis.smembers(keys("INPROGRESS", generation))
+                if rid not in held
+            ]
+            owners = self._store.redis.hmget(keys("OWN"), rids) if rids else []
+            for rid, own in zip(rids, owners, strict=True):
+                if own and (host := self._rows.read_row("OWN", rid, own, _host, "", "", partition)):
+                    hosts[rid] = host
+        return hosts
+
+    def replay(self, generation: int) -> int:
+        """Declares a generation dead and releases its requests; returns how many."""
+        # First: if this process dies half way, the lease remains, and it will be replayed again.
+        self._store.redis.hdel(self._store.keys[0]("NODES"), str(generation))
+        moved = 0
+        for partition in range(self._store.partitions):
+            left = 1
+            while left:
+                some, left = self._store.run("replay", partition, generation)
+                moved += some
+        return moved
+
+
+def _node(generation: bytes, row: bytes) -> NodeInfo:
+    info = msgspec.json.decode(row, type=NodeInfo)
+    if int(generation) != info.generation:
+        raise ValueError(f"it is of generation {info.generation}")
+    datetime.fromtimestamp(info.code.changed_at, UTC)
+    for network in info.private:
+        ip_network(network)
+    return info
+
+
+def _host(rid: bytes, own: bytes) -> str:
+    _, _, host = own.decode().split(":", 2)
+    return host

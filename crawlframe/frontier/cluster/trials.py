@@ -1,0 +1,92 @@
+"""Trials: kept pages that a node is asked to run the code of today over, and its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from crawlframe.errors import FrontierError
+from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.rows import Rows
+
+PATIENCE = 120_000  # milliseconds after which an order is forgotten
+KEPT = 600_000  # milliseconds for which an answer is kept
+WAITING = 50  # orders that may wait
+
+
+class TrialOrder(msgspec.Struct, frozen=True):
+    """``rid``: of the page, in hexadecimal digits. ``spider``: "" for a recipe, which every node
+    has."""
+
+    rid: str
+    spider: str
+
+
+class TrialState(msgspec.Struct, frozen=True):
+    """``answer``: JSON, "" while there is none. ``waits``: no node has taken the order yet.
+    ``waited``: seconds since it was given."""
+
+    answer: str
+    waits: bool
+    waited: float
+
+
+class Trials:
+    """They are lost with Redis, and may be asked for again. Raises redis.RedisError."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
+        self._rows = Rows(store)
+
+    def ask(self, order: str, what: TrialOrder) -> None:
+        """Gives an order, with an id of its own. Raises FrontierError while too many wait."""
+        text, keys = msgspec.json.encode(what), self._store.keys[0]
+        self._forget()
+        if self._store.redis.hlen(keys("TRIALS")) >= WAITING:
+            raise FrontierError(f"{WAITING} trials of kept pages wait for a node; try again later")
+        self._store.redis.set(keys("TRIAL", order), text, px=PATIENCE)
+        self._store.redis.hset(keys("TRIALS"), order, text)
+        self._store.redis.pexpire(keys("TRIALS"), PATIENCE)
+
+    def _forget(self) -> None:
+        """Removes orders that nobody waits for any more."""
+        keys, redis = self._store.keys[0], self._store.redis
+        for order in redis.hkeys(keys("TRIALS")):
+            if not redis.exists(keys("TRIAL", order.decode())):
+                redis.hdel(keys("TRIALS"), order)
+
+    def take(self, fits: Callable[[TrialOrder], bool], most: int) -> dict[str, TrialOrder]:
+        """Orders that fit, by their ids, which no other node gets."""
+        found: dict[str, TrialOrder] = {}
+        for order, what in self._rows.read_hash("TRIALS", _order):
+            if len(found) == most:
+                break
+            if fits(what) and self._store.redis.hdel(self._store.keys[0]("TRIALS"), order):
+                found[order] = what
+        return found
+
+    def read(self, order: str) -> TrialOrder | None:
+        """The order that was taken; None if it is forgotten."""
+        text = self._store.redis.get(self._store.keys[0]("TRIAL", order))
+        return None if text is None else msgspec.json.decode(text, type=TrialOrder)
+
+    def answer(self, order: str, text: bytes) -> None:
+        """``text``: JSON."""
+        keys = self._store.keys[0]
+        self._store.redis.set(keys("TRIAL", f"{order}:answer"), text, px=KEPT)
+
+    def state(self, order: str) -> TrialState | None:
+        """None: there is no such order any more."""
+        keys, redis = self._store.keys[0], self._store.redis
+        if text := redis.get(keys("TRIAL", f"{order}:answer")):
+            return TrialState(text.decode("utf-8", "replace"), False, 0.0)
+        left = redis.pttl(keys("TRIAL", order))
+        if left < 0:
+            return None
+        waits = bool(redis.hexists(keys("TRIALS"), order))
+        return TrialState("", waits, (PATIENCE - left) / 1000)
+
+
+def _order(name: bytes, value: bytes) -> tuple[str, TrialOrder]:
+    return name.decode(), msgspec.json.decode(value, type=TrialOrder)

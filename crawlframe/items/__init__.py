@@ -1,0 +1,1 @@
+"""Items: their types, encodings and pipelines, and Django models as items."""

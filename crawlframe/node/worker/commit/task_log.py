@@ -1,0 +1,154 @@
+"""TaskLog: what spiders log and print, kept until the commit thread writes it to the database."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TextIO
+
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.secret import MASK, secret_texts, without_logins
+from crawlframe.base.stats import OPENING, RUNNING
+from crawlframe.run.ledger import LogLine, TaskSpec
+
+MAX_HELD = 1000  # lines that wait to be written; older ones are dropped
+MAX_TEXT = 4000  # characters of a line
+MAX_URL = 2000
+MAX_TASKS = 1000  # whose secrets are remembered
+MAX_UNFINISHED = 100  # printed lines that have no end yet
+OURS = ("crawlframe", "crawlservice", "django")  # loggers that are not those of spiders
+
+
+class Running(NamedTuple):
+    """What runs in this context: a request, or the opening of a task."""
+
+    task: int
+    rid: bytes
+    url: str
+
+
+def running() -> Running | None:
+    """None: neither."""
+    now = RUNNING.get(None)
+    if now is not None:
+        return Running(now.task, now.rid, now.url)
+    task = OPENING.get()
+    return Running(task, b"", "") if task else None
+
+
+class TaskLog(logging.Handler):
+    """Takes the records of all loggers but ours while a spider runs, and printed lines. Used by all
+    threads of a worker."""
+
+    def __init__(self, worker: str = "") -> None:
+        """``worker``: the node and the process, for each line."""
+        super().__init__()
+        self._worker = worker
+        self._mutex = threading.Lock()
+        self._lines: deque[LogLine] = deque()
+        self._lost: Counter[int] = Counter()  # lines that were dropped, by task
+        self._secrets: BoundedDict[int, tuple[str, ...]] = BoundedDict(MAX_TASKS)
+
+    def learn(self, spec: TaskSpec) -> None:
+        """From now on the secrets of this task are masked."""
+        self._secrets[spec.task] = tuple(
+            sorted(secret_texts(spec.arguments), key=len, reverse=True)
+        )
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.partition(".")[0] in OURS:
+            return
+        here = running()
+        if here is None:
+            here = Running(getattr(record, "task", 0), b"", "")
+            if not here.task:
+                return
+        try:
+            text = record.getMessage()
+            before = " ".join(filter(None, (f"task {here.task}", here.url)))  # as SpiderLog adds it
+            text = text.removeprefix(f"{before}: ")
+            if record.exc_info and record.exc_info[0] is not None:
+                text += "\n" + (self.formatter or _PLAIN).formatException(record.exc_info)
+        except Exception:  # wrong arguments of a message must not fail the callback
+            self.handleError(record)
+            return
+        self.add(here, record.levelno, record.name, text, record.created)
+
+    def add(self, here: Running, level: int, logger: str, text: str, at: float) -> None:
+        """Takes a line. ``at``: seconds since the epoch."""
+        text, url = without_logins(text), here.url
+        for secret in self._secrets.get(here.task, ()):  # first: a cut one would not be found
+            text, url = text.replace(secret, MASK), url.replace(secret, MASK)
+        url = url[:MAX_URL]
+        if len(text) > MAX_TEXT:
+            text = f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT:,} more characters)"
+        with self._mutex:
+            line = LogLine(here.task, at, level, logger, here.rid, url, text, self._worker)
+            self._lines.append(line)
+            if len(self._lines) > MAX_HELD:
+                self._lost[self._lines.popleft().task] += 1
+
+    def lose(self, lines: list[LogLine], lost: dict[int, int]) -> None:
+        """These could not be written."""
+        with self._mutex:
+            self._lost.update(line.task for line in lines)
+            self._lost.update(lost)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._lines or self._lost)
+
+    def take(self) -> tuple[list[LogLine], dict[int, int]]:
+        """Returns the lines since the last call, and how many were dropped, by task."""
+        with self._mutex:
+            lines, self._lines = [*self._lines], deque()
+            lost, self._lost = dict(self._lost), Counter()
+        return lines, lost
+
+
+class Printed:
+    """A standard stream that also gives the log of the task what a spider writes to it. Everything
+    else is that of the stream."""
+
+    def __init__(self, stream: TextIO, log: TaskLog, name: str, level: int) -> None:
+        self._stream = stream
+        self._log = log
+        self._name = name
+        self._level = level
+        self._unfinished: BoundedDict[tuple[int, bytes, int], str] = BoundedDict(
+            MAX_UNFINISHED, self._end
+        )
+
+    def write(self, text: str) -> int:
+        written = self._stream.write(text)
+        here = running()
+        if here is not None:
+            self._take(here, text)
+        return written
+
+    def _take(self, here: Running, text: str) -> None:
+        key = (here.task, here.rid, threading.get_ident())
+        *lines, rest = (self._unfinished.pop(key, "") + text).split("\n")
+        for line in lines:
+            self._log.add(here, self._level, self._name, line, time.time())
+        if rest:
+            self._unfinished[key] = rest[: 2 * MAX_TEXT]  # a secret across MAX_TEXT stays whole
+
+    def _end(self, key: tuple[int, bytes, int], text: str) -> None:
+        """Logs a line of which no end came."""
+        task, rid, _ = key
+        self._log.add(Running(task, rid, ""), self._level, self._name, text, time.time())
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+_PLAIN = logging.Formatter()

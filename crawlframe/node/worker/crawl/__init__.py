@@ -1,0 +1,1 @@
+"""A task in a worker: its spider, callbacks and stages."""

@@ -1,0 +1,80 @@
+"""Stage: a layer around the fetches of a crawl, as a middleware is a layer of its author's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol, TypeVar
+
+from crawlframe.fetch.body.memory import Account
+from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.fetch.journey.trail import Check, Trail
+from crawlframe.frontier.client.records import NO_SIGNAL, Claimed, Signal
+from crawlframe.node.worker.crawl.stored_copy import StoredCopy
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
+from crawlframe.proxies.proxy import Proxy
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome
+
+
+@dataclass(slots=True, eq=False)
+class CrawlFetch:
+    """One fetch of a crawl on its way through the stages. ``asked``: the request as the next stage
+    gets it. ``check`` is awaited with each URL before it is sent. ``in_place``: files about its
+    host are read within it. ``signal``: what the last download says about its host.
+    ``misjudged``: the error of the spider's ``is_blocked``. ``stays``: the target of the redirect
+    waits for no claim of its own."""
+
+    crawl: TaskCrawl
+    rid: bytes
+    asked: Request
+    trail: Trail
+    account: Account
+    send_time: SendTime = field(default_factory=SendTime)
+    proxy: Proxy | None = None
+    in_place: bool = False
+    check: Check | None = None
+    signal: Signal = NO_SIGNAL
+    misjudged: Exception | None = None
+    stays: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ClaimedFetch(CrawlFetch):
+    """The fetch of a claimed request. ``request`` is as its spider made it; ``stored``: what the
+    store of pages has for it."""
+
+    outcome: Outcome
+    request: Request
+    claimed: Claimed
+    stored: StoredCopy | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL that its claim is for: its own, or the target of the last redirect."""
+        hops = self.outcome.fetch.redirects
+        return hops[-1].url if hops else self.request.url
+
+
+F = TypeVar("F", bound=CrawlFetch)
+Next = Callable[[F], Awaitable[Response]]
+
+
+class Stage(Protocol[F]):
+    """One layer: it calls the next one, or answers without."""
+
+    def __call__(self, fetch: F, call_next: Next[F]) -> Awaitable[Response]: ...
+
+
+class NoResponse(BaseException):
+    """A fetch ends without a response: its outcome has ended, and the request waits or goes
+    elsewhere. Not an Exception, so that a middleware that expects errors lets it pass."""
+
+
+def around(stages: Iterable[Stage[F]], fetch: Next[F]) -> Next[F]:
+    """The fetch within these stages, of which the first is the outermost."""
+    for stage in reversed([*stages]):
+        fetch = partial(stage, call_next=fetch)
+    return fetch

@@ -1,0 +1,1 @@
+"""Limits of the links that a page may lead to: traps, known links, budgets."""

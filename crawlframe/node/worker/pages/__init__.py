@@ -1,0 +1,1 @@
+"""Kept pages in a worker: stored, reused, and compared by their text."""

@@ -1,0 +1,145 @@
+"""NearPages: compares the texts of pages with those that came before, as their spiders want it."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.near import Like, NearPage
+from crawlframe.near.fingerprint import Fingerprint, bits_of, fingerprint_of, likeness
+from crawlframe.near.page import PREFIX, ComparedPage, NearStore, head_of
+from crawlframe.near.settings import WITHIN
+from crawlframe.near.text import words_of
+from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
+from crawlframe.node.worker.pages.page_source import Batches
+from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
+from crawlframe.pages.results import Results
+from crawlframe.response.response import Response
+from crawlframe.response.stored_page import NearDuplicate
+from crawlframe.run.ledger import Ledger
+from crawlframe.run.outcome import Outcome, Verdict
+
+ASKING = "near_text"
+# Counters of a task: pages that were compared, those that were too short for that, and those that
+# were nearly the same as others: noted only, or not parsed.
+COMPARED, SHORT = "near/compared", "near/too_short"
+MARKED, DROPPED = "near/marked", "near/dropped"
+MAX_DETAIL = 1000  # characters of a URL in the row of a page
+
+
+class NearQuestion(NamedTuple):
+    store: NearStore
+    page: NearPage
+
+
+class NearSource(ABC):
+    @abstractmethod
+    async def like(self, question: NearQuestion) -> Like | None:
+        """Returns the page that this one is nearly the same as, with its URL, "" if that is not
+        known; None if there is none."""
+
+
+class StoredNear(NearSource):
+    """Redis and the database, on the connections of the commit thread."""
+
+    def __init__(self, committer: Committer, frontier: Frontier, ledger: Ledger) -> None:
+        self._frontier = frontier
+        self._ledger = ledger
+        self._asking = Batches(committer, self._ask)
+
+    async def like(self, question: NearQuestion) -> Like | None:
+        return await self._asking.ask(question)
+
+    def _ask(self, asked: list[NearQuestion]) -> list[Like | None]:
+        answers: dict[int, Like | None] = {}
+        places: dict[NearStore, list[int]] = defaultdict(list)
+        for place, question in enumerate(asked):
+            places[question.store].append(place)
+        for store, mine in places.items():
+            found = self._frontier.near.ask(store, [asked[place].page for place in mine])
+            # One that has a row is not known to Redis by its URL any more.
+            rows = {like.head[:PREFIX] for like in found if like is not None and not like.url}
+            urls = self._ledger.urls_of(rows, store.task) if rows else {}
+            for place, like in zip(mine, found, strict=True):
+                if like is not None and not like.url:
+                    like = like._replace(url=urls.get(like.head[:PREFIX], ""))
+                answers[place] = like
+        return [answers[place] for place in range(len(asked))]
+
+
+class NearPages:
+    """Of one worker. ``failed`` is called with what authors' code raised."""
+
+    def __init__(
+        self,
+        callbacks: Callbacks,
+        source: NearSource,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._callbacks = callbacks
+        self._source = source
+        self._failed = failed
+
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage. It names the page in the outcome before: however its request ends, the store
+        gets to know."""
+        head = head_of(fetch.rid, fetch.request.fingerprint())
+        fetch.outcome.fetch.near = ComparedPage(store_of(fetch.crawl), head)
+        response = await call_next(fetch)
+        await self._compare(fetch.outcome, fetch.crawl, response)
+        return response
+
+    async def _compare(self, outcome: Outcome, crawl: TaskCrawl, response: Response) -> None:
+        """Notes in outcome and response which page this one is nearly the same as. The outcome has
+        ended if the spider's own ``near_text`` raised something."""
+        if outcome.fetch.near is None or response.file is not None:
+            return
+        prints: list[Fingerprint | None] = []
+        run = partial(_fingerprint, crawl, response)
+        try:
+            await self._callbacks.run(Call(outcome.task, ASKING, outcome.rid, run, prints.append))
+        except BaseException as error:  # authors' code may raise anything, SystemExit included
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            self._failed(error)
+            outcome.end(Verdict.ERROR, "callback", callback_traceback(error))
+            return
+        found = prints[0] if prints else None
+        if found is None:
+            outcome.count(SHORT)
+            return
+        outcome.count(COMPARED)
+        page = NearPage(outcome.fetch.near.head, found, outcome.url)
+        like = await self._source.like(NearQuestion(outcome.fetch.near.store, page))
+        if like is None:
+            return
+        response.near_duplicate = NearDuplicate(like.url, likeness(like.bits))
+        outcome.detail = str(response.near_duplicate._replace(url=like.url[:MAX_DETAIL]))
+        if crawl.settings.near_duplicates == "mark":
+            outcome.count(MARKED)
+        else:
+            outcome.count(DROPPED)
+            outcome.results.earlier, outcome.results.signature = Results([], []), b""
+
+
+def store_of(crawl: TaskCrawl) -> NearStore:
+    """The store of a task's pages."""
+    settings, spec = crawl.settings, crawl.spec
+    limit, most = settings.near_limit, bits_of(settings.near_likeness)
+    if settings.near_within == WITHIN:
+        return NearStore(spec.task, "", limit, most)
+    if settings.near_within == "spider":
+        return NearStore(0, f"spider:{spec.spider}", limit, most)
+    return NearStore(0, f"name:{settings.near_within}", limit, most)
+
+
+def _fingerprint(crawl: TaskCrawl, response: Response) -> tuple[Fingerprint | None]:
+    return (fingerprint_of(words_of(crawl.spider.near_text(response))),)

@@ -1,0 +1,1 @@
+"""The start of a task, of which one run may yield millions of requests."""

@@ -1,0 +1,1 @@
+"""Tasks of a worker: read from the ledger, opened, refreshed and closed."""

@@ -1,0 +1,1 @@
+"""Verdicts on fetches: failures, refusals of hosts, the delay before a retry."""

@@ -1,0 +1,151 @@
+"""Failures: how failed requests are described in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from crawlframe.errors import (
+    BadRequest,
+    CloseTask,
+    EngineFailed,
+    Excluded,
+    FetchError,
+    FileGone,
+    UnparsablePage,
+)
+from crawlframe.fetch import middlewares
+from crawlframe.items import pipelines
+from crawlframe.items.encode import clean_text
+from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
+from crawlframe.node.worker.verdict.response_classifier import JudgementFailed
+from crawlframe.response.response import Response
+from crawlframe.run import collector, link_filters, outcome
+from crawlframe.run.outcome import Outcome, Verdict
+
+log = logging.getLogger(__name__)
+
+MAX_REASON = 200  # characters of a spider's reason for closing its task
+MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
+_WORKER = Path(__file__).parents[1]
+_CALLERS = ("crawl/callbacks", "fetch/rendering", "run_request", "verdict/failures")
+# The modules that call the authors' code.
+CALLERS = {
+    *(str(_WORKER / f"{name}.py") for name in _CALLERS),
+    middlewares.__file__,
+    collector.__file__,
+    link_filters.__file__,
+    pipelines.__file__,
+    # Most spiders have none, so it is not imported.
+    str(Path(pipelines.__file__).parents[1] / "spider/page_objects.py"),
+}
+
+
+class StatusError(FetchError):
+    """The server answered with a status that the spider does not handle."""
+
+    def __init__(self, response: Response, retryable: bool) -> None:
+        super().__init__(f"{response.url} answered {response.status}")
+        self.retryable = retryable
+        self.reason = f"http_{response.status}"
+        self.response = response
+
+
+def trim(text: str, limit: int = MAX_DETAIL) -> str:
+    """Text for the ledger: clean, and shortened in the middle if it is too long."""
+    text = clean_text(text)
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]}\n...\n{text[-limit // 2 :]}"
+
+
+def closing_reason(close: CloseTask) -> str:
+    """Why a spider closed its task, in one line."""
+    return " ".join(clean_text(close.reason).split())[:MAX_REASON] or "closed by the spider"
+
+
+def authors_part(trace: TracebackType | None) -> TracebackType | None:
+    """Returns the traceback from the author's code on, without our own frames above it; None if
+    none of its frames is the author's."""
+    part, above, found = trace, False, False
+    while trace is not None:
+        ours = trace.tb_frame.f_code.co_filename in CALLERS
+        if above and not ours:
+            part, found = trace, True
+        elif ours and not found:
+            part = None
+        above, trace = ours, trace.tb_next
+    return part
+
+
+def callback_traceback(error: BaseException) -> str:
+    """The traceback from the author's code on."""
+    lines = traceback.format_tb(authors_part(error.__traceback__))
+    return trim("".join([*lines, *traceback.format_exception_only(error)]))
+
+
+def reason_of(error: FetchError) -> str:
+    """The error's reason for the ledger, in one line. Authors choose the reasons of their own
+    errors; one named "cancelled" or "robots" is replaced, since it would not count as an error."""
+    reason = " ".join(clean_text(str(error.reason)).split())
+    if reason in outcome.EXCLUDED and isinstance(error, Excluded):
+        return reason
+    return FetchError.reason if reason in outcome.NO_ERRORS | {""} else reason
+
+
+def describe(failed: middlewares.MiddlewareFailed | JudgementFailed) -> tuple[str, str]:
+    """Reason and detail for the ledger."""
+    error = failed.error
+    if isinstance(failed, JudgementFailed):
+        return "callback", callback_traceback(error)
+    reason = error.reason if isinstance(error, UnparsablePage) else "middleware"
+    return reason, f"middleware {failed.name}:\n{callback_traceback(error)}"
+
+
+def end_as_failed(outcome: Outcome, *, whole: bool) -> None:
+    """Ends an outcome with its ``failure`` as an error. What it has is dropped if it is a
+    ``whole``."""
+    assert outcome.results.failure is not None
+    error, reason = outcome.results.failure
+    if whole:
+        outcome.end(Verdict.ERROR)
+    outcome.reason = error.reason if isinstance(error, UnparsablePage) else reason
+    outcome.verdict, outcome.detail = Verdict.ERROR, callback_traceback(error)
+
+
+async def run_step(callbacks: Callbacks, keeps: Outcome | None, call: Call) -> str | None:
+    """Runs a callback. Returns the reason for which it closes the task, "" if it does not. Raises
+    what it raises; if there is an outcome that ``keeps`` what it has yielded, that gets it as its
+    failure, and None is returned."""
+    try:
+        await callbacks.run(call)
+    except CloseTask as close:
+        return closing_reason(close)
+    except Exception as error:
+        if keeps is None or isinstance(error, FetchError | FileGone):
+            raise
+        keeps.results.failure = error, "callback"
+        return None
+    return ""
+
+
+def as_fetch_error(raised: Exception) -> FetchError:
+    """The error with which a fetch ends. What else it raises means that the request cannot be sent
+    (BadRequest), or is a defect in the engine, which the log shows, too."""
+    if isinstance(raised, FetchError):
+        return raised
+    if isinstance(raised, BadRequest):
+        error = EngineFailed(str(raised))
+        error.reason = "bad_request"
+        return error
+    log.error("a fetch failed inside the engine", exc_info=raised)
+    return EngineFailed(callback_traceback(raised))
+
+
+def is_cancelled() -> bool:
+    """Whether this asyncio task is being cancelled: authors' code may raise CancelledError, too."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

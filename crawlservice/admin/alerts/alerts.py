@@ -1,0 +1,142 @@
+"""Alerts in the admin: the list, and acknowledging and silencing several at once."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from crawlservice.accounts.journal import by
+from crawlservice.admin.alerts import page as alertpage
+from crawlservice.admin.parts.own_page import OwnPage, RowPage
+from crawlservice.alerts import needs, state, wording
+from crawlservice.alerts.kinds import conditions
+from crawlservice.connections import clock
+from crawlservice.display import badge, moment
+from crawlservice.models import OPEN, Alert, Severity
+
+WORDS = {
+    "open": (_("open"), "bad"),
+    "acknowledged": (_("acknowledged"), "primary"),
+    "silenced": (_("silenced"), "muted"),
+    "resolved": (_("resolved"), "good"),
+}
+
+
+class StateFilter(admin.SimpleListFilter):
+    title = _("state")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(word, text) for word, (text, _tone) in WORDS.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Alert]) -> QuerySet[Alert]:
+        silenced = Q(silenced_until__gt=clock.now())
+        acknowledged = Q(acknowledged_at__isnull=False)
+        match self.value():
+            case "open":
+                return queryset.filter(OPEN, ~silenced, ~acknowledged)
+            case "acknowledged":
+                return queryset.filter(OPEN, ~silenced, acknowledged)
+            case "silenced":
+                return queryset.filter(OPEN, silenced)
+            case "resolved":
+                return queryset.filter(~OPEN)
+        return queryset
+
+
+class KindFilter(admin.SimpleListFilter):
+    title = _("condition")
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(kind.name, kind.title) for kind in conditions().values()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Alert]) -> QuerySet[Alert]:
+        return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+def state_badge(alert: Alert) -> SafeString:
+    return badge(*WORDS[state.word(alert, clock.now())])
+
+
+def severity_badge(severity: int) -> SafeString:
+    known = Severity(severity)
+    return badge(known.label, needs.TONES[known])
+
+
+@admin.register(Alert)
+class AlertAdmin(OwnPage):
+    row_page: ClassVar[RowPage] = alertpage
+    list_display = ("id", "shown_severity", "sentence", "shown_state", "began", "over", "who")
+    list_display_links = ("id",)
+    list_filter = (StateFilter, KindFilter, "severity")
+    list_select_related = ("acknowledged_by",)
+    actions = ("acknowledge", "silence_1", "silence_8", "silence_24", "reopen")
+
+    def has_handle_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("crawlservice.handle_alert")
+
+    @admin.display(description=_("severity"))
+    def shown_severity(self, alert: Alert) -> SafeString:
+        return severity_badge(alert.severity)
+
+    @admin.display(description=_("what"))
+    def sentence(self, alert: Alert) -> SafeString:
+        place, text = wording.place(alert), wording.sentence(alert)
+        return format_html('<a class="cf-link cf-code" href="{}">{}</a>', place, text)
+
+    @admin.display(description=_("state"))
+    def shown_state(self, alert: Alert) -> SafeString:
+        return state_badge(alert)
+
+    @admin.display(description=_("since"))
+    def began(self, alert: Alert) -> SafeString | str:
+        return moment(alert.since)
+
+    @admin.display(description=_("resolved"))
+    def over(self, alert: Alert) -> SafeString | str:
+        return moment(alert.resolved_at)
+
+    @admin.display(description=_("acknowledged by"))
+    def who(self, alert: Alert) -> str:
+        return alert.acknowledged_by.get_username() if alert.acknowledged_by else "-"
+
+    # -- actions ----------------------------------------------------------------------------------
+
+    @admin.action(description=_("Acknowledge"), permissions=["handle"])
+    def acknowledge(self, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
+        self._tell(request, state.acknowledge(_numbers(chosen), by(request)))
+
+    @admin.action(description=_("Silence for 1 hour"), permissions=["handle"])
+    def silence_1(self, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
+        self._silence(request, chosen, 1)
+
+    @admin.action(description=_("Silence for 8 hours"), permissions=["handle"])
+    def silence_8(self, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
+        self._silence(request, chosen, 8)
+
+    @admin.action(description=_("Silence for 24 hours"), permissions=["handle"])
+    def silence_24(self, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
+        self._silence(request, chosen, 24)
+
+    @admin.action(description=_("Take back acknowledgement and silence"), permissions=["handle"])
+    def reopen(self, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
+        self._tell(request, state.withdraw(_numbers(chosen), by(request)))
+
+    def _silence(self, request: HttpRequest, chosen: QuerySet[Alert], hours: int) -> None:
+        done = state.silence(_numbers(chosen), hours, clock.now(), by(request))
+        self._tell(request, done)
+
+    def _tell(self, request: HttpRequest, number: int) -> None:
+        needs.snapshot.clear()
+        self.message_user(request, _("Alerts changed: %d") % number, messages.SUCCESS)
+
+
+def _numbers(chosen: QuerySet[Alert]) -> list[int]:
+    return [*chosen.values_list("pk", flat=True)]

@@ -1,0 +1,212 @@
+"""Rules of alerts in the admin: who is notified of what, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+from zoneinfo import available_timezones
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminTextareaWidget,
+)
+
+from crawlservice.accounts.journal import by, record
+from crawlservice.admin.parts.journaled import Journaled
+from crawlservice.admin.parts.owner import Owner
+from crawlservice.admin.parts.spider_field import SpidersWidget
+from crawlservice.alerts import rule_fields, wording
+from crawlservice.alerts.kinds import BadRule, conditions
+from crawlservice.models import AlertRule, AlertTarget, Severity
+
+PREFIX = "threshold-"
+
+
+class LinesField(forms.CharField):
+    """Names, one a line; its value is a list."""
+
+    def __init__(self, label: Any, help_text: Any, kind: Any = UnfoldAdminTextareaWidget) -> None:
+        widget = kind(attrs={"rows": 2, "spellcheck": "false"})
+        super().__init__(required=False, label=label, help_text=help_text, widget=widget)
+
+    def to_python(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return value
+        return [line.strip() for line in str(value or "").splitlines() if line.strip()]
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(map(str, value)) if isinstance(value, list) else value
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool(self.to_python(data) != (initial or []))
+
+
+def _threshold_fields() -> dict[str, forms.Field]:
+    found: dict[str, forms.Field] = {}
+    for kind in conditions().values():
+        if kind.threshold is not None:
+            usual = f"{kind.threshold.usual:g}"
+            found[PREFIX + kind.name] = forms.FloatField(
+                label=kind.title,
+                required=False,
+                min_value=kind.threshold.least,
+                max_value=kind.threshold.most,
+                help_text=kind.threshold.unit,
+                widget=UnfoldAdminDecimalFieldWidget(attrs={"placeholder": usual}),
+            )
+    return found
+
+
+class RuleForm(forms.ModelForm):
+    kinds = forms.MultipleChoiceField(
+        label=_("Conditions"),
+        choices=[(kind.name, kind.title) for kind in conditions().values()],
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text=_("Select none for all of them."),
+    )
+    targets = forms.ModelMultipleChoiceField(
+        label=_("Targets"),
+        queryset=AlertTarget.objects.all(),
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text=_("Without one, nothing is sent."),
+    )
+    spiders = LinesField(
+        _("Spiders"), _("one per line; none: all, and what concerns no spider"), SpidersWidget
+    )
+    hosts = LinesField(_("Hosts"), _("one per line, such as www.example.com; none: all"))
+    labels = LinesField(_("Labels"), _("one per line, such as team=red: tasks with one of them"))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        stored = self.instance.thresholds
+        for name, value in (stored if isinstance(stored, dict) else {}).items():
+            self.initial[PREFIX + name] = value
+        if "timezone" in self.fields:
+            self.fields["timezone"].widget.attrs |= {"list": "zones", "autocomplete": "off"}
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        thresholds = {
+            name.removeprefix(PREFIX): value
+            for name, value in cleaned.items()
+            if name.startswith(PREFIX) and value is not None
+        }
+        lists = {name: cleaned[name] for name in ("spiders", "hosts", "labels") if name in cleaned}
+        quiet = {name: cleaned.get(name) for name in ("quiet_from", "quiet_until")}
+        zone = {"timezone": cleaned["timezone"]} if "timezone" in cleaned else {}
+        parts: list[dict[str, Any]] = [{"thresholds": thresholds}, quiet, zone]
+        parts += [{name: value} for name, value in lists.items()]
+        for fields in parts:
+            try:
+                cleaned |= rule_fields.checked(fields)
+            except BadRule as error:
+                self.add_error(error.field if error.field in self.fields else None, str(error))
+        self.instance.thresholds = cleaned.get("thresholds", {})
+        return cleaned
+
+
+@admin.register(AlertRule)
+class RuleAdmin(Owner, Journaled):
+    form = type("Form", (RuleForm,), _threshold_fields())
+    list_display = ("name", "enabled", "what", "whom", "quiet", "group_minutes", "repeat_hours")
+    list_per_page = 50
+    list_filter = ("enabled",)
+    list_before_template = "admin/crawlservice/alertrule/default.html"
+    change_form_outer_after_template = "admin/crawlservice/alertrule/zones.html"
+    fieldsets = (
+        (None, {"fields": ("name", "enabled", "targets")}),
+        (_("What"), {"fields": ("least_severity", "kinds", "spiders", "hosts", "labels")}),
+        (
+            _("Thresholds"),
+            {
+                "fields": (*_threshold_fields(),),
+                "description": _("Empty: the usual one, which is shown in the field."),
+                "classes": ("collapse",),
+            },
+        ),
+        (
+            _("When"),
+            {
+                "fields": (
+                    "group_minutes", "repeat_hours", "reports_resolved",
+                    "quiet_from", "quiet_until", "timezone", "severe_passes",
+                )
+            },
+        ),
+    )  # fmt: skip
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(require_POST(self.make_default))
+        return [path("default/", view, name="crawlservice_alertrule_default"), *super().get_urls()]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[AlertRule]:
+        rows: QuerySet[AlertRule] = super().get_queryset(request)
+        return rows.prefetch_related("targets")
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        context = {**(extra_context or {}), "zones": sorted(available_timezones())}
+        page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
+        return page
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        context = {
+            **(extra_context or {}),
+            "any_target": AlertTarget.objects.filter(enabled=True).exists(),
+            "any_rule": AlertRule.objects.exists(),
+        }
+        return super().changelist_view(request, context)
+
+    def make_default(self, request: HttpRequest) -> HttpResponse:
+        """Makes the rule that reports everything from warnings on to all enabled targets."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        targets = [*AlertTarget.objects.filter(enabled=True)]
+        place = reverse("admin:crawlservice_alertrule_changelist")
+        if not targets:
+            self.message_user(request, _("Make a target first."), messages.ERROR)
+            return HttpResponseRedirect(place)
+        rule = rule_fields.make_default(targets)
+        names = [target.name for target in targets]
+        record("add_alertrule", **by(request), name=rule.name, id=rule.pk, targets=names)
+        self.message_user(request, _("The rule was made."), messages.SUCCESS)
+        return HttpResponseRedirect(place)
+
+    # -- what is shown ----------------------------------------------------------------------------
+
+    @admin.display(description=_("what"))
+    def what(self, rule: AlertRule) -> str:
+        kinds = [wording.title_of(name) for name in rule.kinds]
+        text = ", ".join(kinds) or gettext("all conditions")
+        only = [*rule.spiders, *rule.hosts, *rule.labels]
+        least = str(Severity(rule.least_severity).label)
+        shown = gettext("{conditions}, from {severity} on").format(conditions=text, severity=least)
+        return f"{shown} ({', '.join(map(str, only))})" if only else shown
+
+    @admin.display(description=_("targets"))
+    def whom(self, rule: AlertRule) -> str:
+        return ", ".join(target.name for target in rule.targets.all()) or "-"
+
+    @admin.display(description=_("quiet hours"))
+    def quiet(self, rule: AlertRule) -> str:
+        if rule.quiet_from is None or rule.quiet_until is None:
+            return "-"
+        return f"{rule.quiet_from:%H:%M}–{rule.quiet_until:%H:%M} {rule.timezone}"

@@ -1,0 +1,325 @@
+"""Exports in the admin: how far each is, what is wrong with it, and its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.accounts.journal import by, record
+from crawlservice.admin.exports.form import CONDITIONS, PARTS, ExportForm
+from crawlservice.admin.parts.lookups import DeclaredLookups
+from crawlservice.display import badge, label_chips, moment, pretty, task_link
+from crawlservice.exports import changes
+from crawlservice.exports.errors import BadExport
+from crawlservice.exports.source import left, with_newest
+from crawlservice.exports.states import state_of
+from crawlservice.exports.target import place_of
+from crawlservice.models import Export, ExportFile
+
+STATES = {
+    "running": (_("running"), "good"),
+    "failing": (_("failing"), "bad"),
+    "paused": (_("paused"), "muted"),
+    "removed": (_("removed from the file"), "muted"),
+}
+CONTROL = "admin/crawlservice/export/control.html"
+SECRET = "admin/crawlservice/export/secret.html"
+
+DEFINED = ("name", "what", "begin", "spider", "task", "labels", "usage", "chosen", "kind")
+PROGRESS = (
+    "state", "left_rows", "shown_rows", "position", "run", "last_batch", "sent_at", "problem",
+    "failed_since", "retried_at", "origin", "control",
+)  # fmt: skip
+SHOWN = ("state", "scope", "shown_target", *PROGRESS[1:])
+
+
+class ControlForm(forms.Form):
+    begin = forms.CharField(
+        label=_("Start again from"),
+        required=False,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text=_("beginning, now, a date such as 2026-11-01T06:00Z, or a row number"),
+    )
+
+
+@admin.register(Export)
+class ExportAdmin(DeclaredLookups):
+    form = ExportForm
+    conditional_fields = CONDITIONS
+    list_display = (
+        "name", "state", "reached", "shown_problem", "scope", "place", "shown_rows",
+        "short_batch", "sent_at", "control",
+    )  # fmt: skip
+    list_fullwidth = True
+    list_per_page = 50
+    search_fields = ("name",)
+    actions = ("pause", "resume")
+    actions_submit_line = ("save_and_try",)
+    readonly_fields = (*SHOWN,)
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.control_page)
+        name = "crawlservice_export_control"
+        return [path("<int:pk>/control/", view, name=name), *super().get_urls()]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Export]:
+        return with_newest(super().get_queryset(request))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        if obj is not None and not self.has_change_permission(request, obj):
+            return [(None, {"fields": SHOWN})]
+        defined = [name for name in DEFINED if obj is None or name != "begin"]
+        found: list[Any] = [(None, {"fields": [*defined, *(part.name for part in PARTS)]})]
+        if obj is not None:
+            found.append((_("Progress"), {"fields": PROGRESS}))
+        return found
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return [name for _title, one in self.get_fieldsets(request, obj) for name in one["fields"]]
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        """No field is one of the model: the form saves by itself."""
+        if obj is not None and not self.has_change_permission(request, obj):
+            more = {**kwargs, "form": forms.ModelForm, "fields": []}
+            return super().get_form(request, obj, change, **more)
+        return super().get_form(request, obj, change, **{**kwargs, "fields": []})
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """What a file defines is changed there."""
+        may: bool = super().has_change_permission(request, obj)
+        return may and not (obj is not None and obj.from_file and obj.listed)
+
+    def has_try_permission(self, request: HttpRequest, pk: Any = None) -> bool:
+        return self.has_change_permission(request, pk and self.get_object(request, str(pk)))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        may: bool = super().has_delete_permission(request, obj)
+        return may and not (obj is not None and obj.from_file and obj.listed)
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method == "GET" and self.has_view_permission(request):
+            file = ExportFile.objects.first()
+            for problem in file.problems if file else ():
+                messages.warning(request, f"{file.node}: {problem}" if file else problem)
+        return super().changelist_view(request, extra_context)
+
+    # -- saving -----------------------------------------------------------------------------------
+
+    def save_model(self, request: HttpRequest, obj: Export, form: Any, change: bool) -> None:
+        self._save(request, obj, form, change)
+        for one in self.get_actions_submit_line(request, obj.pk):
+            if one.action_name in request.POST:
+                one.method(request, obj)
+
+    def _save(self, request: HttpRequest, obj: Export, form: Any, change: bool) -> None:
+        if change:
+            try:
+                if changes.edit(obj, form.definition):
+                    fields = form.changed_data
+                    record("change export", **by(request), export=obj.name, fields=fields)
+            except CrawlframeError as error:  # the file has named it meanwhile
+                messages.error(request, str(error))
+            return
+        begin = form.cleaned_data["begin"]
+        row, secret = changes.add(form.definition, begin, user_id=request.user.pk)
+        obj.pk, obj.name, obj.sealed, obj.target = row.pk, row.name, row.sealed, row.target
+        obj._state.adding = False
+        request.made_secret = secret  # type: ignore[attr-defined]
+        record("add export", **by(request), export=obj.name, begin=begin)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        """The journal has it."""
+
+    log_change = log_addition
+
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Export]) -> None:
+        for row in queryset:
+            record("delete export", **by(request), export=row.name)
+
+    def response_add(
+        self, request: HttpRequest, obj: Export, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        if not (secret := getattr(request, "made_secret", "")):
+            answer: HttpResponse = super().response_add(request, obj, post_url_continue)
+            return answer
+        title = _("Secret of the export")
+        context = {**self.admin_site.each_context(request), "title": title}
+        page = TemplateResponse(request, SECRET, {**context, "export": obj, "secret": secret})
+        page["Cache-Control"] = "no-store"
+        return page
+
+    def response_post_save_add(self, request: HttpRequest, obj: Export) -> HttpResponseRedirect:
+        """To the page on which its target can be tried."""
+        return HttpResponseRedirect(reverse("admin:crawlservice_export_control", args=[obj.pk]))
+
+    # -- what is shown ----------------------------------------------------------------------------
+
+    @admin.display(description=_("state"))
+    def state(self, export: Export) -> SafeString:
+        return badge(*STATES[state_of(export)])
+
+    @admin.display(description=_("exports"))
+    def scope(self, export: Export) -> SafeString:
+        found: list[Any] = [export.get_what_display()]
+        found += [export.spider] * bool(export.spider)
+        found += [task_link(export.task)] * (export.task is not None)
+        found += [label_chips(export.labels, "")] * bool(export.labels)
+        found += [export.usage] * bool(export.usage)
+        return format_html(" ".join(["{}"] * len(found)), *found)
+
+    @admin.display(description=_("target"))
+    def place(self, export: Export) -> str:
+        return place_of(export.target)
+
+    @admin.display(description=_("target"))
+    def shown_target(self, export: Export) -> SafeString:
+        return pretty(export.target)
+
+    @admin.display(description=_("position"), ordering="position")
+    def reached(self, export: Export) -> str:
+        """Counting the rows of each would take too long in a list."""
+        return f"{export.position:,} / {export.newest:,}"  # type: ignore[attr-defined]
+
+    @admin.display(description=_("left"))
+    def left_rows(self, export: Export) -> str:
+        return str(left(export))
+
+    @admin.display(description=_("exported"))
+    def shown_rows(self, export: Export) -> str:
+        return f"{export.rows:,}"
+
+    @admin.display(description=_("last batch"))
+    def short_batch(self, export: Export) -> str:
+        """Without its directory."""
+        return export.last_batch.rpartition("/")[2] or "-"
+
+    @admin.display(description=_("last sent"))
+    def sent_at(self, export: Export) -> SafeString | str:
+        return moment(export.last_at)
+
+    @admin.display(description=_("problem"))
+    def shown_problem(self, export: Export) -> str:
+        return Truncator(export.problem).chars(90) or "-"
+
+    @admin.display(description=_("failing since"))
+    def failed_since(self, export: Export) -> SafeString | str:
+        return moment(export.problem_since)
+
+    @admin.display(description=_("next attempt"))
+    def retried_at(self, export: Export) -> SafeString | str:
+        return moment(export.next_at)
+
+    @admin.display(description=_("defined"))
+    def origin(self, export: Export) -> str:
+        return gettext("in exports.toml") if export.from_file else gettext("here")
+
+    @admin.display(description="")
+    def control(self, export: Export) -> SafeString:
+        place = reverse("admin:crawlservice_export_control", args=[export.pk])
+        return format_html('<a class="cf-link" href="{}">{}</a>', place, _("control"))
+
+    # -- actions ----------------------------------------------------------------------------------
+
+    @admin.action(description=_("Pause selected exports"), permissions=["change"])
+    def pause(self, request: HttpRequest, chosen: QuerySet[Export]) -> None:
+        self._each(request, chosen, "pause", changes.pause)
+
+    @admin.action(description=_("Resume selected exports"), permissions=["change"])
+    def resume(self, request: HttpRequest, chosen: QuerySet[Export]) -> None:
+        self._each(request, chosen, "resume", changes.resume)
+
+    @action(description=_("Save and try the target"), permissions=["try"])
+    def save_and_try(self, request: HttpRequest, export: Export) -> None:
+        transaction.on_commit(lambda: self._try(request, export))  # it may take long
+
+    def _try(self, request: HttpRequest, export: Export) -> None:
+        # Imported here: nothing else in the web needs it.
+        from crawlservice.exports.exporter import tried
+
+        problem = tried(Export.objects.get(pk=export.pk), settings.CRAWLFRAME)
+        record("test export", **by(request), export=export.name, problem=problem)
+        if problem:
+            messages.error(request, f"{export}: {problem}")
+        else:
+            text = _("{export}: the target can be reached and written from this machine")
+            messages.success(request, text.format(export=export))
+
+    def _each(
+        self,
+        request: HttpRequest,
+        chosen: QuerySet[Export],
+        verb: str,
+        do: Callable[[Export], None],
+    ) -> None:
+        for export in chosen:
+            do(export)
+            record(f"{verb} export", **by(request), export=export.name)
+        text = _("exports changed: {n}").format(n=len(chosen))
+        self.message_user(request, text, messages.SUCCESS)
+
+    def control_page(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Pauses, resumes, or starts again from a point."""
+        if not super().has_change_permission(request):
+            raise PermissionDenied
+        export = get_object_or_404(Export, pk=pk)
+        form = ControlForm(request.POST or None)
+        if request.method == "POST" and form.is_valid():
+            try:
+                return self._controlled(request, export, form.cleaned_data["begin"])
+            except BadExport as error:
+                form.add_error("begin", str(error).partition(": ")[2])
+            except CrawlframeError as error:
+                messages.error(request, str(error))
+        context = {
+            **self.admin_site.each_context(request),
+            "title": export.name,
+            "opts": self.opts,
+            "export": export,
+            "left": left(export),
+            "state": self.state(export),
+            "form": form,
+        }
+        return TemplateResponse(request, CONTROL, context)
+
+    def _controlled(self, request: HttpRequest, export: Export, begin: str) -> HttpResponse:
+        detail: dict[str, Any] = {}
+        if "_try" in request.POST:
+            self._try(request, export)
+            return HttpResponseRedirect(request.path)
+        if "_restart" in request.POST:
+            if not begin:
+                raise BadExport("begin", gettext("say from where, such as beginning"))
+            changes.restart(export, begin)
+            verb, detail = "restart export", {"begin": begin}
+        elif "_pause" in request.POST:
+            changes.pause(export)
+            verb = "pause export"
+        else:
+            changes.resume(export)
+            verb = "resume export"
+        record(verb, **by(request), export=export.name, **detail)
+        messages.success(request, _("{export} was changed").format(export=export.name))
+        return HttpResponseRedirect(reverse("admin:crawlservice_export_changelist"))

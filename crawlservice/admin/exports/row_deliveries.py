@@ -1,0 +1,107 @@
+"""Row deliveries in the admin: model items on their way to other databases, and what was refused
+there."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from crawlservice.accounts.journal import by, record
+from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.admin.parts.state_filter import StateFilter
+from crawlservice.databases.delivery import send_again
+from crawlservice.display import badge, moment, task_link
+from crawlservice.models import Page, RowDelivery
+
+
+class DeliveryState(StateFilter):
+    states: ClassVar = {
+        "waiting": (_("waiting"), Q(refused=False)),
+        "refused": (_("refused"), Q(refused=True)),
+    }
+
+
+class DatabaseFilter(admin.SimpleListFilter):
+    """Offers the databases of the settings: those of all rows would have to be looked for."""
+
+    title = _("database")
+    parameter_name = "database"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(alias, alias) for alias in sorted({*settings.APP_DATABASES.values()})]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(database=self.value()) if self.value() else queryset
+
+
+@admin.register(RowDelivery)
+class RowDeliveryAdmin(ReadOnly):
+    list_display = (
+        "id", "database", "shown_rows", "shown_task", "state", "attempts", "tried", "problem",
+        "created",
+    )  # fmt: skip
+    list_filter = (DeliveryState, DatabaseFilter)
+    fields = (
+        "database", "shown_rows", "shown_task", "shown_page", "version", "state", "attempts",
+        "tried", "problem", "created",
+    )  # fmt: skip
+    actions = ("send_again", "drop")
+
+    def has_steer_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("crawlservice.steer_task")
+
+    @admin.display(description=_("rows"))
+    def shown_rows(self, delivery: RowDelivery) -> str:
+        """Such as ``3 stock.Part, 1 stock.Maker``."""
+        names = [str(row.get("model", "")) for row in delivery.rows]
+        return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
+
+    @admin.display(description=_("task"))
+    def shown_task(self, delivery: RowDelivery) -> SafeString | str:
+        return task_link(delivery.task)
+
+    @admin.display(description=_("page"))
+    def shown_page(self, delivery: RowDelivery) -> SafeString | str:
+        page = Page.objects.filter(rid=delivery.page).only("url").first()
+        if page is None:
+            return str(delivery.page)
+        path = reverse("admin:crawlservice_page_change", args=[page.pk])
+        return format_html('<a href="{}">{}</a>', path, page.url)
+
+    @admin.display(description=_("state"))
+    def state(self, delivery: RowDelivery) -> SafeString:
+        if delivery.refused:
+            return badge(_("refused"), "bad")
+        return badge(_("retrying"), "warn") if delivery.problem else badge(_("waiting"), "muted")
+
+    @admin.display(description=_("last attempt"))
+    def tried(self, delivery: RowDelivery) -> SafeString | str:
+        return moment(delivery.tried_at)
+
+    @admin.action(description=_("Send again"), permissions=["steer"])
+    def send_again(self, request: HttpRequest, chosen: QuerySet[RowDelivery]) -> None:
+        sent = [*chosen.filter(refused=True)]
+        for delivery in sent:
+            send_again(delivery)
+            record("send rows again", **by(request), page=str(delivery.page))
+        self.message_user(
+            request, _("pages whose rows are sent again: %d") % len(sent), messages.SUCCESS
+        )
+
+    @admin.action(description=_("Drop: their rows are not stored there"), permissions=["steer"])
+    def drop(self, request: HttpRequest, chosen: QuerySet[RowDelivery]) -> None:
+        dropped = [*chosen]
+        for delivery in dropped:
+            delivery.delete()
+            record("drop rows", **by(request), page=str(delivery.page))
+        self.message_user(
+            request, _("pages whose rows were dropped: %d") % len(dropped), messages.SUCCESS
+        )

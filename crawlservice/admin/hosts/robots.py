@@ -1,0 +1,111 @@
+"""robots.txt in the admin: what is known of each origin's, and since when it cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from crawlframe.errors import FrontierError
+from crawlservice.accounts.journal import by, record
+from crawlservice.admin.parts.keyset import KeysetList
+from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.admin.parts.search import SearchedList, latest
+from crawlservice.display import badge, laid_out, moment
+from crawlservice.ledger.robots import forget
+from crawlservice.models import RobotsFile
+
+TONES = {
+    RobotsFile.State.PENDING: "muted",
+    RobotsFile.State.RULES: "good",
+    RobotsFile.State.NO_RULES: "muted",
+    RobotsFile.State.NOT_TEXT: "warn",
+    RobotsFile.State.UNREACHABLE: "bad",
+    RobotsFile.State.GIVEN_UP: "bad",
+}
+
+
+@admin.register(RobotsFile)
+class RobotsFileAdmin(ReadOnly):
+    list_display = ("id", "origin", "state", "http_status", "delay", "read", "due", "note")
+    list_display_links = ("id", "origin")
+    list_filter = ("status",)
+    search_fields = ("origin",)
+    fields = (
+        "origin", "state", "http_status", "reason", "note", "delay", "read", "counts_until",
+        "unreachable", "due", "text",
+    )  # fmt: skip
+    readonly_fields = fields
+    actions = ("forget",)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
+        return SearchedList
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[RobotsFile]:
+        rows: QuerySet[RobotsFile] = super().get_queryset(request)
+        return rows.defer("body")  # up to 500 KiB each
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[RobotsFile], search_term: str
+    ) -> tuple[QuerySet[RobotsFile], bool]:
+        rows = latest(queryset, request) if search_term else queryset
+        found: tuple[QuerySet[RobotsFile], bool] = super().get_search_results(
+            request, rows, search_term
+        )
+        return found
+
+    def has_forget_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("crawlservice.steer_task")
+
+    @admin.action(
+        description=_("Forget selected files, so that they are read again"), permissions=["forget"]
+    )
+    def forget(self, request: HttpRequest, chosen: QuerySet[RobotsFile]) -> None:
+        origins = [*chosen.order_by("origin").values_list("origin", flat=True)]
+        try:
+            n = forget(origins)
+        except FrontierError as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return
+        record("forget robots", **by(request), origins=origins)
+        text = ngettext(
+            "{n} robots.txt file was forgotten", "{n} robots.txt files were forgotten", n
+        ).format(n=n)
+        self.message_user(request, text, messages.SUCCESS)
+
+    @admin.display(description=_("state"))
+    def state(self, row: RobotsFile) -> SafeString:
+        told = badge(row.get_status_display(), TONES[RobotsFile.State(row.status)])
+        if row.unreachable_since and row.status not in ("unreachable", "given_up"):
+            return format_html("{} {}", told, badge(_("an old copy"), "warn"))
+        return told
+
+    @admin.display(description=_("Crawl-delay"))
+    def delay(self, row: RobotsFile) -> str:
+        return f"{row.crawl_delay:g} s" if row.crawl_delay else "-"
+
+    @admin.display(description=_("last read"))
+    def read(self, row: RobotsFile) -> SafeString | str:
+        return moment(row.read_at)
+
+    @admin.display(description=_("valid until"))
+    def counts_until(self, row: RobotsFile) -> SafeString | str:
+        return moment(row.known_until)
+
+    @admin.display(description=_("unreachable since"))
+    def unreachable(self, row: RobotsFile) -> SafeString | str:
+        return moment(row.unreachable_since)
+
+    @admin.display(description=_("next read"))
+    def due(self, row: RobotsFile) -> SafeString | str:
+        return moment(row.next_try or row.known_until)
+
+    @admin.display(description=_("text"))
+    def text(self, row: RobotsFile) -> SafeString | str:
+        return laid_out(row.body) if row.body else "-"

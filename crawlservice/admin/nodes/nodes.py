@@ -1,0 +1,219 @@
+"""Nodes in the admin: the lives of nodes, the code that each runs, and the code it refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import display_for_value
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
+
+from crawlservice.accounts.journal import by, record
+from crawlservice.admin.parts.keyset import KeysetList
+from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.display import CODE_STATES, condition_badge, laid_out, marked
+from crawlservice.models import Generation
+from crawlservice.monitoring import lives, nodes
+from crawlservice.monitoring.nodes import Node
+
+BAD_STATES = ("refused", nodes.OFFLINE)
+
+
+class Lives(admin.SimpleListFilter):
+    """Filter: the lives that the cluster knows now, or all there ever were."""
+
+    title = _("lives")
+    parameter_name = "lives"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("all", str(_("all, including ended ones")))]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        now, *others = super().choices(changelist)
+        yield {**now, "display": _("in the cluster now")}
+        yield from others
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        known = cluster(request)
+        return queryset if self.value() or known is None else queryset.filter(pk__in=known)
+
+
+class NodeList(KeysetList):
+    """Adds to every life on the page what the cluster knows of it, with one query to Redis."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        known = cluster(request)
+        for life in self.result_list:
+            life.known = known
+
+
+def cluster(request: HttpRequest) -> dict[int, Node] | None:
+    """``nodes.by_generation``, once per page load."""
+    if not hasattr(request, "cluster"):
+        request.cluster = nodes.by_generation()  # type: ignore[attr-defined]
+    found: dict[int, Node] | None = request.cluster  # type: ignore[attr-defined]
+    return found
+
+
+def node_of(life: Generation) -> Node | None:
+    """What the cluster knows of this life; None if it has ended or Redis is unreachable."""
+    if not hasattr(life, "known"):
+        life.known = nodes.by_generation()  # type: ignore[attr-defined]
+    known: dict[int, Node] | None = life.known  # type: ignore[attr-defined]
+    return known.get(life.pk) if known else None
+
+
+def _of_node(name: str, title: Any) -> Callable[[GenerationAdmin, Generation], str]:
+    @admin.display(description=title)
+    def column(self: GenerationAdmin, life: Generation) -> str:
+        node = node_of(life)
+        return display_for_value(getattr(node, name), "-") if node else "-"
+
+    return column
+
+
+@admin.register(Generation)
+class GenerationAdmin(ReadOnly):
+    list_display = (
+        "id", "node", "condition", "state", "age", "holds", "code", "took", "reloads",
+        "candidate", "headline",
+    )  # fmt: skip
+    list_display_links = ("id", "node")
+    list_filter = (Lives,)
+    search_fields = ("=id", "node", "machine")
+    fields = (
+        "node", "machine", "pid", "started_at", "fate", "ended_at", "given_back",
+        "condition_and_why", "holds", "workers", "state", "since", "version", "skew", "candidate",
+        "problem", "took", "reloads", "follows", "pulled", "pull_problem",
+    )  # fmt: skip
+    readonly_fields = fields
+    actions = ("forget",)
+    change_form_outer_before_template = "admin/crawlservice/generation/offline.html"
+
+    version = _of_node("version", _("code version"))
+    candidate = _of_node("candidate", _("candidate"))
+    since = _of_node("since", _("state since"))
+    workers = _of_node("workers", _("workers"))
+    holds = _of_node("holds", _("in progress"))
+    reloads = _of_node("reloads", _("reloads"))
+    follows = _of_node("follows", _("follows"))
+    pulled = _of_node("pulled", _("pulled"))
+    headline = _of_node("headline", _("problem"))
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
+        return NodeList
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        known = cluster(request)
+        if known is None:
+            text = _("{why}: the state of the nodes is unknown").format(why=nodes.why_unknown())
+            self.message_user(request, text, messages.WARNING)
+        elif skew := nodes.skew_line(known.values()):
+            self.message_user(request, skew, messages.WARNING)
+        page: HttpResponse = super().changelist_view(request, extra_context)
+        return page
+
+    def has_forget_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("crawlservice.forget_generation")
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(require_POST(self.forget_one))
+        own = path("<int:pk>/forget/", view, name="crawlservice_generation_forget")
+        return [own, *super().get_urls()]
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        context = {**(extra_context or {}), "may_forget": self.has_forget_permission(request)}
+        page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
+        return page
+
+    def forget_one(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """The button on the page of a node that is offline."""
+        if not self.has_forget_permission(request):
+            raise PermissionDenied
+        self.forget(request, Generation.objects.filter(pk=pk))
+        return HttpResponseRedirect(reverse("admin:crawlservice_generation_changelist"))
+
+    @admin.action(description=_("Forget selected offline nodes"), permissions=["forget"])
+    def forget(self, request: HttpRequest, chosen: QuerySet[Generation]) -> None:
+        for name in sorted({*chosen.filter(offline=True).values_list("node", flat=True)}):
+            try:
+                lives.forget(name)
+            except lives.UnknownNode as error:  # someone else was faster
+                self.message_user(request, str(error), messages.WARNING)
+                continue
+            record("forget node", **by(request), node=name)
+            text = _("Node {node} was removed from the list").format(node=name)
+            self.message_user(request, text, messages.SUCCESS)
+
+    @admin.display(description=_("condition"))
+    def condition(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        return condition_badge(node.condition) if node else "-"
+
+    @admin.display(description=_("condition"))
+    def condition_and_why(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        if node is None:
+            return "-"
+        told = condition_badge(node.condition)
+        if node.condition != nodes.ABNORMAL:
+            return told
+        return format_html("{} {}", told, "; ".join(node.reasons))
+
+    @admin.display(description=_("code"))
+    def state(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        if node is None:
+            return str(_("unknown") if life.known is None else _("ended"))  # type: ignore[attr-defined]
+        told = CODE_STATES.get(node.state, node.state)
+        return marked(told) if node.state in BAD_STATES else str(told)
+
+    @admin.display(description=_("duration"))
+    def age(self, life: Generation) -> str:
+        node = node_of(life)
+        return timesince(node.since, depth=1) if node and node.since else "-"
+
+    @admin.display(description=_("code version"))
+    def code(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        if node is None or not node.skew:
+            return node.version or "-" if node else "-"
+        return format_html("{} {}", node.version, marked(_("differs")))
+
+    @admin.display(description=_("skew"))
+    def skew(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        return marked(_("differs")) if node and node.skew else "-"
+
+    @admin.display(description=_("last reload took"))
+    def took(self, life: Generation) -> str:
+        node = node_of(life)
+        return f"{node.seconds:.2f} s" if node and node.seconds else "-"
+
+    @admin.display(description=_("problem"))
+    def problem(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        return laid_out(node.problem) if node and node.problem else "-"
+
+    @admin.display(description=_("pull problem"))
+    def pull_problem(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        return laid_out(node.pull_problem) if node and node.pull_problem else "-"

@@ -1,0 +1,150 @@
+"""The page on which the kept pages of a task are parsed again, and what is shown of such a task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
+
+from crawlframe.errors import CrawlframeError, FrontierError
+from crawlservice.accounts.roles import may_steer, may_submit
+from crawlservice.admin.parts.steering import note
+from crawlservice.models import KeptPage, Task
+from crawlservice.reparse import submission as reparse
+from crawlservice.reparse.changes import EXAMINED, polled_changes
+from crawlservice.reparse.submission import TEXT, Wanted
+
+REASONS = 1_000  # kept pages whose reasons are offered
+
+
+class ReparseForm(forms.Form):
+    reason = forms.ChoiceField(
+        label=gettext_lazy("Pages"),
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+        help_text=gettext_lazy("All that are kept, or those that were kept for one reason."),
+    )
+    callback = forms.CharField(
+        label=gettext_lazy("Callback"),
+        required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        max_length=TEXT,
+        help_text=gettext_lazy("Only pages of this callback; empty: of all."),
+    )
+    key = forms.CharField(
+        label=gettext_lazy("Key"),
+        required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        max_length=TEXT,
+        help_text=gettext_lazy(
+            "The field by which items of a page are compared; empty: what the spider expects to be "
+            "unique, or else their place."
+        ),
+    )
+    dry_run = forms.BooleanField(
+        label=gettext_lazy("Dry run"),
+        required=False,
+        widget=UnfoldBooleanWidget,
+        initial=True,
+        help_text=gettext_lazy("Shows what would differ, and changes nothing."),
+    )
+    follow = forms.BooleanField(
+        label=gettext_lazy("Follow new links"),
+        required=False,
+        widget=UnfoldBooleanWidget,
+        help_text=gettext_lazy("Fetches requests that the task did not know."),
+    )
+    wait = forms.BooleanField(
+        label=gettext_lazy("Until it has ended"),
+        required=False,
+        widget=UnfoldBooleanWidget,
+        help_text=gettext_lazy("Parses also what the task has still to fetch."),
+    )
+
+    def __init__(self, task: Task, may_replace: bool, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        some = KeptPage.objects.filter(task=task.pk).exclude(reason="").order_by("pk")
+        reasons = sorted({*some.values_list("reason", flat=True)[:REASONS]})
+        field = self.fields["reason"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", _("all")), *((reason, reason) for reason in reasons)]
+        if task.state not in Task.ACTIVE:
+            del self.fields["wait"]
+        if not may_replace:
+            self.fields["dry_run"].disabled = True
+            del self.fields["follow"]
+
+    def wanted(self, task: Task) -> Wanted:
+        given = self.cleaned_data
+        return Wanted(
+            task.pk,
+            reason=given["reason"] or None,
+            callback=given["callback"],
+            key=given["key"] or None,
+            dry_run=bool(given["dry_run"]),
+            follow=bool(given.get("follow")),
+            wait=bool(given.get("wait")),
+        )
+
+
+def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
+    task = get_object_or_404(Task.objects.defer("seeds"), pk=pk)
+    if not may_submit(request.user) or not request.user.has_perm("crawlservice.view_task"):
+        raise PermissionDenied
+    data = request.POST if request.method == "POST" else None
+    form = ReparseForm(task, may_steer(request.user, task), data)
+    if request.method == "POST" and form.is_valid() and (answer := _submit(request, task, form)):
+        return answer
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": str(task),
+        "opts": Task._meta,
+        "task": task,
+        "form": form,
+        "kept": reparse.pages_of(task),
+    }
+    return TemplateResponse(request, "admin/crawlservice/reparse.html", context)
+
+
+def _submit(request: HttpRequest, task: Task, form: ReparseForm) -> HttpResponse | None:
+    made = None
+    try:
+        with transaction.atomic():  # recorded even if Redis could not be updated
+            made = reparse.submit(form.wanted(task), user=request.user)
+            parsed = reparse.reparse_of(made)
+            assert parsed is not None
+            note(request, "reparse", made, parses=reparse.as_given(parsed))
+    except CrawlframeError as error:
+        if made is None or not isinstance(error, FrontierError):
+            form.add_error(None, str(error))
+            return None
+        messages.warning(request, str(error))
+    return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[made.pk]))
+
+
+def shown(task: Task) -> dict[str, Any]:
+    """What the page of a task that parses kept pages shows; nothing for another one."""
+    parsed = reparse.reparse_of(task)
+    if parsed is None:
+        return {}
+    return {
+        "parsed": parsed,
+        "parses": reparse.in_words(parsed),
+        "changes": polled_changes(task),
+        "examined": EXAMINED,
+    }

@@ -1,0 +1,1 @@
+"""Fields, filters and page parts that several admin pages share."""

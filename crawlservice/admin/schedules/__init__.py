@@ -1,0 +1,5 @@
+"""Admin pages of schedules."""
+
+from crawlservice.admin.schedules import schedules
+
+__all__ = ["schedules"]

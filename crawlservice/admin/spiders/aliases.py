@@ -1,0 +1,109 @@
+"""Rules of aliases in the admin: by which URLs are one page, with examples and counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from crawlservice.accounts.journal import by, record
+from crawlservice.admin.parts.keyset import KeysetList
+from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.admin.parts.search import SearchedList, latest
+from crawlservice.aliases.rules import revoke, rule_of
+from crawlservice.display import badge, moment
+from crawlservice.models import AliasRule
+
+TONES = {
+    AliasRule.State.PROPOSED: "warn",
+    AliasRule.State.VERIFIED: "good",
+    AliasRule.State.REFUTED: "bad",
+    AliasRule.State.REVOKED: "muted",
+}
+
+
+@admin.register(AliasRule)
+class AliasRuleAdmin(ReadOnly):
+    list_display = (
+        "id", "origin", "told", "shown_state", "support", "contradictions", "compared", "problem",
+        "created",
+    )  # fmt: skip
+    list_display_links = ("id", "told")
+    list_filter = ("state", "kind")
+    search_fields = ("origin",)
+    fields = (
+        "origin", "told", "shown_state", "problem", "places", "support", "shown_examples",
+        "contradictions", "shown_counterexamples", "compared", "fetches", "created", "decided",
+    )  # fmt: skip
+    readonly_fields = fields
+    actions = ("revoke",)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
+        return SearchedList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[AliasRule], search_term: str
+    ) -> tuple[QuerySet[AliasRule], bool]:
+        rows = latest(queryset, request) if search_term else queryset
+        found: tuple[QuerySet[AliasRule], bool] = super().get_search_results(
+            request, rows, search_term
+        )
+        return found
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("crawlservice.steer_task")
+
+    @admin.action(
+        description=_("Revoke selected rules; they are not learned again"), permissions=["revoke"]
+    )
+    def revoke(self, request: HttpRequest, chosen: QuerySet[AliasRule]) -> None:
+        rows = [*chosen.order_by("pk")]
+        n = revoke(rows)
+        record("revoke aliases", **by(request), rules=[_named(row) for row in rows])
+        text = ngettext(
+            "{n} rule was revoked; tasks that were submitted before continue to use it",
+            "{n} rules were revoked; tasks that were submitted before continue to use them",
+            n,
+        ).format(n=n)
+        self.message_user(request, text, messages.SUCCESS)
+
+    @admin.display(description=_("rule"))
+    def told(self, row: AliasRule) -> str:
+        return str(rule_of(row))
+
+    @admin.display(description=_("state"))
+    def shown_state(self, row: AliasRule) -> SafeString:
+        return badge(row.get_state_display(), TONES[AliasRule.State(row.state)])
+
+    @admin.display(description=_("holds at"))
+    def places(self, row: AliasRule) -> SafeString | str:
+        """First segment of the path, and names of the query."""
+        places = sorted(rule_of(row).places)
+        return format_html_join(mark_safe("<br>"), "/{}", [(place,) for place in places]) or "-"
+
+    @admin.display(description=_("examples"))
+    def shown_examples(self, row: AliasRule) -> SafeString | str:
+        return _pairs(row.examples)
+
+    @admin.display(description=_("counter-examples"))
+    def shown_counterexamples(self, row: AliasRule) -> SafeString | str:
+        return _pairs(row.counterexamples)
+
+    @admin.display(description=_("decided"))
+    def decided(self, row: AliasRule) -> SafeString | str:
+        return moment(row.decided_at)
+
+
+def _named(row: AliasRule) -> str:
+    return f"{row.origin}: {rule_of(row)}"
+
+
+def _pairs(pairs: list[list[str]]) -> SafeString | str:
+    """As text: nobody is led to what a site wrote."""
+    return format_html_join(mark_safe("<br>"), "{}<br>&nbsp;= {}", pairs) or "-"

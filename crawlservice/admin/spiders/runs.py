@@ -1,0 +1,109 @@
+"""Runs in the admin: the outcome of each time at which a schedule was due."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.admin.parts.recent import RecentLabel
+from crawlservice.display import badge, outcome_of, task_link
+from crawlservice.models import Run, Schedule
+
+LATEST = 10
+NOT_SHOWN = ("task__seeds", "task__arguments", "task__settings")
+TONES = {
+    Run.Outcome.SUBMITTED: "good",
+    Run.Outcome.WAITING: "muted",
+    Run.Outcome.SKIPPED: "warn",
+    Run.Outcome.MISSED: "warn",
+    Run.Outcome.FAILED: "bad",
+}
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly):
+    list_display = (
+        "due",
+        "schedule",
+        "shown_outcome",
+        "shown_task",
+        "ended_as",
+        "shown_labels",
+        "problem",
+    )
+    list_filter = ("outcome", "schedule", RecentLabel)
+    list_select_related = ("schedule", "task")
+    ordering = ("-id",)
+    fields = ("schedule", "due", "shown_outcome", "shown_task", "ended_as", "problem", "created_at")
+
+    @admin.display(description=_("due at"))
+    def due(self, run: Run) -> SafeString:
+        return in_zone(run.due_at, zone_of(run.schedule))
+
+    @admin.display(description=_("outcome"))
+    def shown_outcome(self, run: Run) -> SafeString:
+        return outcome_badge(run.outcome)
+
+    @admin.display(description=_("task"))
+    def shown_task(self, run: Run) -> SafeString | str:
+        return task_link(run.task_id)
+
+    @admin.display(description=_("state of the task"))
+    def ended_as(self, run: Run) -> SafeString | str:
+        return outcome_of(run.task)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
+        rows: QuerySet[Run] = super().get_queryset(request)
+        return rows.defer(*NOT_SHOWN)
+
+
+def outcome_badge(outcome: str) -> SafeString:
+    known = Run.Outcome(outcome)
+    return badge(known.label, TONES[known])
+
+
+def in_zone(moment: datetime, zone: ZoneInfo) -> SafeString:
+    """A time in the given zone, on one line."""
+    text = date_format(moment.astimezone(zone), "D Y-m-d H:i:s T")
+    return format_html('<span class="cf-time">{}</span>', text)
+
+
+def zone_of(schedule: Schedule) -> ZoneInfo:
+    """The schedule's time zone; UTC if this machine does not know it."""
+    try:
+        return ZoneInfo(schedule.timezone)
+    except (KeyError, ValueError, OSError):
+        return ZoneInfo("UTC")
+
+
+def latest_runs(schedule: int) -> dict[str, Any]:
+    """The latest runs of a schedule, for the theme's table."""
+    runs = Run.objects.filter(schedule=schedule).select_related("schedule", "task")
+    latest = runs.defer(*NOT_SHOWN).order_by("-due_at")[:LATEST]
+    rows = [
+        [
+            in_zone(run.due_at, zone_of(run.schedule)),
+            outcome_badge(run.outcome),
+            task_link(run.task_id),
+            outcome_of(run.task),
+            run.problem,
+        ]
+        for run in latest
+    ]
+    titles = [_("due at"), _("outcome"), _("task"), _("state of the task"), _("remark")]
+    return {"headers": titles, "rows": rows}
+
+
+def all_runs(schedule: int) -> str:
+    return reverse("admin:crawlservice_run_changelist") + f"?schedule__id__exact={schedule}"

@@ -1,0 +1,160 @@
+"""Spiders in the admin: the list, and the page of each, with its runs, errors and schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html_join
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.accounts.journal import by
+from crawlservice.accounts.roles import may_submit
+from crawlservice.admin.parts.live import part
+from crawlservice.admin.spiders.runs import in_zone, zone_of
+from crawlservice.models import WHY, Schedule
+from crawlservice.scheduling.timing_words import in_words
+from crawlservice.tasks import spider_runs, spider_switch
+from crawlservice.tasks.progress import rendering
+from crawlservice.tasks.results import error_groups
+from crawlservice.tasks.spider_runs import SpiderRun
+
+TEMPLATES = 100  # shown of a spider
+SCHEDULES = 50  # shown of a spider
+ERRORS = 10  # groups of errors shown
+TONES = ("primary", "warn", "good", "muted", "bad")  # of the fields of a chart
+
+
+def urls(site: AdminSite) -> list[URLPattern]:
+    @require_safe
+    def listing(request: HttpRequest) -> HttpResponse:
+        return index(site, request)
+
+    def view(request: HttpRequest, name: str) -> HttpResponse:
+        return page(site, request, name)
+
+    @require_safe
+    def names(request: HttpRequest) -> HttpResponse:
+        """The known spiders, as options of ``<datalist>``."""
+        may = request.user.has_perm("crawlservice.view_task")
+        known = spider_runs.overview().found if may else ()
+        return HttpResponse(format_html_join("", '<option value="{}">', ((s.name,) for s in known)))
+
+    return [
+        path("spider-names/", site.admin_view(names), name="spider_names"),
+        path("spiders/", site.admin_view(listing), name="spiders"),
+        path("spider-runs/<path:name>", part(site, runs_chart, "view_task"), name="spider_runs"),
+        path("spiders/<path:name>", site.admin_view(view), name="spider"),
+    ]
+
+
+def may_switch(request: HttpRequest) -> bool:
+    """Whether the user may change what holds for all tasks of a spider: who may control the tasks
+    of others."""
+    return request.user.has_perm("crawlservice.steer_task")
+
+
+def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
+    _check_view(request)
+    found = spider_runs.overview()
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Spiders"),
+        "is_fullwidth": "1",
+        "spiders": found.found,
+        "complete": found.complete,
+    }
+    return TemplateResponse(request, "admin/crawlservice/spiders.html", context)
+
+
+def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
+    """Shows the spider; POST disables or enables it, or forgets which pages need the browser."""
+    _check_view(request)
+    spider = spider_runs.look_up(name) if "\0" not in name else None
+    if spider is None:
+        raise Http404
+    if request.method == "POST":
+        return _switch(request, name)
+    runs = spider_runs.runs(name)
+    templates = rendering.templates(name)
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Spider {name}").format(name=name),
+        "is_fullwidth": "1",
+        "spider": spider,
+        "runs": runs,
+        "covered": _covered(runs),
+        "groups": error_groups.latest(spider=name, count=ERRORS).groups,
+        "templates": (templates or [])[:TEMPLATES],
+        "more_templates": max(0, len(templates or []) - TEMPLATES),
+        "chooses": bool(templates) or (spider.info is not None and spider.info.settings.render),
+        "unknown": templates is None,
+        "most_runs": spider_runs.RUNS,
+        "schedules": _schedules(name),
+        "longest": WHY,
+        "may_switch": may_switch(request),
+        "may_submit": may_submit(request.user),
+    }
+    return TemplateResponse(request, "admin/crawlservice/spider.html", context)
+
+
+@require_safe
+def runs_chart(request: HttpRequest, name: str) -> JsonResponse:
+    """Its latest runs as the points of a chart."""
+    if "\0" in name:
+        raise Http404
+    return JsonResponse({"points": spider_runs.points(spider_runs.runs(name)), "ended": False})
+
+
+def _switch(request: HttpRequest, name: str) -> HttpResponse:
+    if not may_switch(request):
+        raise PermissionDenied
+    try:
+        if request.POST.get("verb") == "enable":
+            spider_switch.enable(name, by(request))
+            messages.success(request, _("The spider is enabled."))
+        elif request.POST.get("verb") == "forget":
+            rendering.forget(name, request.POST.get("template", ""), by(request))
+            messages.success(request, _("It is forgotten. The next pages are fetched plainly."))
+        else:
+            spider_switch.disable(name, request.POST.get("reason", ""), by(request))
+            messages.success(request, _("The spider is disabled. Its running tasks go on."))
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+    return HttpResponseRedirect(reverse("admin:spider", args=[name]))
+
+
+def _covered(runs: Sequence[SpiderRun]) -> dict[str, str]:
+    """The chart of the coverage: its series, their labels and colours, each separated by bars."""
+    names = spider_runs.covered_fields(runs)
+    series = [spider_runs.coverage_series(name) for name in names]
+    return {
+        "series": "|".join(series),
+        "labels": "|".join(one.partition(" ")[2] or "–" for one in series),
+        "tones": "|".join(TONES[: len(names)]),
+    }
+
+
+def _schedules(name: str) -> list[dict[str, Any]]:
+    rows = Schedule.objects.filter(spider=name).order_by("name")[:SCHEDULES]
+    return [
+        {
+            "row": row,
+            "when": f"{in_words(row.cron, row.every)} ({row.timezone})",
+            "next": in_zone(row.next_at, zone_of(row)) if row.enabled and row.next_at else "",
+        }
+        for row in rows
+    ]
+
+
+def _check_view(request: HttpRequest) -> None:
+    if not request.user.has_perm("crawlservice.view_task"):
+        raise PermissionDenied

@@ -1,0 +1,225 @@
+"""Errors in the admin: grouped over all tasks, the page of a group, and retries of many errors."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_safe
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.items.encode import clean_text
+from crawlservice.accounts.journal import by
+from crawlservice.admin.parts.keyset import row_number
+from crawlservice.admin.parts.live import STOP, part
+from crawlservice.admin.parts.moments import moment_of
+from crawlservice.models import SPIDER, BulkRetry, KeptPage
+from crawlservice.models.error import REASON
+from crawlservice.tasks import bulk_retry
+from crawlservice.tasks.bulk_retry import Wanted
+from crawlservice.tasks.results import error_groups
+
+SPANS = {
+    "hour": (gettext_lazy("Last hour"), timedelta(hours=1)),
+    "day": (gettext_lazy("Last day"), timedelta(days=1)),
+    "week": (gettext_lazy("Last week"), timedelta(days=7)),
+    "all": (gettext_lazy("All"), None),
+}
+SAFE = ("GET", "HEAD")
+USUAL = "week"
+FIRST_YEAR, LAST_YEAR = 1971, 2199  # of times that are read
+RETRIES = 5  # latest bulk retries shown
+
+
+def urls(site: AdminSite) -> list[URLPattern]:
+    def own(view: Any, *methods: str) -> Any:
+        def of_site(request: HttpRequest, **given: Any) -> HttpResponse:
+            answer: HttpResponse = view(site, request, **given)
+            return answer
+
+        return site.admin_view(require_http_methods([*methods])(of_site))
+
+    return [
+        path("errors/", own(index, *SAFE), name="errors"),
+        path("errors/<int:pk>/", own(group_page, *SAFE), name="error_group"),
+        path("errors/retry/", own(retry_page, *SAFE, "POST"), name="errors_retry"),
+        path("errors/retries/<int:pk>/", own(progress_page, *SAFE), name="bulk_retry"),
+        path(
+            "errors/retries/<int:pk>/now/",
+            part(site, progress_now, "view_page"),
+            name="bulk_retry_now",
+        ),
+        path("errors/retries/<int:pk>/stop/", own(stop, "POST"), name="bulk_retry_stop"),
+    ]
+
+
+def may_retry(request: HttpRequest) -> bool:
+    """Whether the user may retry the errors of many tasks: who may control those of others."""
+    return request.user.has_perm("crawlservice.steer_task")
+
+
+def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
+    _check_view(request)
+    given = request.GET
+    span = given.get("span", USUAL)
+    _title, length = SPANS.get(span, SPANS[USUAL])
+    spider, reason = _text(given, "spider", SPIDER), _text(given, "reason", REASON)
+    since = timezone.now() - length if length else None
+    found = error_groups.latest(spider=spider, reason=reason, since=since)
+    latest = BulkRetry.objects.select_related("user").defer("tasks")[:RETRIES]
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Errors"),
+        "is_fullwidth": "1",
+        "found": found,
+        "groups": found.groups,
+        "spider": spider,
+        "reason": reason,
+        "reasons": error_groups.reasons(spider),
+        "spans": [(name, title, name == span) for name, (title, _length) in SPANS.items()],
+        "most": error_groups.MOST,
+        "shown": error_groups.SHOWN,
+        "retries": latest,
+        "retry_query": urlencode(_given(spider, reason, None, since)),
+        "may_retry": may_retry(request),
+    }
+    return TemplateResponse(request, "admin/crawlservice/errors.html", context)
+
+
+def group_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
+    """One group, with its latest example."""
+    _check_view(request)
+    try:
+        group = error_groups.one(pk)
+    except error_groups.UnknownGroup as error:
+        messages.warning(request, str(error))
+        return HttpResponseRedirect(reverse("admin:errors"))
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Errors of {spider}").format(spider=group.row.spider),
+        "is_fullwidth": "1",
+        "group": group,
+        "versions": error_groups.versions(pk),
+        "kept": _kept(group),
+        "retry_query": urlencode(_given(group.row.spider, "", pk, None)),
+        "may_retry": may_retry(request),
+    }
+    return TemplateResponse(request, "admin/crawlservice/error_group.html", context)
+
+
+def _kept(group: error_groups.GroupNow) -> KeptPage | None:
+    """The page of the example, if it is kept."""
+    return KeptPage.objects.filter(rid=group.example.rid).only("pk").first()
+
+
+def retry_page(site: AdminSite, request: HttpRequest) -> HttpResponse:
+    """Shows how much would be retried; POST starts it."""
+    if not may_retry(request):
+        raise PermissionDenied
+    given = request.POST if request.method == "POST" else request.GET
+    since = moment_of(given.get("since"))
+    if since is not None and not FIRST_YEAR <= since.year <= LAST_YEAR:
+        since = None
+    group = row_number(given.get("group"))
+    spider, reason = _text(given, "spider", SPIDER), _text(given, "reason", REASON)
+    wanted = Wanted(spider, reason, group, since)
+    problem, extent = "", None
+    if given.get("since") and since is None:
+        problem = _("The time is wrong: give one such as 2026-01-31T18:00.")
+    elif request.method == "POST":
+        try:
+            row = bulk_retry.start(wanted, by(request))
+            return HttpResponseRedirect(reverse("admin:bulk_retry", args=[row.pk]))
+        except CrawlframeError as error:
+            problem = str(error)
+    elif wanted.spider:
+        try:
+            extent = bulk_retry.extent(wanted)
+        except CrawlframeError as error:
+            problem = str(error)
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Retry errors"),
+        "wanted": wanted,
+        "since": given.get("since", ""),
+        "group": given.get("group", ""),
+        "reasons": error_groups.reasons(wanted.spider) if wanted.spider else (),
+        "extent": extent,
+        "problem": problem,
+    }
+    return TemplateResponse(request, "admin/crawlservice/errors_retry.html", context)
+
+
+def progress_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
+    _check_view(request)
+    row = _retry(pk)
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Retry {number} of {spider}").format(number=row.pk, spider=row.spider),
+        **_progress(request, row),
+    }
+    return TemplateResponse(request, "admin/crawlservice/bulk_retry.html", context)
+
+
+@require_safe
+def progress_now(request: HttpRequest, pk: int) -> HttpResponse:
+    """The fragment with its progress."""
+    row = _retry(pk)
+    status = 200 if row.state == BulkRetry.State.RUNNING else STOP
+    name = "admin/crawlservice/_bulk_retry.html"
+    return TemplateResponse(request, name, _progress(request, row), status=status)
+
+
+def stop(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
+    if not may_retry(request):
+        raise PermissionDenied
+    try:
+        bulk_retry.stop(pk, by(request))
+    except bulk_retry.UnknownRetry:
+        raise Http404 from None
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+    return HttpResponseRedirect(reverse("admin:bulk_retry", args=[pk]))
+
+
+def _progress(request: HttpRequest, row: BulkRetry) -> dict[str, Any]:
+    done = row.position
+    return {
+        "row": row,
+        "running": row.state == BulkRetry.State.RUNNING,
+        "done": done,
+        "percent": round(100 * done / max(1, row.all_tasks), 1),
+        "may_retry": may_retry(request),
+    }
+
+
+def _retry(pk: int) -> BulkRetry:
+    return get_object_or_404(BulkRetry.objects.select_related("user"), pk=pk)
+
+
+def _text(given: Any, name: str, size: int) -> str:
+    """What was typed, in a form that databases accept."""
+    return clean_text(given.get(name, ""))[:size]
+
+
+def _given(spider: str, reason: str, group: int | None, since: Any) -> dict[str, Any]:
+    """The filters that are set, as parameters of the page of retries."""
+    given = {"spider": spider, "reason": reason, "group": group}
+    given["since"] = since.strftime("%Y-%m-%dT%H:%M") if since else None
+    return {name: value for name, value in given.items() if value}
+
+
+def _check_view(request: HttpRequest) -> None:
+    if not request.user.has_perm("crawlservice.view_page"):
+        raise PermissionDenied

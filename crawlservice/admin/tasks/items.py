@@ -1,0 +1,117 @@
+"""Items in the admin: the list with its search, and one item with the page it is from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.db.models import Model, QuerySet, TextField
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext_lazy as _
+
+from crawlservice.admin.parts.created import Created
+from crawlservice.admin.parts.keyset import KeysetList
+from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentTask, RecentVersion
+from crawlservice.admin.parts.search import SearchedList, latest
+from crawlservice.display import pretty, task_link
+from crawlservice.models import Item, Page, PageFile
+
+SHORT = 160  # characters of an item in the list
+
+
+class PageOf(admin.SimpleListFilter):
+    """``?rid=…``: the items of one page. The filter lists no choices."""
+
+    title = _("page")
+    parameter_name = "rid"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(self.value() or "", str(_("the items of one page")))] if self.value() else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if not self.value():
+            return queryset
+        try:
+            return queryset.filter(rid=UUID(self.value()))
+        except ValueError:
+            return queryset.none()
+
+
+@admin.register(Item)
+class ItemAdmin(ReadOnly):
+    list_display = ("id", "task_number", "short", "shown_labels", "version", "created")
+    list_filter = (RecentSpider, RecentTask, RecentLabel, RecentVersion, PageOf, Created)
+    slow_filters = ("version",)
+    search_fields = ("data",)
+    search_help_text = _("Text, or field:text")
+    fields = (
+        "task_number", "shown_data", "page", "files", "ordinal", "version", "created_at", "rid",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
+        return SearchedList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        return search(queryset, search_term, request), False
+
+    @admin.display(description=_("task"))
+    def task_number(self, item: Item) -> SafeString | str:
+        table = reverse("admin:crawlservice_task_table", args=[item.task_id])
+        return format_html(
+            '{} <a class="cf-link" href="{}">{}</a>', task_link(item.task_id), table, _("table")
+        )
+
+    @admin.display(description=_("data"))
+    def short(self, item: Item) -> str:
+        text = json.dumps(item.data, ensure_ascii=False)
+        return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
+
+    @admin.display(description=_("data"))
+    def shown_data(self, item: Item) -> SafeString:
+        return pretty(item.data)
+
+    @admin.display(description=_("page"))
+    def page(self, item: Item) -> SafeString | str:
+        page = Page.objects.only("url").filter(rid=item.rid).first()
+        if page is None:
+            return "-"
+        place = reverse("admin:crawlservice_page_change", args=[page.pk])
+        return format_html('<a class="cf-link" href="{}">{}</a>', place, page.url)
+
+    @admin.display(description=_("files of the page"))
+    def files(self, item: Item) -> SafeString | str:
+        page = Page.objects.only("pk").filter(rid=item.rid).first()
+        rows = PageFile.objects.select_related("file").filter(rid=item.rid, kind="") if page else ()
+        links = [
+            (reverse("admin:crawlservice_page_file", args=[page.pk, row.file_id]), row.url)
+            for row in rows
+            if page is not None
+        ]
+        text = '<a class="cf-link" href="{}">{}</a>'
+        return format_html_join(mark_safe("<br>"), text, links) or "-"
+
+
+def search(rows: QuerySet[Any], text: str, request: HttpRequest) -> QuerySet[Any]:
+    """The newest rows that contain the text anywhere, or in one field (``field:text``)."""
+    text = text.strip()
+    if not text:
+        return rows
+    rows = latest(rows, request)
+    found: QuerySet[Any]
+    field, colon, value = text.partition(":")
+    if colon and value and field.isidentifier():
+        found = rows.annotate(text=KeyTextTransform(field, "data"))
+        return found.filter(text__icontains=value.strip())
+    found = rows.annotate(text=Cast("data", TextField()))
+    return found.filter(text__icontains=text)

@@ -1,0 +1,162 @@
+"""Pages and events in the admin. Failed requests can be retried from here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.accounts.roles import may_submit
+from crawlservice.admin.parts.created import Created
+from crawlservice.admin.parts.keyset import KeysetList
+from crawlservice.admin.parts.own_page import OwnPage, RowPage
+from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.admin.parts.recent import (
+    RecentGroup,
+    RecentLabel,
+    RecentReason,
+    RecentSpider,
+    RecentTask,
+    RecentVersion,
+)
+from crawlservice.admin.parts.search import SearchedList, latest
+from crawlservice.admin.parts.steering import retry_some
+from crawlservice.admin.tasks import request_page as requestpage
+from crawlservice.display import moment, pretty, reason_words, state_badge, task_link
+from crawlservice.models import Era, Event, Page, Task
+
+SHORT = 150  # characters of a URL in the list
+
+
+@admin.register(Page)
+class PageAdmin(OwnPage):
+    row_page: ClassVar[RowPage] = requestpage
+    list_display = (
+        "id", "task_number", "shown_state", "shown_reason", "status", "short_url", "fetch_ms",
+        "deliveries", "shown_items", "shown_labels", "version", "created",
+    )  # fmt: skip
+    list_filter = (
+        "state", RecentReason, RecentGroup, RecentVersion, RecentSpider, RecentTask, RecentLabel,
+        Created,
+    )  # fmt: skip
+    slow_filters = ("reason", "version")
+    search_fields = ("url",)
+    search_help_text = _("Part of the URL")
+    actions = ("retry",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Page]:
+        rows: QuerySet[Page] = super().get_queryset(request)
+        return rows.defer("follow_ups", "request", "detail", "exchange")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
+        return SearchedList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if text := search_term.strip():
+            queryset = latest(queryset, request).filter(url__icontains=text)
+        return queryset, False
+
+    @admin.display(description=_("task"))
+    def task_number(self, page: Page) -> SafeString | str:
+        return task_link(page.task_id)
+
+    @admin.display(description=_("state"))
+    def shown_state(self, page: Page) -> SafeString:
+        return state_badge(page.state)
+
+    @admin.display(description=_("reason"))
+    def shown_reason(self, page: Page) -> SafeString | str:
+        return reason_words(page.reason)
+
+    @admin.display(description=_("URL"))
+    def short_url(self, page: Page) -> str:
+        return page.url if len(page.url) <= SHORT else f"{page.url[: SHORT - 1]}…"
+
+    @admin.display(description=_("items"))
+    def shown_items(self, page: Page) -> SafeString | str:
+        if not page.items:
+            return "0"
+        place = reverse("admin:crawlservice_item_changelist")
+        return format_html(
+            '<a class="cf-link" href="{}?rid={}">{}</a>', place, page.rid, page.items
+        )
+
+    def has_steer_permission(self, request: HttpRequest) -> bool:
+        return may_submit(request.user) or request.user.has_perm("crawlservice.steer_task")
+
+    @admin.action(description=_("Retry selected errors"), permissions=["steer"])
+    def retry(self, request: HttpRequest, pages: QuerySet[Page]) -> None:
+        chosen: defaultdict[int, list[UUID]] = defaultdict(list)
+        failed = pages.filter(state=Page.State.ERROR).order_by()
+        for pk, rid in failed.values_list("task", "rid"):
+            chosen[pk].append(rid)
+        if not chosen:
+            self.message_user(
+                request, str(_("None of the selected pages is an error.")), messages.WARNING
+            )
+        for task in Task.objects.defer("seeds").filter(pk__in=chosen):
+            try:
+                self.message_user(request, retry_some(request, task, chosen[task.pk]))
+            except (CrawlframeError, PermissionDenied) as error:
+                self.message_user(request, f"{task}: {error}", messages.ERROR)
+
+
+# Of ends, whose outcome says more.
+END_KINDS = {Event.Kind.FINISHED, Event.Kind.FAILED, Event.Kind.CANCELLED}
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnly):
+    list_display = (
+        "id", "task_number", "schedule", "node", "host", "shown_kind", "reason", "created",
+        "delivered",
+    )  # fmt: skip
+    list_filter = ("kind", "outcome", RecentTask, Created)
+    list_select_related = ("schedule",)
+    fields = (
+        "task_number", "schedule", "node", "host", "shown_detail", "shown_kind", "reason",
+        "created_at", "delivered_at",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    @admin.display(description=_("task"))
+    def task_number(self, event: Event) -> SafeString | str:
+        return task_link(event.task_id)
+
+    @admin.display(description=_("detail"))
+    def shown_detail(self, event: Event) -> SafeString | str:
+        return pretty(event.detail) if event.detail else "-"
+
+    @admin.display(description=_("kind"))
+    def shown_kind(self, event: Event) -> SafeString:
+        is_end = event.kind in END_KINDS
+        return state_badge((is_end and event.outcome) or event.kind)
+
+    @admin.display(description=_("delivered"))
+    def delivered(self, event: Event) -> SafeString | str:
+        return moment(event.delivered_at)
+
+
+@admin.register(Era)
+class EraAdmin(ReadOnly):
+    list_display = ("number", "reason", "started", "opened")
+
+    @admin.display(description=_("started"))
+    def started(self, era: Era) -> SafeString | str:
+        return moment(era.started_at)
+
+    @admin.display(description=_("opened"))
+    def opened(self, era: Era) -> SafeString | str:
+        return moment(era.opened_at)

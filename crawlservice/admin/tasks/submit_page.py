@@ -1,0 +1,149 @@
+"""The page that submits a task: choose a spider, then fill in its arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
+
+from crawlframe.errors import CrawlframeError, FrontierError
+from crawlframe.spider.spider import SpiderInfo
+from crawlservice.accounts.roles import may_submit
+from crawlservice.admin.parts.steering import note
+from crawlservice.admin.tasks.submit_form import SubmitForm
+from crawlservice.models import Task
+from crawlservice.tasks import spider_switch, submit
+from crawlservice.tasks.arguments.secrets import has_secrets, readable
+from crawlservice.tasks.arguments.values import shortened
+from crawlservice.tasks.labels import of_task
+from crawlservice.tasks.overrides import detail
+
+VIEW = "crawlservice.view_task"
+
+
+def urls(site: AdminSite) -> list[URLPattern]:
+    def view(request: HttpRequest) -> HttpResponse:
+        if not may_submit(request.user):
+            raise PermissionDenied
+        name = request.GET.get("spider", "")
+        return _form(site, request, name) if name else _choice(site, request)
+
+    return [path("submit/", site.admin_view(view), name="submit")]
+
+
+def _choice(site: AdminSite, request: HttpRequest) -> HttpResponse:
+    known: dict[str, SpiderInfo] = {}
+    try:
+        known = submit.spiders()
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Submit a task"),
+        "spiders": known.values(),
+        "disabled": spider_switch.disabled(),
+    }
+    return TemplateResponse(request, "admin/crawlservice/submit_choice.html", context)
+
+
+def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
+    try:
+        spider_switch.check(name)
+        info = submit.published(name)
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:submit"))
+    form = SubmitForm(info, request.user, request.POST or None, *_cloned(request, info))
+    if request.method == "POST" and form.is_valid() and (answer := _submit_form(request, form)):
+        return answer
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Submit {spider}").format(spider=info.name),
+        "info": info,
+        "form": form,
+    }
+    return TemplateResponse(request, "admin/crawlservice/submit_form.html", context)
+
+
+def submit_at_once(request: HttpRequest, name: str) -> HttpResponse:
+    """Submits a task of a spider and shows it. If the spider has arguments, its form comes
+    first."""
+    try:
+        info = submit.published(name)
+        if not info.arguments.get("properties"):
+            return _submit(request, info)
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+    return HttpResponseRedirect(f"{reverse('admin:submit')}?spider={name}")
+
+
+def _submit_form(request: HttpRequest, form: SubmitForm) -> HttpResponse | None:
+    try:
+        given = form.cleaned_data
+        return _submit(
+            *(request, form.info, form.given),
+            priority=given["priority"],
+            settings=form.settings,
+            labels=given["labels"],
+        )
+    except CrawlframeError as error:
+        form.add_error(None, str(error))
+        return None
+
+
+def _submit(
+    request: HttpRequest,
+    info: SpiderInfo,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+    priority: int = 0,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    labels: Mapping[str, str] = MappingProxyType({}),
+) -> HttpResponse:
+    """Raises CrawlframeError."""
+    try:
+        with transaction.atomic():  # recorded even if Redis could not be updated
+            task = submit.submit(
+                info.name,
+                dict(arguments),
+                priority=priority,
+                from_text=True,
+                info=info,
+                user=request.user,
+                settings=settings,
+                labels=labels,
+            )
+            told = {"spider": task.spider, "arguments": shortened(task.arguments), **detail(task)}
+            note(request, "submit", task, **told)
+    except FrontierError as error:  # the message says whether the task was recorded anyway
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:crawlservice_task_changelist"))
+    messages.success(request, _("Submitted: {task}").format(task=task))
+    return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[task.pk]))
+
+
+def _cloned(
+    request: HttpRequest, info: SpiderInfo
+) -> tuple[dict[str, Any], int, dict[str, Any], dict[str, str]]:
+    """Arguments, priority, settings and labels that are filled in: those of the task to be cloned.
+    Its secrets are only for the user who entered them: with other arguments, they could be sent
+    anywhere."""
+    number = request.GET.get("clone", "")
+    if not re.fullmatch(r"\d{1,18}", number) or not request.user.has_perm(VIEW):
+        return {}, 0, {}, {}
+    task = Task.objects.filter(pk=int(number), spider=info.name).defer("seeds").first()
+    if task is None:
+        return {}, 0, {}, {}
+    arguments = readable(task.arguments)
+    if task.user_id != request.user.pk or task.reparse is not None:
+        arguments = {name: value for name, value in arguments.items() if not has_secrets(value)}
+    return arguments, task.priority, task.overrides, of_task(task.pk)

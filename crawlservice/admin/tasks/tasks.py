@@ -1,0 +1,271 @@
+"""Tasks in the admin: the list with live numbers, and actions on several at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.accounts.journal import by, record
+from crawlservice.accounts.roles import may_submit
+from crawlservice.admin.parts.created import Created
+from crawlservice.admin.parts.keyset import KeysetList
+from crawlservice.admin.parts.own_page import OwnPage, RowPage
+from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentUser
+from crawlservice.admin.parts.steering import DONE, steer
+from crawlservice.admin.tasks import page as taskpage
+from crawlservice.admin.tasks import saved_views as savedviews
+from crawlservice.display import change_since, duration, moment, sparkline, state_badge, state_label
+from crawlservice.exports.retention import held
+from crawlservice.models import Task
+from crawlservice.tasks.progress.progress import Progress, read
+from crawlservice.tasks.progress.run_history import History, histories
+from crawlservice.tasks.removal import Extent, extent, remove
+from crawlservice.tasks.retry import ENDED
+from crawlservice.tasks.submit import SWEEP
+
+ERRORS = "state__exact=error"
+MAX_DELETED_ROWS = 500_000  # rows deleted while a user waits for the page
+
+
+class TaskList(KeysetList):
+    """Adds to every task on the page its progress, with one query to Redis, and its history."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        for progress in read(self.result_list):
+            progress.task.progress = progress  # type: ignore[attr-defined]
+        for task, history in zip_histories(self.result_list):
+            task.history = history
+
+
+def _progress_of(task: Task) -> Progress:
+    found: Progress | None = getattr(task, "progress", None)
+    return found or read([task])[0]
+
+
+def zip_histories(tasks: Iterable[Any]) -> Iterator[tuple[Any, History]]:
+    """Tasks with their histories."""
+    tasks = [*tasks]
+    found = histories(tasks)
+    return ((task, found[task.pk]) for task in tasks)
+
+
+def _changed(task: Task, name: str) -> SafeString | str:
+    """A number of a task, and for one that has ended the difference to the run before."""
+    progress = _progress_of(task)
+    now: int = getattr(progress, name)
+    history: History = getattr(task, "history", None) or histories([task])[task.pk]
+    if history.before is None or not progress.ended:
+        return f"{now:,}"
+    before = history.before
+    change = change_since(now, getattr(before, name), before.task, same=history.same)
+    return format_html("{} {}", f"{now:,}", change)
+
+
+class Status(admin.SimpleListFilter):
+    """Filter by state or outcome: the one word that is shown."""
+
+    title = _("state")
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        words = (*Task.ACTIVE, *Task.Outcome)
+        return [(word.value, str(state_label(word)[0])) for word in words]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> QuerySet[Task]:
+        word = self.value()
+        if word is None:
+            return queryset
+        column = "state" if word in Task.ACTIVE else "outcome"
+        return queryset.filter(**{column: word})
+
+
+class Rounds(admin.SimpleListFilter):
+    """The rounds of watches are left out, unless they, or those of one watch, are asked for."""
+
+    title = _("rounds of watches")
+    parameter_name = "watch"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        chosen = self.value() or ""
+        shown = [(chosen, f"#{chosen}")] if chosen.isdecimal() else []
+        return [("all", _("shown, too")), *shown]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> QuerySet[Task]:
+        word = self.value()
+        if word == "all":
+            return queryset
+        return queryset.filter(watch=int(word) if word and word.isdecimal() else None)
+
+
+@admin.register(Task)
+class TaskAdmin(OwnPage):
+    row_page: ClassVar[RowPage] = taskpage
+    list_display = (
+        "id", "spider", "shown_labels", "shown_state", "done", "errors", "left", "item_count",
+        "trend", "took", "rate", "submitted", "links",
+    )  # fmt: skip
+    list_display_links = ("id", "spider")
+    list_filter = (Status, RecentSpider, RecentLabel, RecentUser, Created, Rounds)
+    list_select_related = ("user",)
+    search_fields = ("=id", "spider")
+    search_help_text = _("Number or spider")
+    list_before_template = "admin/crawlservice/saved_views.html"
+    actions = ("pause", "resume", "cancel", "retry")
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        context = {**(extra_context or {}), **savedviews.shown(request)}
+        return super().changelist_view(request, context)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
+        return TaskList
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
+        rows: QuerySet[Task] = super().get_queryset(request)
+        return rows.defer("seeds")
+
+    @admin.display(description=_("state"))
+    def shown_state(self, task: Task) -> SafeString:
+        badge = state_badge(task.status)
+        if not task.reason:
+            return badge
+        return format_html('{}<span class="cf-why">{}</span>', badge, task.reason)
+
+    @admin.display(description=_("done"))
+    def done(self, task: Task) -> SafeString:
+        progress = _progress_of(task)
+        whole = _("of {n}").format(n=f"{progress.na:,}")
+        return format_html(
+            '{} <span class="cf-second" title="{}">{}</span>',
+            f"{progress.nf:,}",
+            _("requests"),
+            whole,
+        )
+
+    @admin.display(description=_("left"))
+    def left(self, task: Task) -> SafeString | str:
+        progress = _progress_of(task)
+        if not progress.parked:
+            return f"{progress.nr:,}"
+        parked = _("{n} parked").format(n=f"{progress.parked:,}")
+        return format_html('{} <span class="cf-second">{}</span>', f"{progress.nr:,}", parked)
+
+    @admin.display(description=_("submitted"))
+    def submitted(self, task: Task) -> SafeString:
+        by = task.user.get_username() if task.user else ""
+        return format_html('{} <span class="cf-second">{}</span>', moment(task.created_at), by)
+
+    @admin.display(description=_("errors"))
+    def errors(self, task: Task) -> SafeString | str:
+        return _changed(task, "errors")
+
+    @admin.display(description=_("items"))
+    def item_count(self, task: Task) -> SafeString | str:
+        return _changed(task, "items")
+
+    @admin.display(description=_("last runs"))
+    def trend(self, task: Task) -> SafeString | str:
+        return sparkline(task.history.items)  # type: ignore[attr-defined]
+
+    @admin.display(description=_("duration"))
+    def took(self, task: Task) -> SafeString:
+        at = date_format(localtime(task.finished_at), "Y-m-d H:i:s") if task.finished_at else ""
+        return format_html('<span title="{}">{}</span>', at, duration(_progress_of(task).age))
+
+    @admin.display(description=_("pages/s"))
+    def rate(self, task: Task) -> str:
+        progress = _progress_of(task)
+        return f"{progress.worked / progress.age:,.1f}" if progress.age else "-"
+
+    @admin.display(description="")
+    def links(self, task: Task) -> SafeString:
+        pages = f"{reverse('admin:crawlservice_page_changelist')}?task={task.pk}"
+        items = f"{reverse('admin:crawlservice_item_changelist')}?task={task.pk}"
+        places = [(pages, _("pages")), (items, _("items"))]
+        if _progress_of(task).errors:
+            places.append((f"{pages}&{ERRORS}", _("errors")))
+        return format_html_join(" ", '<a class="cf-link" href="{}">{}</a>', places)
+
+    # Ended tasks can be deleted; nobody edits any.
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm("crawlservice.delete_task")
+
+    def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> Any:
+        """The numbers of rows as the tasks have them: counting millions would take too long."""
+        chosen = [*objs]
+        found = extent(Task.objects.filter(pk__in=[task.pk for task in chosen]))
+        counts = dict(zip((_("tasks"), _("pages"), _("items")), found, strict=True))
+        kept = [_open(task) for task in chosen if task.state not in ENDED]
+        for task, names in held([task.pk for task in chosen]).items():
+            text = gettext(
+                "Task {task}: export {names} has not exported all of it. Wait, or pause the export."
+            )
+            kept.append(text.format(task=task, names=", ".join(names)))
+        if sum(found) > MAX_DELETED_ROWS:
+            text = gettext(
+                "Too many rows to delete from here. Use: python manage.py prune --task ID"
+            )
+            kept.append(text)
+        return [str(task) for task in chosen], counts, set(), kept
+
+    def delete_model(self, request: HttpRequest, obj: Task) -> None:
+        self.delete_queryset(request, Task.objects.filter(pk=obj.pk))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
+        numbers = sorted(queryset.values_list("pk", flat=True))
+        parts = remove(Task.objects.filter(pk__in=numbers), held)
+        gone = Extent(*(sum(part) for part in zip(*parts, strict=True)))
+        told = gone._asdict() | {"tasks": numbers}
+        record("delete_task", **by(request), **told)
+
+    # Whether the user may control a task is checked for each.
+    def has_steer_permission(self, request: HttpRequest) -> bool:
+        return may_submit(request.user) or request.user.has_perm("crawlservice.steer_task")
+
+    @admin.action(description=_("Pause selected tasks"), permissions=["steer"])
+    def pause(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
+        self._steer(request, tasks, "pause")
+
+    @admin.action(description=_("Resume selected tasks"), permissions=["steer"])
+    def resume(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
+        self._steer(request, tasks, "resume")
+
+    @admin.action(description=_("Cancel selected tasks"), permissions=["steer"])
+    def cancel(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
+        self._steer(request, tasks, "cancel")
+
+    @admin.action(description=_("Retry failed requests of selected tasks"), permissions=["steer"])
+    def retry(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
+        self._steer(request, tasks, "retry")
+
+    def _steer(self, request: HttpRequest, tasks: QuerySet[Task], verb: str) -> None:
+        changed, until = 0, time.monotonic() + SWEEP
+        for task in tasks:
+            try:
+                steer(request, task, verb, max(0.0, until - time.monotonic()))
+            except (CrawlframeError, PermissionDenied) as error:
+                self.message_user(request, f"{task}: {error}", messages.ERROR)
+            else:
+                changed += 1
+        if changed:
+            self.message_user(request, str(DONE[verb]).format(n=changed), messages.SUCCESS)
+
+
+def _open(task: Task) -> str:
+    return gettext("{task} has not ended; cancel it first").format(task=task)

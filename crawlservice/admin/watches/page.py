@@ -1,0 +1,253 @@
+"""The page of one watch: its numbers, its pages with their next visits, its days, and what may be
+done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, time
+from typing import Any, NamedTuple
+
+from django import forms
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.db.models import F
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_safe
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.accounts.journal import by, record
+from crawlservice.accounts.roles import may_steer_watch
+from crawlservice.admin.hosts.order_form import NoForm
+from crawlservice.admin.parts.live import part
+from crawlservice.admin.watches.form import BudgetForm
+from crawlservice.models import Task, Watch, WatchedPage
+from crawlservice.tasks.submit import RedisNotUpdated
+from crawlservice.watches import editing
+from crawlservice.watches.clock import NOW
+from crawlservice.watches.overview import days_of, polled_numbers, rate_of
+
+SHOWN = 50  # pages in one list
+ROUNDS = 10  # latest ones shown
+MOST = 10_000  # the last page of the list that is shown
+TONES = {"new": "primary", "live": "good", "gone": "muted", "failed": "bad"}
+STATES = {"running": "good", "paused": "warn", "ended": "muted"}
+
+
+class Decision(NamedTuple):
+    """What may be done with a watch. ``do`` gets its number and the valid form."""
+
+    verb: str
+    text: str | Promise
+    icon: str
+    form: type[forms.Form]
+    do: Callable[[int, dict[str, Any]], object]
+    question: str | Promise
+    states: tuple[str, ...]
+
+
+ACTIVE = ("running", "paused")
+JOURNALED = {"budget": "change watch", "start": "visit now"}  # the verbs of others
+DECISIONS = {
+    one.verb: one
+    for one in (
+        Decision(
+            "pause", _("Pause"), "pause", NoForm, lambda pk, given: editing.pause(pk),
+            _("No rounds are made until it is resumed. A round under way waits."), ("running",),
+        ),
+        Decision(
+            "resume", _("Resume"), "play_arrow", NoForm, lambda pk, given: editing.resume(pk),
+            _("Visits what is due."), ("paused",),
+        ),
+        Decision(
+            "budget", _("Set budget"), "speed", BudgetForm,
+            lambda pk, given: editing.set_budget(pk, **given),
+            _("How much it may fetch, in place of what its spider says."), ACTIVE,
+        ),
+        Decision(
+            "start", _("Look for new pages"), "travel_explore", NoForm,
+            lambda pk, given: editing.visit_now(pk),
+            _("Runs start with the next round."), ACTIVE,
+        ),
+        Decision(
+            "end", _("End"), "stop", NoForm, lambda pk, given: editing.end(pk),
+            _("It visits nothing any more, for ever. What it knows stays."), ACTIVE,
+        ),
+    )
+}  # fmt: skip
+
+
+def urls(site: AdminSite) -> list[URLPattern]:
+    name = "crawlservice_watch_{}".format
+
+    def view(verb: str) -> Callable[..., HttpResponse]:
+        return lambda request, pk: decide(site, request, pk, verb)
+
+    return [
+        path("<int:pk>/now/", part(site, now, "view_watch"), name=name("now")),
+        path("<int:pk>/chart/", part(site, chart, "view_watch"), name=name("chart")),
+        path("<int:pk>/visit/", site.admin_view(visit), name=name("visit")),
+        *(
+            path(f"<int:pk>/{verb}/", site.admin_view(view(verb)), name=name(verb))
+            for verb in DECISIONS
+        ),
+    ]
+
+
+def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
+    allowed = request.user.has_perm("crawlservice.view_watch")
+    if request.method not in ("GET", "HEAD") or not allowed:
+        raise PermissionDenied
+    watch = _watch(pk)
+    context = {
+        **site.each_context(request),
+        "title": str(watch),
+        "opts": Watch._meta,
+        "is_fullwidth": "1",
+        **_now(request, watch),
+        **_pages(request, watch),
+    }
+    return TemplateResponse(request, "admin/crawlservice/watch.html", context)
+
+
+@require_safe
+def now(request: HttpRequest, pk: int) -> HttpResponse:
+    """The fragment with the numbers."""
+    context = _now(request, _watch(pk))
+    return TemplateResponse(request, "admin/crawlservice/_watch_now.html", context)
+
+
+@require_safe
+def chart(request: HttpRequest, pk: int) -> HttpResponse:
+    """What it did each day, as charts.js reads it."""
+    days = days_of(_watch(pk))
+    noon = [datetime.combine(day.day, time(12), UTC) for day in days]
+    points = {
+        "at": [round(1000 * moment.timestamp()) for moment in noon],
+        "visited": [day.visited for day in days],
+        "late": [day.late for day in days],
+        "errors": [day.errors for day in days],
+        "fresh": [None if day.fresh is None else round(100 * day.fresh, 1) for day in days],
+    }
+    return JsonResponse({"points": points, "ended": False})
+
+
+def decide(site: AdminSite, request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Asks for a confirmation, then does it."""
+    watch, decision = _steered(request, pk), DECISIONS[verb]
+    data = request.POST if request.method == "POST" else None
+    initial = {"budget": watch.budget, "host_budget": watch.host_budget}
+    form = decision.form(data, initial=initial)
+    if request.method == "POST" and form.is_valid() and _done(request, watch, decision, form):
+        return HttpResponseRedirect(reverse("admin:crawlservice_watch_change", args=[pk]))
+    context = {
+        **site.each_context(request),
+        "title": str(watch),
+        "opts": Watch._meta,
+        "watch": watch,
+        "decision": decision,
+        "form": form,
+    }
+    return TemplateResponse(request, "admin/crawlservice/watch_decide.html", context)
+
+
+def visit(request: HttpRequest, pk: int) -> HttpResponse:
+    """Makes one page due before all others."""
+    watch = _steered(request, pk)
+    number = request.POST.get("page", "")
+    if request.method != "POST" or not (number.isdecimal() and len(number) < 19):
+        raise PermissionDenied
+    try:
+        pages = editing.visit_now(watch.pk, [int(number)])
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+    else:
+        record("visit now", **by(request), watch=watch.pk, pages=pages)
+        text = ngettext("{n} page is visited next", "{n} pages are visited next", pages)
+        messages.success(request, text.format(n=pages))
+    back = reverse("admin:crawlservice_watch_change", args=[pk])
+    query = request.META.get("QUERY_STRING", "")
+    return HttpResponseRedirect(f"{back}?{query}" if query else back)
+
+
+def _done(request: HttpRequest, watch: Watch, decision: Decision, form: forms.Form) -> bool:
+    """False: the form says what is wrong."""
+    try:
+        decision.do(watch.pk, form.cleaned_data)
+    except RedisNotUpdated as error:
+        messages.warning(request, str(error))
+    except CrawlframeError as error:
+        form.add_error(None, str(error))
+        return False
+    verb = JOURNALED.get(decision.verb, f"{decision.verb} watch")
+    record(verb, **by(request), watch=watch.pk, **form.cleaned_data)
+    messages.success(request, gettext("Done: {what}").format(what=decision.text))
+    return True
+
+
+def _steered(request: HttpRequest, pk: int) -> Watch:
+    watch = _watch(pk)
+    if not request.user.has_perm("crawlservice.view_watch") or not may_steer_watch(
+        request.user, watch
+    ):
+        raise PermissionDenied
+    return watch
+
+
+def _watch(pk: int | str) -> Watch:
+    number = int(pk) if str(pk).isdecimal() and len(str(pk)) < 19 else 0
+    return get_object_or_404(Watch.objects.select_related("user"), pk=number)
+
+
+def _now(request: HttpRequest, watch: Watch) -> dict[str, Any]:
+    rounds = Task.objects.filter(watch=watch).defer("seeds").order_by("-pk")[:ROUNDS]
+    may = may_steer_watch(request.user, watch)
+    return {
+        "watch": watch,
+        "tone": STATES[watch.state],
+        "numbers": polled_numbers(watch.pk),
+        "rounds": rounds if request.user.has_perm("crawlservice.view_task") else (),
+        "buttons": [one for one in DECISIONS.values() if may and watch.state in one.states],
+    }
+
+
+def _pages(request: HttpRequest, watch: Watch) -> dict[str, Any]:
+    """The list of pages: those first that are due first."""
+    term, state = request.GET.get("q", "").strip(), request.GET.get("state", "")
+    rows = WatchedPage.objects.filter(watch=watch)
+    if term:
+        rows = rows.filter(url__icontains=term)
+    if state in WatchedPage.State.values:
+        rows = rows.filter(state=state)
+    text = request.GET.get("page", "")
+    number = min(MOST, int(text)) if text.isdecimal() and len(text) < 9 else 0
+    ordered = rows.order_by(F("next_at").asc(nulls_last=True), "pk")
+    found = [*ordered[number * SHOWN : (number + 1) * SHOWN + 1]]
+    asked = request.GET.copy()
+    asked.pop("page", None)
+    return {
+        "pages": [_row(watch, page) for page in found[:SHOWN]],
+        "term": term,
+        "state": state,
+        "states": WatchedPage.State.choices,
+        "query": asked.urlencode(),
+        "number": number,
+        "before": number - 1 if number else None,
+        "after": number + 1 if len(found) > SHOWN and number < MOST else None,
+    }
+
+
+def _row(watch: Watch, page: WatchedPage) -> dict[str, Any]:
+    soon = page.next_at is not None and page.next_at <= NOW
+    return {
+        "page": page,
+        "tone": TONES[page.state],
+        "rate": rate_of(watch, page),
+        "soon": soon,
+    }

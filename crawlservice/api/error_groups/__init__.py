@@ -1,0 +1,1 @@
+"""Operations on errors, grouped by their cause."""

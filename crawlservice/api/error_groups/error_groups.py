@@ -1,0 +1,171 @@
+"""Errors of all tasks: grouped by cause, and retried over many tasks."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Body, Query, Router, Status
+from pydantic import AwareDatetime
+
+from crawlservice.api.error_groups.schemas import (
+    BulkExtentOut,
+    BulkRetriesOut,
+    BulkRetryIn,
+    BulkRetryOut,
+    ErrorGroupDetail,
+    ErrorGroupOut,
+    ErrorGroupsOut,
+    ExampleOut,
+    SkippedOut,
+)
+from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.errors import READING, WRITING, ApiError
+from crawlservice.api.parts.paging import LARGEST, TEXT, After, Id, Limit, newest_first
+from crawlservice.models import SPIDER, BulkRetry
+from crawlservice.models.error import REASON
+from crawlservice.tasks import bulk_retry
+from crawlservice.tasks.bulk_retry import Wanted
+from crawlservice.tasks.results import error_groups
+from crawlservice.tasks.results.error_groups import GroupNow
+
+router = Router(tags=["errors"])
+
+READ = Bearer("read", "view_page")
+RETRY = Bearer("operate", "steer_task")
+MOST = 200  # groups of one answer
+
+NUMBER = re.compile(r"\s*[-+]?[\d._]+(e[-+]?\d+)?\s*", re.IGNORECASE)
+
+SpiderIs = Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)]
+ReasonIs = Annotated[str | None, Query(min_length=1, max_length=REASON, pattern=TEXT)]
+Since = Annotated[AwareDatetime | None, Query(description="errors that were recorded since then")]
+
+
+@router.get("/errors", auth=READ, response={200: ErrorGroupsOut, **READING})
+def list_errors(
+    request: HttpRequest,
+    spider: SpiderIs = None,
+    reason: ReasonIs = None,
+    since: Since = None,
+    limit: Annotated[int, Query(ge=1, le=MOST, description="maximum number of groups")] = 50,
+) -> ErrorGroupsOut:
+    """Errors of all tasks with the same cause together, those that were seen last first. Retried
+    and deleted ones no longer count."""
+    found = error_groups.latest(
+        spider=spider or "", reason=reason or "", since=_given(request, since), count=limit
+    )
+    groups = [ErrorGroupOut(**_group(group)) for group in found.groups]
+    return ErrorGroupsOut(groups=groups, more=found.more)
+
+
+@router.get("/errors/{group_id}", auth=READ, response={200: ErrorGroupDetail, **READING})
+def show_errors(request: HttpRequest, group_id: Id) -> ErrorGroupDetail:
+    """One group of errors."""
+    group = error_groups.one(group_id)
+    return ErrorGroupDetail(**_group(group), versions=dict(error_groups.versions(group_id)))
+
+
+@router.get("/retries", auth=READ, response={200: BulkRetriesOut, **READING})
+def list_retries(request: HttpRequest, after: After = None, limit: Limit = 100) -> BulkRetriesOut:
+    """Retries of errors over many tasks, the latest first."""
+    rows = BulkRetry.objects.select_related("user").defer("tasks")
+    found, following = newest_first(rows, after, limit)
+    return BulkRetriesOut(retries=[_retry(row) for row in found], next=following)
+
+
+@router.get("/retries/count", auth=READ, response={200: BulkExtentOut, **READING})
+def count_retries(
+    request: HttpRequest,
+    spider: Annotated[str, Query(min_length=1, max_length=SPIDER, pattern=TEXT)],
+    reason: ReasonIs = None,
+    group: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
+    since: Since = None,
+) -> BulkExtentOut:
+    """How many errors a retry would run again."""
+    found = bulk_retry.extent(Wanted(spider, reason or "", group, _given(request, since)))
+    return BulkExtentOut(
+        errors=found.errors,
+        tasks=len(found.tasks),
+        active=found.active,
+        active_errors=found.active_errors,
+    )
+
+
+@router.post("/retries", auth=RETRY, response={201: BulkRetryOut, **WRITING})
+def start_retry(request: HttpRequest, body: Annotated[BulkRetryIn, Body()]) -> Status[BulkRetryOut]:
+    """Runs errors of a spider again, over its tasks that have ended."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    wanted = Wanted(body.spider, body.reason, body.group, _checked(body.since))
+    return Status(201, _retry(bulk_retry.get(bulk_retry.start(wanted, caller.who).pk)))
+
+
+@router.get("/retries/{retry_id}", auth=READ, response={200: BulkRetryOut, **READING})
+def show_retry(request: HttpRequest, retry_id: Id) -> BulkRetryOut:
+    """How far a retry is."""
+    return _retry(bulk_retry.get(retry_id))
+
+
+@router.post("/retries/{retry_id}/stop", auth=RETRY, response={200: BulkRetryOut, **WRITING})
+def stop_retry(request: HttpRequest, retry_id: Id) -> BulkRetryOut:
+    """Leaves the tasks that it has not come to as they are."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    return _retry(bulk_retry.stop(retry_id, caller.who))
+
+
+def _given(request: HttpRequest, since: datetime | None) -> datetime | None:
+    """The time of a query."""
+    return _checked(since, request.GET.get("since", ""))
+
+
+def _checked(since: datetime | None, text: str = "") -> datetime | None:
+    """Times that the database can compare with its own. ``text``: as it was given; a number would
+    be read as seconds since 1970."""
+    if since is None:
+        return None
+    if NUMBER.fullmatch(text):
+        raise ApiError(422, "invalid", "since: give a time such as 2026-01-31T18:00:00Z", "since")
+    if not 1970 < since.year < 2200:
+        raise ApiError(422, "invalid", "since: give a time between 1971 and 2199", "since")
+    return since.astimezone(UTC)
+
+
+def _group(group: GroupNow) -> dict[str, Any]:
+    row, page = group.row, group.example
+    return {
+        "id": row.pk,
+        "spider": row.spider,
+        "reason": row.reason,
+        "exception": row.exception,
+        "place": row.place,
+        "errors": group.errors,
+        "more": group.more,
+        "first_seen": row.created_at,
+        "first_version": row.first_version,
+        "last_seen": group.last_at,
+        "last_version": page.version,
+        "example": ExampleOut(task=page.task_id, rid=page.rid, url=page.url, detail=page.detail),
+    }
+
+
+def _retry(row: BulkRetry) -> BulkRetryOut:
+    return BulkRetryOut(
+        id=row.pk,
+        spider=row.spider,
+        reason=row.reason,
+        group=row.group,
+        since=row.since,
+        state=row.state,  # type: ignore[arg-type]
+        tasks=row.all_tasks,
+        errors=row.all_errors,
+        tasks_done=row.position,
+        errors_retried=row.retried_errors,
+        tasks_skipped=row.skipped_tasks,
+        skipped=[SkippedOut(task=task, why=why) for task, why in row.skipped],
+        problem=row.problem,
+        user=row.user.get_username() if row.user else None,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+    )

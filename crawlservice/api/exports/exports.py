@@ -1,0 +1,141 @@
+"""Exports: list, show, create, change, pause, resume, start again and delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from django.http import HttpRequest
+from ninja import Body, Path, Router, Status
+
+from crawlservice.api.exports.schemas import (
+    ExportChange,
+    ExportIn,
+    ExportOut,
+    ExportsOut,
+    NewExport,
+    RestartIn,
+)
+from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.errors import READING, WRITING, ApiError
+from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first
+from crawlservice.exports import changes
+from crawlservice.exports.definition import Definition
+from crawlservice.exports.errors import BadExport
+from crawlservice.exports.source import left, with_newest
+from crawlservice.exports.states import state_of
+from crawlservice.models import EXPORT_NAME, Export, ExportFile
+
+router = Router(tags=["exports"])
+
+READ = Bearer("read", "view_export")
+ADD = Bearer("operate", "add_export")
+CHANGE = Bearer("operate", "change_export")
+
+Name = Annotated[str, Path(min_length=1, max_length=EXPORT_NAME, pattern=TEXT)]
+
+
+@router.get("/exports", auth=READ, response={200: ExportsOut, **READING})
+def list_exports(request: HttpRequest, after: After = None, limit: Limit = 100) -> ExportsOut:
+    """All exports, with how far each is."""
+    found, following = oldest_first(with_newest(Export.objects.all()), after, limit)
+    file = ExportFile.objects.first()
+    problems = file.problems if file else []
+    return ExportsOut(
+        exports=[_out(row, listed=True) for row in found], file_problems=problems, next=following
+    )
+
+
+@router.get("/exports/{name}", auth=READ, response={200: ExportOut, **READING})
+def show_export(request: HttpRequest, name: Name) -> ExportOut:
+    """One export, with how many rows it has left."""
+    return _out(_found(name))
+
+
+@router.post("/exports", auth=ADD, response={201: NewExport, **WRITING})
+def add_export(request: HttpRequest, body: Annotated[ExportIn, Body()]) -> Status[NewExport]:
+    """Adds an export; the leading node begins with it within seconds."""
+    caller = _caller(request)
+    given = Definition.model_validate(body.model_dump(exclude={"begin"}))
+    try:
+        row, secret = changes.add(given, body.begin, user=caller.user)
+    except BadExport as error:
+        raise _invalid(error) from None
+    caller.record("add export", export=row.name)
+    return Status(201, NewExport(**_out(_found(row.name)).model_dump(), secret=secret or None))
+
+
+@router.put("/exports/{name}", auth=CHANGE, response={200: ExportOut, **WRITING})
+def change_export(
+    request: HttpRequest, name: Name, body: Annotated[ExportChange, Body()]
+) -> ExportOut:
+    """Replaces the definition. It goes on where it was. One that exports.toml no longer names is no
+    longer of the file."""
+    row = _found(name)
+    try:
+        if changes.edit(row, Definition.model_validate(body.model_dump())):
+            _caller(request).record("change export", export=name)
+    except BadExport as error:
+        raise _invalid(error) from None
+    return _out(_found(name))
+
+
+@router.post("/exports/{name}/pause", auth=CHANGE, response={200: ExportOut, **WRITING})
+def pause_export(request: HttpRequest, name: Name) -> ExportOut:
+    """Ends after the batch that is being sent. While it is paused, tasks that it has not exported
+    can be deleted."""
+    changes.pause(_found(name))
+    _caller(request).record("pause export", export=name)
+    return _out(_found(name))
+
+
+@router.post("/exports/{name}/resume", auth=CHANGE, response={200: ExportOut, **WRITING})
+def resume_export(request: HttpRequest, name: Name) -> ExportOut:
+    """Goes on where it was; one that waits after a failure is tried again at once."""
+    changes.resume(_found(name))
+    _caller(request).record("resume export", export=name)
+    return _out(_found(name))
+
+
+@router.post("/exports/{name}/restart", auth=CHANGE, response={200: ExportOut, **WRITING})
+def restart_export(
+    request: HttpRequest, name: Name, body: Annotated[RestartIn, Body()]
+) -> ExportOut:
+    """Exports again from a point on, as another run."""
+    try:
+        changes.restart(_found(name), body.begin)
+    except BadExport as error:
+        raise _invalid(error) from None
+    _caller(request).record("restart export", export=name, begin=body.begin)
+    return _out(_found(name))
+
+
+@router.delete(
+    "/exports/{name}", auth=Bearer("operate", "delete_export"), response={204: None, **WRITING}
+)
+def delete_export(request: HttpRequest, name: Name) -> Status[None]:
+    """What it has written stays."""
+    changes.delete(_found(name))
+    _caller(request).record("delete export", export=name)
+    return Status(204, None)
+
+
+def _caller(request: HttpRequest) -> Caller:
+    return request.auth  # type: ignore[attr-defined, no-any-return]
+
+
+def _found(name: str) -> Export:
+    row = with_newest(Export.objects.filter(name=name)).first()
+    if row is None:
+        raise ApiError(404, "unknown_export", f"there is no export {name}")
+    return row
+
+
+def _invalid(error: BadExport) -> ApiError:
+    return ApiError(422, "invalid", str(error), error.field)
+
+
+def _out(row: Export, listed: bool = False) -> ExportOut:
+    found = None if listed else left(row)  # counting the rows of each would take too long
+    columns = {name: getattr(row, name, None) for name in ExportOut.model_fields}
+    more = {"state": state_of(row), "left": found and found.rows, "left_more": found and found.more}
+    return ExportOut.model_validate({**columns, **more})

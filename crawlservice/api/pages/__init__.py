@@ -1,0 +1,1 @@
+"""Operations on pages, kept pages, and parsing them again."""

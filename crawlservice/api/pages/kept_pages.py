@@ -1,0 +1,163 @@
+"""Pages as their sites sent them. Contents may hold data of persons, so they have a right of their
+own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from ninja import Query, Router
+from pydantic import BaseModel, Field
+
+from crawlframe.errors import PageDamaged, StoreError
+from crawlframe.warc import FORMATS
+from crawlservice.accounts import journal
+from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.errors import READING, ApiError
+from crawlservice.api.parts.paging import TEXT, After, Id, Limit, newest_first
+from crawlservice.api.tasks.tasks import load_task
+from crawlservice.models import KeptPage
+from crawlservice.pages import shown
+from crawlservice.pages.export import NAMES, PagesExport
+from crawlservice.pages.shown import Shown
+
+router = Router(tags=["items and pages"])
+
+READ = Bearer("read", "view_keptpage")
+SEE = Bearer("read", "view_pagebody")
+Filter = Annotated[str | None, Query(max_length=300, pattern=TEXT)]
+
+
+class KeptPageOut(BaseModel):
+    id: int
+    rid: UUID = Field(description="of the request that fetched it")
+    task: int
+    url: str = Field(description="after redirects")
+    host: str
+    method: str
+    status: int
+    reason: str = Field(description="why it is kept; empty: its request is done")
+    size: int = Field(description="bytes of the body, after decompression")
+    fetched_at: datetime
+
+
+class KeptPageDetail(KeptPageOut):
+    headers: dict[str, Any] = Field(description="sent and received, without secrets")
+    address: str = Field(description="IP address of the server; empty: unknown")
+
+
+class KeptPagesOut(BaseModel):
+    pages: list[KeptPageOut]
+    next: int | None
+
+
+@router.get("/kept-pages", auth=READ, response={200: KeptPagesOut, **READING})
+def list_kept_pages(
+    request: HttpRequest,
+    task: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+    spider: Filter = None,
+    host: Filter = None,
+    reason: Filter = None,
+    status: Annotated[int | None, Query(ge=0, le=999)] = None,
+    url: Annotated[str | None, Query(max_length=2083, pattern=TEXT, description="exactly")] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> KeptPagesOut:
+    """Pages that are kept, the newest first."""
+    rows = KeptPage.objects.select_related("body").defer("headers", "record", "body__data")
+    given = {"task": task, "task__spider": spider, "host": host, "reason": reason,
+             "status": status, "url": url}  # fmt: skip
+    rows = rows.filter(**{name: value for name, value in given.items() if value is not None})
+    found, following = newest_first(rows, after, limit)
+    return KeptPagesOut(pages=[KeptPageOut(**_data(row)) for row in found], next=following)
+
+
+@router.get("/kept-pages/{rid}", auth=READ, response={200: KeptPageDetail, **READING})
+def show_kept_page(request: HttpRequest, rid: UUID) -> KeptPageDetail:
+    """A page that is kept, with its headers."""
+    row = _row(rid)
+    return KeptPageDetail(**_data(row), headers=row.headers, address=row.address)
+
+
+@router.get(
+    "/kept-pages/{rid}/body",
+    auth=SEE,
+    response=READING,
+    openapi_extra={
+        "responses": {
+            200: {
+                "description": "The body",
+                "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+            }
+        }
+    },
+)
+def download_body(request: HttpRequest, rid: UUID) -> HttpResponse:
+    """The body as it was received, after decompression, as an attachment."""
+    row = _row(rid)
+    try:
+        content = Shown.of(row)
+    except (PageDamaged, StoreError) as error:
+        raise ApiError(503, "store_away", str(error)) from None
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    journal.record("download_page", task=row.task_id, **caller.who, rid=str(rid))
+    return shown.attachment(content)
+
+
+@router.get(
+    "/tasks/{task_id}/kept-pages/export",
+    auth=SEE,
+    response=READING,
+    openapi_extra={
+        "responses": {
+            200: {
+                "description": "The file",
+                "content": {kind: {"schema": {"type": "string"}} for kind in FORMATS.values()},
+            }
+        }
+    },
+)
+def export_pages(
+    request: HttpRequest,
+    task_id: Id,
+    format: Annotated[Literal[tuple(NAMES)], Query()] = "wacz",  # type: ignore[valid-type]
+) -> StreamingHttpResponse:
+    """The pages that are kept of a task, as a WARC or WACZ file, streamed. 503 while a part of them
+    is on a node that has not uploaded it yet."""
+    task = load_task(task_id)
+    suffix = NAMES[format]
+    name = f"{task.spider}-{task.pk}"
+    try:
+        pieces = PagesExport(KeptPage.objects.filter(task=task)).stream(suffix, name)
+    except StoreError as error:
+        raise ApiError(503, "store_away", str(error)) from None
+    request.auth.record("export pages", task, format=format)  # type: ignore[attr-defined]
+    return StreamingHttpResponse(
+        pieces,
+        content_type=FORMATS[suffix],
+        headers={"Content-Disposition": f'attachment; filename="task-{task.pk}{suffix}"'},
+    )
+
+
+def _row(rid: UUID) -> KeptPage:
+    rows = KeptPage.objects.select_related("body").defer("body__data")
+    if (row := rows.filter(rid=rid).first()) is None:
+        raise ApiError(404, "unknown_page", f"no page of request {rid} is kept")
+    return row
+
+
+def _data(row: KeptPage) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "rid": row.rid,
+        "task": row.task_id,
+        "url": row.url,
+        "host": row.host,
+        "method": row.method,
+        "status": row.status,
+        "reason": row.reason,
+        "size": row.body.size,
+        "fetched_at": row.fetched_at,
+    }

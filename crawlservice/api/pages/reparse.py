@@ -1,0 +1,107 @@
+"""Kept pages that are parsed again: of a task or a spider, and what differs."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Annotated, Any
+
+from django.db import transaction
+from django.http import HttpRequest
+from ninja import Body, Router, Status
+
+from crawlframe.errors import ArgumentError
+from crawlservice.api.pages.reparse_schemas import (
+    ChangesOut,
+    ParsedPageOut,
+    ReparseIn,
+    SpiderReparseIn,
+)
+from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.errors import READING, WRITING, ApiError, Error, NotAllowed
+from crawlservice.api.parts.paging import After, Id, Limit, oldest_first
+from crawlservice.api.parts.schemas import TaskOut
+from crawlservice.api.spiders.spiders import Name
+from crawlservice.api.tasks.tasks import SUBMIT, load_task, serialized, steered
+from crawlservice.models import ParsedPage, Token
+from crawlservice.reparse import submission as reparse
+from crawlservice.reparse.changes import EXAMINED, as_json, changes
+from crawlservice.tasks.submit import RedisNotUpdated
+
+router = Router(tags=["reparse"])
+
+READ = Bearer("read", "view_item")
+
+
+@router.post("/tasks/{task_id}/reparse", auth=SUBMIT, response={(201, 202): TaskOut, **WRITING})
+def reparse_task(
+    request: HttpRequest, task_id: Id, body: Annotated[ReparseIn, Body()]
+) -> Status[TaskOut]:
+    """Starts a task that parses the kept pages of this one by the code of today. Their items are
+    replaced, unless it is a dry run; that needs the right to control this task.
+
+    202: Redis is unreachable; the nodes start it when it is back."""
+    if not body.dry_run:
+        steered(request, task_id)
+    return _start(request, body, task=task_id)
+
+
+@router.post("/spiders/{name}/reparse", auth=SUBMIT, response={(201, 202): TaskOut, **WRITING})
+def reparse_spider(
+    request: HttpRequest, name: Name, body: Annotated[SpiderReparseIn, Body()]
+) -> Status[TaskOut]:
+    """The same for the kept pages of all tasks of a spider. Unless it is a dry run, it needs the
+    right to operate."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    if not body.dry_run and not _operates(caller):
+        raise NotAllowed("to replace items of all tasks of a spider, you must be an operator")
+    return _start(request, body, spider=name)
+
+
+@router.get(
+    "/tasks/{task_id}/changes", auth=READ, response={200: ChangesOut, 409: Error, **READING}
+)
+def show_changes(
+    request: HttpRequest, task_id: Id, after: After = None, limit: Limit = 20
+) -> ChangesOut:
+    """What differs by the code of today, of a task that parses kept pages: numbers, and pages."""
+    task = load_task(task_id)
+    parsed = reparse.reparse_of(task)
+    if parsed is None:
+        raise ApiError(409, "not_a_reparse", f"task {task_id} fetches; it parses no kept pages")
+    found = changes(task, EXAMINED, examples=0)
+    rows, following = oldest_first(ParsedPage.objects.all(), after, limit, task=task_id)
+    numbers = ("pages", "repaired", "added", "removed", "changed", "links", "complete")
+    return ChangesOut(
+        parses=reparse.as_given(parsed),
+        fields=dict(found.fields),
+        examples=[ParsedPageOut(**as_json(row)) for row in rows],
+        next=following,
+        **{name: getattr(found, name) for name in numbers},
+    )
+
+
+def _operates(caller: Caller) -> bool:
+    return caller.allows(Token.Scope.OPERATE) and caller.user.has_perm("crawlservice.steer_task")
+
+
+def _start(request: HttpRequest, body: SpiderReparseIn, **source: Any) -> Status[TaskOut]:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    given = body.model_dump()
+    priority, since = given.pop("priority"), given.pop("since")
+    if since is not None and since.tzinfo is None:
+        since = since.replace(tzinfo=UTC)
+    wanted = reparse.Wanted(since=since, **given, **source)
+    status = 201
+    task = None
+    try:
+        with transaction.atomic():
+            task = reparse.submit(wanted, user=caller.user, priority=priority)
+            parsed = reparse.reparse_of(task)
+            assert parsed is not None
+            caller.record("reparse", task, parses=reparse.as_given(parsed))
+    except RedisNotUpdated:
+        status = 202
+    except ArgumentError as error:
+        raise ApiError(422, "argument", str(error)) from None
+    assert task is not None
+    return Status(status, serialized([load_task(task.pk)])[0])

@@ -1,0 +1,1 @@
+"""Authentication, paging, errors and schemas that all operations share."""

@@ -1,0 +1,182 @@
+"""Errors of the API, which all have one form."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.db import DatabaseError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI
+from ninja.errors import HttpError, Throttled, ValidationError
+from pydantic import BaseModel
+from redis import RedisError
+
+from crawlframe.errors import (
+    ArgumentError,
+    ConfigError,
+    CrawlframeError,
+    FrontierError,
+    UnknownSpider,
+)
+from crawlservice.alerts.kinds import BadRule
+from crawlservice.alerts.state import AlertResolved, UnknownAlert
+from crawlservice.connections.installation import OtherInstallation
+from crawlservice.exports.changes import FromFile
+from crawlservice.hosts.names import BadHost, UnknownHost
+from crawlservice.monitoring.lives import UnknownNode
+from crawlservice.scheduling.editing import UnknownSchedule
+from crawlservice.tasks.bulk_retry import UnknownRetry
+from crawlservice.tasks.results.error_groups import UnknownGroup
+from crawlservice.tasks.results.export import ExportError
+from crawlservice.tasks.results.usage_filter import BadUsageFilter
+from crawlservice.tasks.spider_switch import SpiderDisabled
+from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
+from crawlservice.watches.editing import UnknownWatch
+
+log = logging.getLogger(__name__)
+
+AWAY = "Redis does not answer; nothing was done, try again"
+RETRY_AFTER = 5  # seconds after which to try again when a server is unreachable
+
+
+class Problem(BaseModel):
+    """What is wrong, for programs and for people."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+
+class Error(BaseModel):
+    """The answer to a request that failed."""
+
+    error: Problem
+
+
+# What every operation may answer instead of its result, as ninja wants it.
+READING: Any = {(401, 403, 404, 422, 429, 503): Error}
+WRITING: Any = {(400, 401, 403, 404, 409, 413, 415, 422, 429, 503): Error}
+
+
+class ApiError(CrawlframeError):
+    """The request cannot be done."""
+
+    def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.field = status, code, field
+
+
+class NotAllowed(ApiError):
+    """The caller may not do this."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(403, "forbidden", message)
+
+
+def answer(status: int, code: str, message: str, field: str | None = None) -> JsonResponse:
+    """An error, in the form that all errors have."""
+    problem: dict[str, Any] = {"code": code, "message": message}
+    if field is not None:
+        problem["field"] = field
+    response = JsonResponse({"error": problem}, status=status)
+    if status == 401:
+        response["WWW-Authenticate"] = "Bearer"
+    if status == 503:
+        response["Retry-After"] = str(RETRY_AFTER)
+    return response
+
+
+# Exception -> status, code, and a message where the exception's own is not for everybody. The first
+# match counts.
+KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
+    (ArgumentError, 422, "argument", ""),
+    (UnknownSpider, 422, "unknown_spider", ""),
+    (UnknownTask, 404, "unknown_task", ""),
+    (UnknownWatch, 404, "unknown_watch", ""),
+    (UnknownNode, 404, "unknown_node", ""),
+    (UnknownHost, 404, "unknown_host", ""),
+    (UnknownSchedule, 404, "unknown_schedule", ""),
+    (UnknownGroup, 404, "unknown_group", ""),
+    (UnknownRetry, 404, "unknown_retry", ""),
+    (SpiderDisabled, 409, "spider_disabled", ""),
+    (UnknownAlert, 404, "unknown_alert", ""),
+    (AlertResolved, 409, "wrong_state", ""),
+    (BadRule, 422, "invalid", ""),
+    (BadHost, 422, "invalid", ""),
+    (WrongState, 409, "wrong_state", ""),
+    (FromFile, 409, "from_file", ""),
+    (ExportError, 422, "export", ""),
+    (BadUsageFilter, 422, "invalid", ""),
+    (RedisNotUpdated, 202, "not_told", ""),
+    (OtherInstallation, 503, "other_installation", ""),
+    # The messages of the next three may name servers.
+    (FrontierError, 503, "redis_away", AWAY),
+    (ConfigError, 503, "redis_away", AWAY),
+    (RedisError, 503, "redis_away", AWAY),
+    (DatabaseError, 503, "database_away", "the database failed; try again"),
+    (CrawlframeError, 422, "refused", ""),
+    (RequestDataTooBig, 413, "too_large", "the body is too large"),
+    (RecursionError, 422, "invalid", "the body is nested too deeply"),
+    (Http404, 404, "not_found", "there is nothing at this address"),
+)
+
+
+def _known(request: HttpRequest, error: Exception) -> HttpResponse:
+    for kind, status, code, message in KINDS:
+        if isinstance(error, kind):
+            if status >= 500:
+                log.warning("%s %s: %s", request.method, request.path, error)
+            return answer(status, code, message or str(error))
+    raise error
+
+
+def _ours(request: HttpRequest, error: ApiError) -> HttpResponse:
+    return answer(error.status, error.code, str(error), error.field)
+
+
+def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    """The first mistake, with its place: ``2.priority`` is in the third entry of a list."""
+    first = error.errors[0]
+    source, *place = first["loc"]
+    # The name of our parameter and the choice between one and many are not part of the place.
+    words = [str(word) for word in place if word not in ("body", "one", "many")]
+    field = ".".join(words) or str(source)
+    return answer(422, "invalid", f"{field}: {first['msg']}", field)
+
+
+def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
+    codes = {400: "bad_json", 401: "unauthorized", 403: "forbidden"}
+    messages = {
+        400: "the body is not JSON",
+        401: "send a token as Authorization: Bearer cf_…; this one is missing, wrong, expired or "
+        "revoked",
+    }
+    message = messages.get(error.status_code, str(error))
+    return answer(error.status_code, codes.get(error.status_code, "refused"), message)
+
+
+def _throttled(request: HttpRequest, error: Throttled) -> HttpResponse:
+    return answer(429, "too_many_requests", "too many requests; wait for Retry-After seconds")
+
+
+def _unknown(request: HttpRequest, error: Exception) -> HttpResponse:
+    name = getattr(request, "request_id", "")
+    log.exception("%s %s failed (request %s)", request.method, request.path, name)
+    return answer(500, "internal", "this is a defect of the service; see its log")
+
+
+def handle(api: NinjaAPI) -> None:
+    """Turns every exception of a request into an error of the one form."""
+    ours: Iterable[tuple[type[Exception], Callable[[HttpRequest, Any], HttpResponse]]] = (
+        (Exception, _unknown),
+        *((kind, _known) for kind, *_ in KINDS),
+        (ApiError, _ours),
+        (ValidationError, _invalid),
+        (HttpError, _http),
+        (Throttled, _throttled),
+    )
+    for kind, handler in ours:
+        api.add_exception_handler(kind, handler)

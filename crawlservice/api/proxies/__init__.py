@@ -1,0 +1,1 @@
+"""Operations on proxies and lists of proxies."""

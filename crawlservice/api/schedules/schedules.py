@@ -1,0 +1,145 @@
+"""Schedules: list, show, create, change, enable, disable, run now and delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from django.db import transaction
+from django.http import HttpRequest
+from ninja import Body, Router, Status
+
+from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.errors import READING, WRITING, ApiError
+from crawlservice.api.parts.paging import After, Id, Limit, oldest_first
+from crawlservice.api.parts.schemas import RunOut, ScheduleOut, SchedulesOut, ScheduleWithRuns
+from crawlservice.api.schedules.schemas import ScheduleIn, SchedulePatch
+from crawlservice.models import Run, Schedule
+from crawlservice.scheduling import editing, schedules
+from crawlservice.scheduling.editing import BadSchedule
+from crawlservice.scheduling.timing import BadTiming
+from crawlservice.tasks.submit import RedisNotUpdated
+
+router = Router(tags=["schedules"])
+
+READ = Bearer("read", "view_schedule")
+ADD = Bearer("operate", "add_schedule")
+CHANGE = Bearer("operate", "change_schedule")
+DELETE = Bearer("operate", "delete_schedule")
+RUNS = 20  # latest runs shown of a schedule
+
+
+@router.get("/schedules", auth=READ, response={200: SchedulesOut, **READING})
+def list_schedules(request: HttpRequest, after: After = None, limit: Limit = 100) -> SchedulesOut:
+    """All schedules, with the next start of each."""
+    found, following = oldest_first(Schedule.objects.all(), after, limit)
+    return SchedulesOut(
+        schedules=[_out(row) for row in found],
+        next=following,
+    )
+
+
+@router.post("/schedules", auth=ADD, response={201: ScheduleOut, **WRITING})
+def create_schedule(
+    request: HttpRequest, body: Annotated[ScheduleIn, Body()]
+) -> Status[ScheduleOut]:
+    """Makes a schedule."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    try:
+        row = editing.create(_fields(body.model_dump()), caller.who)
+    except (BadSchedule, BadTiming) as error:
+        raise ApiError(422, "invalid", str(error), error.field) from None
+    return Status(201, _out(row))
+
+
+@router.get(
+    "/schedules/{schedule_id}",
+    auth=READ,
+    response={200: ScheduleWithRuns, **READING},
+)
+def show_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleWithRuns:
+    """One schedule, with the outcomes of its latest runs."""
+    row = editing.get(schedule_id)
+    rows = row.runs.select_related("task").defer("task__seeds", "task__arguments")[:RUNS]
+    return ScheduleWithRuns(**_out(row).model_dump(), runs=[_run(run) for run in rows])
+
+
+@router.patch("/schedules/{schedule_id}", auth=CHANGE, response={200: ScheduleOut, **WRITING})
+def change_schedule(
+    request: HttpRequest, schedule_id: Id, body: Annotated[SchedulePatch, Body()]
+) -> ScheduleOut:
+    """Changes the given fields. A change of the timing drops missed starts."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    try:
+        given = body.model_dump(exclude_unset=True)
+        return _out(editing.change(schedule_id, _fields(given), caller.who))
+    except (BadSchedule, BadTiming) as error:
+        raise ApiError(422, "invalid", str(error), error.field) from None
+
+
+@router.post("/schedules/{schedule_id}/enable", auth=CHANGE, response={200: ScheduleOut, **WRITING})
+def enable_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleOut:
+    """Starts it again when it is due from now on."""
+    return _switch(request, schedule_id, True)
+
+
+@router.post(
+    "/schedules/{schedule_id}/disable", auth=CHANGE, response={200: ScheduleOut, **WRITING}
+)
+def disable_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleOut:
+    """Stops starting it; a run that waits for the last one is skipped."""
+    return _switch(request, schedule_id, False)
+
+
+@router.post("/schedules/{schedule_id}/run", auth=CHANGE, response={(200, 202): RunOut, **WRITING})
+def run_schedule(request: HttpRequest, schedule_id: Id) -> Status[RunOut]:
+    """Starts it now, enabled or not, by its rule for overlaps. Its next time does not change.
+
+    202: Redis is unreachable; the nodes start the task when it is back."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    row, status = editing.get(schedule_id), 200
+    run: Run | None = None
+    try:
+        with transaction.atomic():  # recorded even if Redis could not be updated
+            run = schedules.run_now(row, caller.user)
+            caller.record("run schedule", run.task, schedule=row.name)
+    except RedisNotUpdated:
+        if run is None:
+            raise
+        status = 202
+    return Status(status, _run(Run.objects.select_related("task").get(pk=run.pk)))
+
+
+@router.delete("/schedules/{schedule_id}", auth=DELETE, response={204: None, **WRITING})
+def delete_schedule(request: HttpRequest, schedule_id: Id) -> Status[None]:
+    """Deletes it with its runs; their tasks stay."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    editing.delete(schedule_id, caller.who)
+    return Status(204, None)
+
+
+def _switch(request: HttpRequest, schedule_id: int, on: bool) -> ScheduleOut:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    try:
+        return _out(editing.switch(schedule_id, on, caller.who))
+    except BadTiming as error:
+        raise ApiError(422, "invalid", str(error), error.field) from None
+
+
+def _fields(given: dict[str, Any]) -> dict[str, Any]:
+    """With the names of the model."""
+    return {"overrides" if name == "settings" else name: value for name, value in given.items()}
+
+
+def _run(run: Run) -> RunOut:
+    return RunOut(
+        due_at=run.due_at,
+        outcome=run.outcome,
+        task=run.task_id,
+        task_outcome=(run.task and run.task.outcome) or None,  # type: ignore[arg-type]
+        problem=run.problem,
+    )
+
+
+def _out(row: Schedule) -> ScheduleOut:
+    row.arguments = row.shown_arguments
+    return ScheduleOut.model_validate(row, from_attributes=True)

@@ -1,0 +1,114 @@
+"""Spiders: those that nodes published, and those that only have tasks, with their last runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from django.http import HttpRequest
+from ninja import Body, Path, Router
+
+from crawlframe.spider.spider import SpiderInfo
+from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.errors import READING, WRITING, ApiError
+from crawlservice.api.parts.paging import TEXT
+from crawlservice.api.spiders.schemas import (
+    DisabledOut,
+    DisableIn,
+    LastRunOut,
+    SpiderOut,
+    SpidersOut,
+)
+from crawlservice.models import SPIDER, DisabledSpider, Task
+from crawlservice.recipes.masking import masked_headers
+from crawlservice.tasks import spider_runs, spider_switch, submit
+
+router = Router(tags=["spiders"])
+
+READ = Bearer("read", "view_task")
+STEER = Bearer("operate", "steer_task")
+
+Name = Annotated[str, Path(min_length=1, max_length=SPIDER, pattern=TEXT)]
+
+
+@router.get("/spiders", auth=READ, response={200: SpidersOut, **READING})
+def list_spiders(request: HttpRequest) -> SpidersOut:
+    """All spiders, recipes included, by name."""
+    known, now = submit.published_spiders(), submit.spiders()
+    last, off = spider_runs.last_tasks(), spider_switch.disabled()
+    names = sorted(known.keys() | last.keys() | off.keys())
+    return SpidersOut(
+        spiders=[
+            _out(name, known.get(name), name in now, off.get(name), last.get(name))
+            for name in names
+        ]
+    )
+
+
+@router.get("/spiders/{name}", auth=READ, response={200: SpiderOut, **READING})
+def show_spider(request: HttpRequest, name: Name) -> SpiderOut:
+    """One spider."""
+    return _show(name)
+
+
+@router.post("/spiders/{name}/disable", auth=STEER, response={200: SpiderOut, **WRITING})
+def disable_spider(
+    request: HttpRequest, name: Name, body: Annotated[DisableIn, Body()]
+) -> SpiderOut:
+    """Nothing starts it from now on: schedules skip it, submissions and retries are refused with
+    the reason. Its running tasks go on."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    _show(name)
+    spider_switch.disable(name, body.reason, caller.who)
+    return _show(name)
+
+
+@router.post("/spiders/{name}/enable", auth=STEER, response={200: SpiderOut, **WRITING})
+def enable_spider(request: HttpRequest, name: Name) -> SpiderOut:
+    """Lets it be started again."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    spider_switch.enable(name, caller.who)
+    return _show(name)
+
+
+def _show(name: str) -> SpiderOut:
+    info, now = submit.published_spiders().get(name), submit.spiders()
+    off = spider_switch.find(name)
+    runs = Task.objects.filter(spider=name, reparse__isnull=True).defer("seeds")
+    last = runs.order_by("-pk").first()
+    if info is None and off is None and last is None:
+        raise ApiError(404, "unknown_spider", "no node has published a spider of this name")
+    return _out(name, info, name in now, off, last)
+
+
+def _disabled(off: DisabledSpider) -> DisabledOut:
+    user = off.user.get_username() if off.user else None
+    return DisabledOut(reason=off.reason, user=user, at=off.created_at)
+
+
+def _out(
+    name: str,
+    info: SpiderInfo | None,
+    published: bool,
+    off: DisabledSpider | None,
+    last: Task | None,
+) -> SpiderOut:
+    settings = {} if info is None else masked_headers(msgspec.structs.asdict(info.settings))
+    return SpiderOut(
+        name=name,
+        doc=info.doc if info else "",
+        arguments=info.arguments if info else {},
+        settings={key: value for key, value in settings.items() if value is not msgspec.UNSET},
+        published=published,
+        disabled=None if off is None else _disabled(off),
+        last=last
+        and LastRunOut(
+            task=last.pk,
+            state=last.state,
+            outcome=last.outcome or None,  # type: ignore[arg-type]
+            created_at=last.created_at,
+            finished_at=last.finished_at,
+            items=last.items,
+            errors=last.errors,
+        ),
+    )

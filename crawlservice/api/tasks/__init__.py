@@ -1,0 +1,1 @@
+"""Operations on tasks: submit, steer, items, tables, files, quality and logs."""

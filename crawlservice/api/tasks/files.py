@@ -1,0 +1,95 @@
+"""Files that the pages of a task have saved."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from django.http import FileResponse, HttpRequest
+from ninja import Path, Query, Router
+from pydantic import BaseModel, Field
+
+from crawlframe.errors import StoreError
+from crawlframe.files.store import path_of
+from crawlservice.api.parts.auth import Bearer
+from crawlservice.api.parts.errors import READING, ApiError
+from crawlservice.api.parts.paging import After, Id, Limit, oldest_first
+from crawlservice.api.tasks.tasks import load_task
+from crawlservice.files import download
+from crawlservice.models import PageFile
+
+router = Router(tags=["items and pages"])
+
+READ = Bearer("read", "view_page")
+Sha256 = Annotated[str, Path(pattern="^[0-9a-f]{64}$")]
+
+
+class FileOut(BaseModel):
+    id: int
+    rid: UUID = Field(description="of the request that saved it")
+    url: str
+    path: str = Field(description="in the file store, as in items")
+    sha256: str
+    size: int = Field(description="bytes")
+    media_type: str
+    kind: str = Field(description="screenshot, pdf or failure: taken by a browser; else empty")
+
+
+class FilesOut(BaseModel):
+    files: list[FileOut]
+    next: int | None
+
+
+@router.get("/tasks/{task_id}/files", auth=READ, response={200: FilesOut, **READING})
+def list_files(
+    request: HttpRequest,
+    task_id: Id,
+    rid: Annotated[UUID | None, Query(description="only of this request")] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> FilesOut:
+    """Files that the pages of a task have saved, in the order they were stored."""
+    load_task(task_id)
+    rows = PageFile.objects.select_related("file")
+    if rid is not None:
+        rows = rows.filter(rid=rid)
+    found, following = oldest_first(rows, after, limit, task=task_id)
+    return FilesOut(files=[_out(row) for row in found], next=following)
+
+
+@router.get(
+    "/tasks/{task_id}/files/{sha256}",
+    auth=READ,
+    response=READING,
+    openapi_extra={
+        "responses": {
+            200: {
+                "description": "The file",
+                "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+            }
+        }
+    },
+)
+def download_file(request: HttpRequest, task_id: Id, sha256: Sha256) -> FileResponse:
+    """A file, as an attachment, whatever its media type is."""
+    load_task(task_id)
+    row = PageFile.objects.select_related("file").filter(task=task_id, file=sha256).first()
+    if row is None:
+        raise ApiError(404, "unknown_file", f"no page of task {task_id} has saved {sha256}")
+    try:
+        return download.answer(row)
+    except StoreError as error:
+        raise ApiError(503, "store_away", str(error)) from None
+
+
+def _out(row: PageFile) -> FileOut:
+    return FileOut(
+        id=row.pk,
+        rid=row.rid,
+        url=row.url,
+        path=path_of(row.file_id),
+        sha256=row.file_id,
+        size=row.file.size,
+        media_type=row.file.media_type,
+        kind=row.kind,
+    )

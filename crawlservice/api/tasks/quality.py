@@ -1,0 +1,70 @@
+"""The quality of a run: what was found, and accepting it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.errors import READING, WRITING, ApiError
+from crawlservice.api.parts.paging import Id
+from crawlservice.api.tasks.quality_schemas import ExampleOut, FindingOut, QualityOut
+from crawlservice.api.tasks.tasks import STEER, load_task, steered
+from crawlservice.models import Finding, Profile
+from crawlservice.quality import findings
+from crawlservice.quality.wording import sentence_of
+
+router = Router(tags=["tasks"])
+
+
+@router.get(
+    "/tasks/{task_id}/quality",
+    auth=Bearer("read", "view_task"),
+    response={200: QualityOut, **READING},
+)
+def show_quality(request: HttpRequest, task_id: Id) -> QualityOut:
+    """How good the run is: what is not as its author expects, or not as in the last good runs.
+    While the task runs, more may be found."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    return _quality(task_id, items=caller.user.has_perm("crawlservice.view_item"))
+
+
+@router.post("/tasks/{task_id}/quality/accept", auth=STEER, response={200: QualityOut, **WRITING})
+def accept_quality(request: HttpRequest, task_id: Id) -> QualityOut:
+    """Accepts what was found: the run counts as good, and later runs are compared with it and those
+    after it, no longer with earlier ones."""
+    caller, task = steered(request, task_id)
+    try:
+        count = findings.accept(task_id)
+    except findings.NothingFound as error:
+        raise ApiError(409, "wrong_state", str(error)) from None
+    caller.record("accept quality", task, findings=count)
+    return _quality(task_id, items=caller.user.has_perm("crawlservice.view_item"))
+
+
+def _quality(task_id: int, *, items: bool) -> QualityOut:
+    task = load_task(task_id)
+    profile = Profile.objects.filter(task=task_id).defer("content").first()
+    return QualityOut(
+        task=task_id,
+        outcome=task.outcome or None,  # type: ignore[arg-type]
+        judged=profile is not None and profile.judged,
+        good=profile is not None and profile.good,
+        expect=task.expect,
+        coverage=profile.coverage if profile else {},
+        findings=[_finding(one, items=items) for one in findings.of_task(task_id)],
+    )
+
+
+def _finding(finding: Finding, *, items: bool) -> FindingOut:
+    same: dict[str, Any] = {
+        name: getattr(finding, name)
+        for name in FindingOut.model_fields
+        if name not in ("text", "found_at", "examples")
+    }
+    examples = [ExampleOut(**one) for one in finding.examples] if items else []
+    return FindingOut(
+        text=sentence_of(finding), found_at=finding.created_at, examples=examples, **same
+    )

@@ -1,0 +1,314 @@
+"""Tasks: submit, list, show, pause, resume, cancel and retry; and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest
+from ninja import Body, Header, Query, Router, Status
+
+from crawlframe.errors import ArgumentError
+from crawlframe.frontier.waits import Wait
+from crawlframe.proxies.place import host_in
+from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.errors import READING, WRITING, ApiError, NotAllowed
+from crawlservice.api.parts.paging import LARGEST, TEXT, After, Id, LabelIs, Limit, newest_first
+from crawlservice.api.parts.schemas import (
+    LayerOut,
+    NewTask,
+    OneOrMany,
+    Outcome,
+    RetriedOut,
+    Retry,
+    TaskIn,
+    TaskLimitsIn,
+    TaskOut,
+    TasksOut,
+    TrapOut,
+    WaitOut,
+)
+from crawlservice.hosts.states import moment
+from crawlservice.models import SPIDER, Task, Trap
+from crawlservice.tasks import bulk_submit, labels, limits, stored_limits, submit
+from crawlservice.tasks.arguments.values import shortened
+from crawlservice.tasks.bulk_submit import Wanted
+from crawlservice.tasks.label_rows import labelled
+from crawlservice.tasks.overrides import detail
+from crawlservice.tasks.progress import layers
+from crawlservice.tasks.progress.budgets import stops, traps_of
+from crawlservice.tasks.progress.forecast import Forecast, forecasts
+from crawlservice.tasks.progress.progress import read
+from crawlservice.tasks.progress.starting import yielded
+from crawlservice.tasks.progress.stats import TaskStats, of_tasks
+from crawlservice.tasks.retry import retry
+
+router = Router(tags=["tasks"])
+
+READ = Bearer("read", "view_task")
+SUBMIT = Bearer("submit", "submit_task")
+STEER = Bearer("submit", "view_task")  # which tasks is checked for each
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="repeated with the same body within a day, it returns the same tasks",
+    ),
+]
+State = Literal["running", "paused", "cancelling", "finished", "cancelled"]
+
+
+@router.post("/tasks", auth=SUBMIT, response={(200, 201): TaskOut | TasksOut, **WRITING})
+def submit_tasks(
+    request: HttpRequest, body: Annotated[OneOrMany, Body()], key: Key = None
+) -> Status[Any]:
+    """Submits one task (an object) or many (a list): all of them, or none if one is wrong.
+
+    With an Idempotency-Key a request can be repeated safely: status 200 instead of 201, and the
+    same tasks. The same key with another body is refused (409)."""
+    if isinstance(body, TaskIn):
+        tasks, new = _submit(request, key, [_wanted(body)])
+        return Status(201 if new else 200, tasks[0])
+    tasks, new = _submit(request, key, [_wanted(one) for one in body])
+    return Status(201 if new else 200, TasksOut(tasks=tasks))
+
+
+@router.post("/new_task", auth=SUBMIT, response={(200, 201): TaskOut, **WRITING})
+def new_task(
+    request: HttpRequest, body: Annotated[NewTask, Body()], key: Key = None
+) -> Status[TaskOut]:
+    """The same as `POST /tasks`, for callers of the older system: `{"spider": "shop", "city":
+    "Ulm"}` or `{"spider": "shop", "args": {"city": "Ulm"}}`. Also at `/new_task`."""
+    beside = body.model_extra or {}
+    if body.args is not None and beside:
+        name = next(iter(beside))
+        raise ApiError(422, "invalid", f"{name}: not allowed together with args", name)
+    arguments = beside if body.args is None else body.args
+    tasks, new = _submit(request, key, [Wanted(body.spider, arguments, body.priority)])
+    return Status(201 if new else 200, tasks[0])
+
+
+@router.get("/tasks", auth=READ, response={200: TasksOut, **READING})
+def list_tasks(
+    request: HttpRequest,
+    state: Annotated[State | None, Query()] = None,
+    outcome: Annotated[Outcome | None, Query()] = None,
+    spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
+    label: LabelIs | None = None,
+    watch: Annotated[
+        int | None, Query(ge=1, le=LARGEST, description="the rounds of this watch, and no others")
+    ] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> TasksOut:
+    """Tasks, the latest first. Long arguments are shortened here; a single task has them whole.
+    Rounds of watches are left out, unless `watch` asks for them."""
+    rows = Task.objects.defer("seeds").select_related("user").filter(watch=watch)
+    if state is not None:
+        rows = rows.filter(state=state)
+    if outcome is not None:
+        rows = rows.filter(outcome=outcome)
+    if spider is not None:
+        rows = rows.filter(spider=spider)
+    if label is not None:
+        rows = labelled(rows, label)
+    found, following = newest_first(rows, after, limit)
+    for task in found:
+        task.arguments = shortened(task.arguments)
+    return TasksOut(tasks=serialized(found), next=following)
+
+
+@router.get("/tasks/{task_id}", auth=READ, response={200: TaskOut, **READING})
+def show_task(request: HttpRequest, task_id: Id) -> TaskOut:
+    """One task with its current numbers."""
+    return _show(task_id)
+
+
+@router.patch("/tasks/{task_id}", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+def change_limits(
+    request: HttpRequest, task_id: Id, body: Annotated[TaskLimitsIn, Body()]
+) -> Status[TaskOut]:
+    """Changes limits of a task that is running or paused, at once on all nodes.
+
+    202: Redis is unreachable; the nodes apply this when it is back."""
+    caller, _ = steered(request, task_id)
+    status = 200
+    try:
+        limits.change_limits(task_id, caller.who, **body.model_dump())
+    except limits.BadLimit as error:
+        raise ApiError(422, "invalid", str(error), error.field) from None
+    except submit.RedisNotUpdated:
+        status = 202
+    return Status(status, _show(task_id))
+
+
+@router.post("/tasks/{task_id}/pause", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+def pause_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
+    """Stops fetching its requests until it is resumed.
+
+    202: Redis is unreachable; the nodes apply this when it is back."""
+    return _steer(request, "pause", task_id, submit.pause)
+
+
+@router.post("/tasks/{task_id}/resume", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+def resume_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
+    """Continues a paused task; a running one tries its parked requests again."""
+    return _steer(request, "resume", task_id, submit.resume)
+
+
+@router.post("/tasks/{task_id}/cancel", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+def cancel_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
+    """Ends it without fetching the rest; what is being fetched is finished."""
+    return _steer(request, "cancel", task_id, submit.cancel)
+
+
+@router.post("/tasks/{task_id}/retry", auth=STEER, response={200: RetriedOut, **WRITING})
+def retry_task(
+    request: HttpRequest, task_id: Id, body: Annotated[Retry | None, Body()] = None
+) -> RetriedOut:
+    """Runs its failed requests again: all, or the given ones."""
+    caller, task = steered(request, task_id)
+    retried = retry(task_id, None if body is None else body.rids)
+    caller.record("retry", task, retried=retried)
+    return RetriedOut(retried=retried, task=_show(task_id))
+
+
+def serialized(tasks: Sequence[Task]) -> list[TaskOut]:
+    """Tasks with their current numbers, with one query to Redis."""
+    numbers = [task.pk for task in tasks]
+    counted, traps, none = of_tasks(numbers), traps_of(numbers), TaskStats({}, {})
+    tagged = labels.of_tasks(numbers)
+    starting = yielded([task.pk for task in tasks if task.state in Task.ACTIVE])
+    return [
+        _out(known, counted.get(pk, none), traps.get(pk, []), starting.get(pk), tagged.get(pk, {}))
+        for known in forecasts(read(tasks))
+        for pk in [known.progress.task.pk]
+    ]
+
+
+def load_task(task_id: int) -> Task:
+    """Raises UnknownTask."""
+    task = Task.objects.defer("seeds").select_related("user").filter(pk=task_id).first()
+    if task is None:
+        raise submit.UnknownTask(f"there is no task {task_id}")
+    return task
+
+
+def _show(task_id: int) -> TaskOut:
+    return serialized([load_task(task_id)])[0]
+
+
+def _wanted(task: TaskIn) -> Wanted:
+    return Wanted(task.spider, task.arguments, task.priority, task.settings, task.labels)
+
+
+def _submit(
+    request: HttpRequest, key: str | None, wanted: list[Wanted]
+) -> tuple[list[TaskOut], bool]:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+
+    def recorded(task: Task) -> None:
+        arguments = shortened(task.arguments)
+        caller.record("submit", task, spider=task.spider, arguments=arguments, **detail(task))
+
+    try:
+        if key is None:
+            tasks, new = bulk_submit.submit_many(wanted, caller.user, recorded), True
+        else:
+            tasks, new = bulk_submit.submit_once(key, wanted, caller.user, recorded)
+    except bulk_submit.KeyReused as error:
+        raise ApiError(409, "key_reused", str(error), "Idempotency-Key") from None
+    except bulk_submit.Refused as error:
+        code = "argument" if isinstance(error.cause, ArgumentError) else "refused"
+        raise ApiError(422, code, str(error), str(error.place)) from None
+    return serialized(tasks), new
+
+
+def steered(request: HttpRequest, task_id: int) -> tuple[Caller, Task]:
+    """The task, if the caller may control it. Raises UnknownTask and NotAllowed."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    task = load_task(task_id)
+    if not caller.may_steer(task):
+        raise NotAllowed(
+            f"you may not control task {task_id}; this needs an operator, and a token of scope "
+            "operate"
+        )
+    return caller, task
+
+
+def _steer(
+    request: HttpRequest, verb: str, task_id: int, do: Callable[[int], None]
+) -> Status[TaskOut]:
+    caller, task = steered(request, task_id)
+    status = 200
+    try:
+        do(task_id)
+    except submit.RedisNotUpdated:
+        status = 202
+    caller.record(verb, task)
+    return Status(status, _show(task_id))
+
+
+def _wait(wait: Wait) -> WaitOut:
+    return WaitOut(why=wait.why, until=moment(wait.until), host=host_in(wait.host))
+
+
+def _out(
+    known: Forecast,
+    counted: TaskStats,
+    traps: Sequence[Trap],
+    starting: int | None,
+    tagged: dict[str, str],
+) -> TaskOut:
+    progress, task = known.progress, known.progress.task
+    return TaskOut(
+        id=task.pk,
+        spider=task.spider,
+        state=task.state,
+        outcome=task.outcome or None,  # type: ignore[arg-type]
+        reason=task.reason,
+        arguments=task.shown_arguments,
+        priority=task.priority,
+        settings=task.overrides,
+        reparse=task.reparse,
+        limits=stored_limits.limits_as_written(task),
+        labels=tagged,
+        created_at=task.created_at,
+        finished_at=task.finished_at,
+        closing=task.closing,
+        user=task.user.get_username() if task.user else None,
+        schedule=task.schedule_id,
+        robots=stored_limits.obeys_robots(task),
+        retries=task.retries,
+        live=progress.live,
+        na=progress.na,
+        nf=progress.nf,
+        ne=progress.ne,
+        cancelled=progress.cancelled,
+        excluded=progress.excluded,
+        unwritten=task.unwritten,
+        nr=progress.nr,
+        items=progress.items,
+        duplicates=progress.duplicates,
+        limited=progress.limited,
+        unfollowed=dict(stops(progress, counted)),
+        traps=[
+            TrapOut(template=trap.template, pages=trap.pages, contents=trap.contents)
+            for trap in traps
+        ],
+        ready=progress.ready,
+        delayed=progress.delayed,
+        in_progress=progress.in_progress,
+        parked=progress.parked,
+        wait=progress.wait and _wait(progress.wait),
+        layers=[LayerOut(**layer._asdict()) for layer in layers.of_task(progress)],
+        starting=starting,
+        expected=known.total,
+        expected_basis=known.basis.value or None,  # type: ignore[arg-type]
+        stats=counted.counters,
+        maxima=counted.maxima,
+    )

@@ -1,0 +1,1 @@
+"""Items that are rows of the user's own tables: inserted, updated, replaced, delivered."""

@@ -1,0 +1,1 @@
+"""Arguments of spiders: their schema, their values, and the secret ones."""

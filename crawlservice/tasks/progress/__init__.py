@@ -1,0 +1,1 @@
+"""Progress of tasks: counters, budgets, layers, forecasts and outcomes."""

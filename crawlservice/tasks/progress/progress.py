@@ -1,0 +1,140 @@
+"""Progress: the numbers of tasks, from Redis while they run and from the database afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from django.utils import timezone
+from redis import RedisError
+
+from crawlframe.base.limits import PAGE_LIMIT
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier import Counts
+from crawlframe.frontier.waits import Wait
+from crawlservice.connections.frontier import frontier
+from crawlservice.models import Task
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One task at one instant. ``live``: the numbers are from Redis. If a task is active but not
+    live, Redis does not know it yet, or is unreachable. ``refused``: links that limits refused at
+    admission, by limit."""
+
+    task: Task
+    live: bool
+    na: int
+    nf: int
+    ne: int
+    items: int
+    duplicates: int = 0
+    ready: int = 0
+    delayed: int = 0
+    in_progress: int = 0
+    parked: int = 0
+    cancelled: int = 0
+    excluded: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
+    beyond: int = 0  # of a task that is crawled in layers: requests of later layers
+    wait: Wait | None = None  # the gate lets nothing of it go now
+
+    @property
+    def limited(self) -> int:
+        return self.refused.get(PAGE_LIMIT, 0)
+
+    @property
+    def errors(self) -> int:
+        return self.ne - self.cancelled - self.excluded
+
+    @property
+    def worked(self) -> int:
+        """Requests that were run: done, or an error. Rates are computed from it."""
+        return self.nf + self.errors
+
+    @property
+    def written(self) -> int:
+        """Ledger rows of a cancelled task that have been written."""
+        return self.task.na - (self.task.unwritten or 0)
+
+    @property
+    def nr(self) -> int:
+        return self.na - self.nf - self.ne
+
+    @property
+    def ended_requests(self) -> int:
+        """Requests that are done, ended in error, or were cancelled or excluded. Users see nf as
+        "done"."""
+        return self.nf + self.ne
+
+    @property
+    def ended(self) -> bool:
+        return self.task.state not in Task.ACTIVE
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has ended and all its rows are written."""
+        return self.ended and self.task.unwritten is None
+
+    @property
+    def age(self) -> float:
+        """Seconds from submission to the end, or until now."""
+        until = self.task.finished_at or timezone.now()
+        return max(0.0, (until - self.task.created_at).total_seconds())
+
+
+def read(tasks: Iterable[Task]) -> list[Progress]:
+    """The progress of each task: one round trip to Redis for all together, and some more if one
+    has requests of which none is fetched."""
+    tasks = list(tasks)
+    active = [task.pk for task in tasks if task.state in Task.ACTIVE]
+    counts, waits = _counts(active)
+    return [_combine(task, counts.get(task.pk), waits.get(task.pk)) for task in tasks]
+
+
+def _counts(active: list[int]) -> tuple[dict[int, Counts | None], dict[int, Wait]]:
+    if not active:
+        return {}, {}
+    try:
+        counts = frontier().counts_of(active)
+        return counts, frontier().waits.of(counts)
+    except (RedisError, CrawlframeError):
+        return {}, {}
+
+
+def _combine(task: Task, counts: Counts | None, wait: Wait | None) -> Progress:
+    before = task.refused or {}
+    if counts is None:
+        return Progress(
+            task, False, task.na, task.nf, task.ne, task.items,
+            cancelled=task.cancelled, excluded=task.excluded, refused=before,
+        )  # fmt: skip
+    return Progress(
+        task, True, counts.na, counts.nf, counts.ne, counts.items, counts.duplicates,
+        counts.ready, counts.delayed, counts.in_progress, counts.parked, counts.cancelled,
+        counts.excluded, Counter(before) + Counter(counts.refused), counts.beyond, wait,
+    )  # fmt: skip
+
+
+class RateMeter:
+    """Requests per second over the last ``window`` seconds, from the numbers it is given."""
+
+    def __init__(self, window: float = 10.0) -> None:
+        self.window = window
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def show(self, done: int, now: float | None = None) -> None:
+        """``done``: requests ended so far; ``now``: seconds of a steady clock."""
+        now = time.monotonic() if now is None else now
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - self.window:
+            self._seen.popleft()
+
+    @property
+    def rate(self) -> float:
+        if len(self._seen) < 2:
+            return 0.0
+        (start, first), (end, last) = self._seen[0], self._seen[-1]
+        return max(0, last - first) / (end - start) if end > start else 0.0

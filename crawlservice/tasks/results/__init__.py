@@ -1,0 +1,1 @@
+"""Results of tasks: items as tables and files, rows, versions and errors."""
