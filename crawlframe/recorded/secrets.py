@@ -4,16 +4,16 @@ fits together."""
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 from crawlframe.base.secret import SHORTEST, Secret, is_sealed, without_logins
 from crawlframe.node.worker.verdict.http_log import COOKIES, LOGINS, TELLING
-from crawlframe.recorded.secret_forms import forms_of
 from crawlframe.recorded.telling import (
     PASSWORD,
     STRIPPED,
@@ -24,6 +24,31 @@ from crawlframe.recorded.telling import (
     is_token,
 )
 from crawlframe.recorded.values import BYTES
+
+_PERCENT = re.compile(r"%[0-9A-F]{2}")
+# What encoders of JSON and JavaScript write as \uXXXX: of .NET, Django, Go and Gson.
+_ESCAPED = (
+    (re.compile(r"[\"&'+<>`\\]"), "04X"),
+    (re.compile(r"[\"&'<>=;`\\-]"), "04X"),
+    (re.compile(r"[&<>]"), "04x"),
+    (re.compile(r"[&'<>=]"), "04x"),
+)
+
+
+def forms_of(secret: str) -> Iterable[str]:
+    """The text as it is, and as URLs, HTML, JSON and scripts have it."""
+    as_json = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
+    as_json += [one.replace("/", "\\/") for one in as_json]  # as PHP does
+    quoted = [quote_plus(secret), quote(secret), quote(secret, safe="")]
+    quoted += [_PERCENT.sub(lambda found: found[0].lower(), one) for one in quoted]
+    escaped = [
+        marks.sub(lambda found, how=how: f"\\u{ord(found[0]):{how}}", secret)  # type: ignore[misc]
+        for marks, how in _ESCAPED
+    ]
+    marked = html.escape(secret)
+    other = marked.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    return dict.fromkeys((secret, *quoted, *as_json, *escaped, marked, other))
+
 
 _PARAMETER = re.compile(r"(?<![^?&;\s])([^?&;=#\s\"'<>]+)=([^&;#\s\"'<>]*)")
 _JSON_FIELD = re.compile(r'"([^"\\]{1,100})"(\s*:\s*)"((?:[^"\\]|\\.)*)"')

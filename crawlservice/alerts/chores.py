@@ -2,10 +2,43 @@
 
 from __future__ import annotations
 
-from crawlservice.alerts.monitor import EVERY, AlertMonitor
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from crawlframe.frontier import Counts, Frontier
+from crawlservice.alerts import announcements, state
+from crawlservice.alerts.condition import RunningTask, View
+from crawlservice.alerts.kinds import least
+from crawlservice.alerts.search import find
 from crawlservice.chores.chore import Chore, ChoreContext
 from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections import clock
+from crawlservice.models import AlertRule, Task
+
+EVERY = 5.0  # seconds between two looks
+
+
+class AlertMonitor:
+    """Of one leader."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+        self._memory: dict[str, Any] = {}
+
+    def look(self, now: datetime, counts: Mapping[int, Counts | None]) -> bool:
+        """Looks for all conditions. ``counts``: the frontier's of the active tasks. Returns
+        whether a message is to be sent. Raises django.db.Error."""
+        floors = least(AlertRule.objects.filter(enabled=True).values_list("thresholds", flat=True))
+        view = View(now, lambda: self._frontier, _running(counts), floors, self._memory)
+        state.record(find(view), floors, now)
+        state.mark_checked(now)
+        return announcements.announce(now)
+
+
+def _running(counts: Mapping[int, Counts | None]) -> list[RunningTask]:
+    rows = Task.objects.filter(state__in=Task.ACTIVE).order_by("pk").values_list("pk", "spider")
+    return [RunningTask(pk, spider, counts.get(pk)) for pk, spider in rows]
 
 
 class Alerts:

@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -17,13 +17,24 @@ from django.db.models.functions import Now
 from crawlframe.frontier import Counts
 from crawlframe.request.request import end_rid
 from crawlframe.spider.task_info import Summary
-from crawlservice.ledger import reparsed
-from crawlservice.models import Event, Page, Task
+from crawlservice.models import Event, Page, ParsedPage, Task
 from crawlservice.quality.judging import SECONDS_AT_END, at_end, begin_again, read_again, seconds_of
 from crawlservice.quality.norms import Totals
 from crawlservice.tasks.arguments.secrets import revealed
 from crawlservice.tasks.progress.outcomes import KINDS, Decision, Ending, decide, with_last
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
+
+
+def sources(tasks: Collection[int]) -> set[int]:
+    """The tasks whose pages these have parsed, if that has changed something and they are still to
+    be marked as ended. Raises django.db.Error."""
+    parsing = Task.objects.filter(pk__in=tasks, reparse__isnull=False, state__in=Task.ACTIVE)
+    found = {pk for pk, dry in parsing.values_list("pk", "reparse__dry_run") if not dry}
+    if not found:
+        return set()
+    rows = ParsedPage.objects.filter(ParsedPage.DIFFERS, task__in=found).order_by()
+    return {*rows.values_list("source_task", flat=True).distinct()}
+
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +48,9 @@ END = (
 def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
     """In the caller's transaction: ends the tasks of which the ledger has every row, apart from
     ``strays`` rows of each. Returns which have ended. Raises django.db.Error."""
-    sources = reparsed.sources(tasks)
+    origins = sources(tasks)
     # In order, so that two who end some of the same tasks cannot deadlock.
-    locked = Task.objects.filter(pk__in={*tasks, *sources}).order_by("pk")
+    locked = Task.objects.filter(pk__in={*tasks, *origins}).order_by("pk")
     locked = locked.select_for_update(no_key=True).defer("seeds")
     known = {task.pk: task for task in locked.annotate(clock=Now())}
     # Then, because until then pages may be parsed again.
@@ -72,7 +83,7 @@ def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
         with default_connection.cursor() as cursor:
             cursor.executemany(END, changes)
         Event.objects.bulk_create(events)
-    judge_again([known[pk] for pk in sorted(sources) if pk in known and pk not in tasks])
+    judge_again([known[pk] for pk in sorted(origins) if pk in known and pk not in tasks])
     for event in events:
         if event.kind == Event.Kind.FAILED:
             log.warning("task %d has failed: %s", event.task_id, event.reason)

@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 
 from crawlframe.frontier import Frontier
 from crawlservice.connections.contained import contained
+from crawlservice.exports.retention import held
 from crawlservice.files.pruning import prune_old
 from crawlservice.hosts.idle import IdleHosts, IdleRobots
 from crawlservice.models import (
@@ -33,6 +34,7 @@ from crawlservice.models import (
     Run,
     Sample,
     Submission,
+    Task,
     Token,
 )
 from crawlservice.monitoring import lives
@@ -40,8 +42,27 @@ from crawlservice.pages.archived import archive
 from crawlservice.pages.retention import PageRetention
 from crawlservice.pages.segments import SegmentRetention
 from crawlservice.steward import sampling
-from crawlservice.steward.old_rounds import prune_rounds
 from crawlservice.tasks import bulk_submit
+from crawlservice.tasks.removal import remove
+from crawlservice.tasks.retry import ENDED
+
+BATCH = 100  # rounds removed in one step
+
+
+def prune_rounds() -> bool:
+    """What the leading steward does: removes a batch of those that CRAWLFRAME_KEEP_ROUNDS no longer
+    keeps. Returns whether there may be more. Raises django.db.Error, redis.RedisError and
+    FrontierError."""
+    if not settings.KEEP_ROUNDS:
+        return False
+    old = Now() - timedelta(days=settings.KEEP_ROUNDS)
+    rounds = Task.objects.filter(watch__isnull=False, state__in=ENDED, finished_at__lt=old)
+    found = [*rounds.filter(unwritten=None).order_by("pk").values_list("pk", flat=True)[:BATCH]]
+    if not found:
+        return False
+    removed = sum(part.tasks for part in remove(Task.objects.filter(pk__in=found), held))
+    return removed == BATCH
+
 
 EVERY = 60.0  # seconds between two rounds over all kinds
 ROWS_PER_DELETE = 5_000  # rows deleted at a time

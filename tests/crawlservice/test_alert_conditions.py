@@ -21,7 +21,7 @@ from crawlframe.frontier import Counts, Frontier, NodeInfo
 from crawlframe.frontier.cluster.nodes import CodeState, NodeHealth
 from crawlframe.frontier.hosts import HostOrder
 from crawlservice.alerts import leader_watch, needs, state, wording
-from crawlservice.alerts.monitor import AlertMonitor
+from crawlservice.alerts.chores import AlertMonitor
 from crawlservice.api.metrics import Cluster
 from crawlservice.connections import clock
 from crawlservice.ledger.recovery import renew

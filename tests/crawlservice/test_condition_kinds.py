@@ -13,10 +13,10 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlframe.frontier import Frontier
 from crawlservice.alerts import state, wording
+from crawlservice.alerts.chores import AlertMonitor
 from crawlservice.alerts.condition import Condition, Finding, View
 from crawlservice.alerts.conditions import host_held, schedule, webhook_fails
 from crawlservice.alerts.kinds import GROUP, check_kinds, conditions
-from crawlservice.alerts.monitor import AlertMonitor
 from crawlservice.connections import clock
 from crawlservice.kinds import registry
 from crawlservice.ledger.recovery import renew

@@ -16,7 +16,7 @@ from crawlframe.frontier.hosts import HostOrder, HostState
 from crawlservice.accounts.roles import ROLES
 from crawlservice.admin.hosts.page import DECISIONS
 from crawlservice.alerts import needs
-from crawlservice.alerts.monitor import AlertMonitor
+from crawlservice.alerts.chores import AlertMonitor
 from crawlservice.connections import clock
 from crawlservice.hosts.chores import look_after
 from crawlservice.hosts.states import HostNow, read

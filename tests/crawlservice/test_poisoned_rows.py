@@ -47,7 +47,7 @@ from crawlservice.steward import pruning
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.overrides import may_be_rough
 from crawlservice.tasks.submit import submit
-from crawlservice.webhooks import signal_sender
+from crawlservice.webhooks.chores import send_new
 from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.test_steward import turn_until
 from tests.crawlservice.watches.conftest import News
@@ -132,13 +132,13 @@ def webhooks(monkeypatch: pytest.MonkeyPatch) -> Done:
 
 
 def signals(monkeypatch: pytest.MonkeyPatch) -> Done:
-    signal_sender.send_new()
+    send_new()
     old = timezone.now() - timedelta(minutes=1)
     details: list[Any] = [[1], {}]
     for detail in details:
         event = Event.objects.create(kind=Event.Kind.QUALITY_FAILED, detail=detail)
         Event.objects.filter(pk=event.pk).update(created_at=old)
-    return lambda: signal_sender.send_new() == 2
+    return lambda: send_new() == 2
 
 
 def alerts(monkeypatch: pytest.MonkeyPatch) -> Done:

@@ -14,7 +14,7 @@ from crawlframe.frontier.client.records import ANSWERED, Fetched, Signal
 from crawlframe.proxies.place import pair_of, place_of
 from crawlframe.request.request import Admission
 from crawlservice.alerts import wording
-from crawlservice.alerts.monitor import AlertMonitor
+from crawlservice.alerts.chores import AlertMonitor
 from crawlservice.connections import clock
 from crawlservice.models import Alert, Host, Installation, Proxy, Task
 from crawlservice.proxies import use

@@ -18,9 +18,8 @@ from crawlservice import signals
 from crawlservice.connections.installation import check
 from crawlservice.models import Event, Installation, Schedule, Task
 from crawlservice.steward.steward import Steward
-from crawlservice.webhooks import signal_sender
-from crawlservice.webhooks.chores import Signals
-from crawlservice.webhooks.signal_sender import send_new
+from crawlservice.webhooks import chores
+from crawlservice.webhooks.chores import Signals, send_new
 from tests.crawlservice.chores import work_of
 from tests.crawlservice.test_steward import turn_until
 
@@ -117,7 +116,7 @@ def test_who_dies_after_sending_sends_again(
 def test_the_leading_steward_sends_them(
     service: Frontier, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signal_sender, "IDLE", 0.01)
+    monkeypatch.setattr(chores, "IDLE", 0.01)
     steward = Steward(Settings(), service)
     steward.tick()
     turn_until(steward, lambda: Installation.objects.get().signalled is not None)

@@ -13,7 +13,7 @@ from crawlframe.errors import BadEncoding, ConnectionLost, FetchError, FetchTime
 from crawlframe.fetch.body.memory import TransferMemory
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
-from crawlframe.node.worker.fetch import memory_waits
+from crawlframe.node.worker.fetch import fetching
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome, Verdict
@@ -176,11 +176,11 @@ def test_an_idempotent_one_is_fetched_again_without_retries(
 
 
 def test_as_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_waits, "MAX_MEMORY_WAITS", 2)
+    monkeypatch.setattr(fetching, "MAX_MEMORY_WAITS", 2)
     memory = TransferMemory()
     account = memory.account()
     account.wait_begins()
-    excused = memory_waits.MemoryWaits()
+    excused = fetching.MemoryWaits()
     for rid in (b"a", b"b", b"c"):
         assert excused.excuses(rid, ConnectionLost(), account)
     assert [rid in excused.rids for rid in (b"a", b"b", b"c")] == [False, True, True]

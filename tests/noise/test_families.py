@@ -10,7 +10,7 @@ import pytest
 from crawlframe.errors import ConfigError
 from crawlframe.noise import NoiseFamilies, URLFamilies
 from crawlframe.noise import families as families_module
-from crawlframe.noise.address import parts_of
+from crawlframe.noise.families import parts_of
 from crawlframe.noise.similarity import similarity
 from tests.noise.templates import adjusted_rand, cluster, spread
 from tests.noise.urls import generated

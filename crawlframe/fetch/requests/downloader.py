@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
@@ -44,9 +44,22 @@ from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.name_servers import Unresolved
 from crawlframe.fetch.names.resolver import QUESTION_TIMEOUT, Names
 from crawlframe.fetch.requests.checked_adapter import CheckedAdapter, on_duty, resolve_by_system
-from crawlframe.fetch.requests.error_chain import chain
 from crawlframe.fetch.requests.proxy import checked, failure_in, proxies_of
 from crawlframe.identity.tls import Tls, refusal_of, usual_ca
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and its causes, contexts, arguments and reasons."""
+    seen: set[int] = set()
+    links: list[Any] = [error]
+    while links:
+        link = links.pop(0)
+        if not isinstance(link, BaseException) or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        links += [*link.args, getattr(link, "reason", None), link.__cause__, link.__context__]
+
 
 CHUNK = 1 << 16  # bytes read at a time
 SESSIONS = 64  # kinds of sessions that are kept; one per running task, or per cookie jar in it

@@ -2,26 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 import msgspec
 from django.http import HttpRequest
 from ninja import Body, Path, Router
+from pydantic import BaseModel, Field
 
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.api.parts.auth import Bearer, Caller
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import TEXT
-from crawlservice.api.spiders.schemas import (
-    DisabledOut,
-    DisableIn,
-    LastRunOut,
-    SpiderOut,
-    SpidersOut,
-)
-from crawlservice.models import SPIDER, DisabledSpider, Task
+from crawlservice.api.parts.schemas import Given, Outcome
+from crawlservice.models import SPIDER, WHY, DisabledSpider, Task
 from crawlservice.recipes.masking import masked_headers
 from crawlservice.tasks import spider_runs, spider_switch, submit
+
+
+class DisableIn(Given):
+    """Why nothing may start the spider; everybody sees it."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=WHY, pattern=TEXT)]
+
+
+class DisabledOut(BaseModel):
+    reason: str
+    user: str | None
+    at: datetime
+
+
+class LastRunOut(BaseModel):
+    """The latest task of a spider. Numbers of one that has not ended are 0."""
+
+    task: int
+    state: str
+    outcome: Outcome | None
+    created_at: datetime
+    finished_at: datetime | None
+    items: int
+    errors: int
+
+
+class SpiderOut(BaseModel):
+    name: str
+    doc: str
+    arguments: dict[str, Any] = Field(description="JSON schema")
+    settings: dict[str, Any]
+    published: bool = Field(description="whether a node that lives has it, or a recipe")
+    disabled: DisabledOut | None = Field(description="null: it is enabled")
+    last: LastRunOut | None = Field(description="null: it has never run")
+
+
+class SpidersOut(BaseModel):
+    spiders: list[SpiderOut]
+
 
 router = Router(tags=["spiders"])
 

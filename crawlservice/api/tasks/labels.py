@@ -6,21 +6,35 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Body, Query, Router
+from pydantic import AliasChoices, BaseModel, Field
 
 from crawlservice.api.parts.auth import Bearer
 from crawlservice.api.parts.errors import READING, WRITING
 from crawlservice.api.parts.paging import Id, LabelIs, Limit
-from crawlservice.api.parts.schemas import Labels, TaskOut
-from crawlservice.api.tasks.label_schemas import (
-    LabelledItemOut,
-    LabelledItemsOut,
-    LabelledPageOut,
-    LabelledPagesOut,
-)
+from crawlservice.api.parts.schemas import ItemOut, Labels, PageOut, TaskOut
 from crawlservice.api.tasks.tasks import load_task, serialized, steered
 from crawlservice.models import Item, Page
 from crawlservice.tasks.label_rows import Place, rows_of
 from crawlservice.tasks.relabel import change_labels
+
+
+class LabelledItemOut(ItemOut):
+    task: int = Field(validation_alias=AliasChoices("task_id", "task"))
+
+
+class LabelledItemsOut(BaseModel):
+    items: list[LabelledItemOut]
+    next: str | None = Field(description="there may be fewer rows than `limit` before it")
+
+
+class LabelledPageOut(PageOut):
+    task: int = Field(validation_alias=AliasChoices("task_id", "task"))
+
+
+class LabelledPagesOut(BaseModel):
+    pages: list[LabelledPageOut]
+    next: str | None = Field(description="there may be fewer rows than `limit` before it")
+
 
 router = Router(tags=["labels"])
 

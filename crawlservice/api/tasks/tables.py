@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
 from ninja import Query, Router
+from pydantic import BaseModel, Field
 
 from crawlservice.api.parts.auth import Bearer
 from crawlservice.api.parts.errors import READING, ApiError
 from crawlservice.api.parts.paging import LARGEST, TEXT, Id
-from crawlservice.api.tasks.table_schemas import (
-    ChangeOut,
-    ColumnOut,
-    ColumnsOut,
-    ComparisonOut,
-    FieldOut,
-)
 from crawlservice.api.tasks.tasks import load_task
 from crawlservice.tasks.results.comparison import BadComparison, compared
 from crawlservice.tasks.results.item_table import columns, latest
+
+
+class ColumnOut(BaseModel):
+    name: str
+    types: list[str] = Field(
+        description="text, integer, number, boolean, list or object; the most frequent first"
+    )
+    empty: int = Field(description="items looked at without a value, or with an empty one")
+    distinct: int
+
+
+class ColumnsOut(BaseModel):
+    looked: int = Field(description="items looked at, the latest of the task")
+    all: bool = Field(description="whether these are all items of the task")
+    columns: list[ColumnOut]
+
+
+class FieldOut(BaseModel):
+    old: Any
+    new: Any
+
+
+class ChangeOut(BaseModel):
+    kind: Literal["added", "gone", "changed"]
+    key: Any
+    fields: dict[str, FieldOut] = Field(description="those that differ")
+
+
+class ComparisonOut(BaseModel):
+    other: int = Field(description="the task compared with")
+    key: str
+    keys: list[str] = Field(description="fields that can be the key, the most likely first")
+    added: int
+    gone: int
+    changed: int
+    same: int
+    repeated: int = Field(description="items with the key of an item before them; not compared")
+    unkeyed: int = Field(description="items without a key; not compared")
+    changes: list[ChangeOut] = Field(description="the first 1,000 of them")
+
 
 router = Router(tags=["items and pages"])
 

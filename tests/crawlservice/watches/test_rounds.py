@@ -28,7 +28,7 @@ from crawlservice.models import (
     WatchedPage,
     Webhook,
 )
-from crawlservice.steward.old_rounds import prune_rounds
+from crawlservice.steward.pruning import prune_rounds
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState
 from crawlservice.watches import editing, rounds

@@ -6,8 +6,9 @@ from collections.abc import Awaitable
 from functools import partial
 
 from crawlframe.base import faults
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
-from crawlframe.errors import Blocked, ConnectionLost, FetchError
+from crawlframe.errors import Blocked, ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.body.memory import Account
 from crawlframe.fetch.journey.journey import IDEMPOTENT
 from crawlframe.fetch.journey.trail import Challenged, Trail
@@ -16,7 +17,6 @@ from crawlframe.frontier.client.records import NO_SIGNAL, Claimed
 from crawlframe.node.worker.crawl.callbacks import Callbacks
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.fetch.memory_waits import MemoryWaits
 from crawlframe.node.worker.fetch.permits import HostPermits
 from crawlframe.node.worker.fetch.redirect_filter import AnothersPage, may_go
 from crawlframe.node.worker.fetch.stages import Stages
@@ -29,6 +29,28 @@ from crawlframe.request.request import Request
 from crawlframe.response.browser_response import is_held
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
+
+MAX_MEMORY_WAITS = 10_000  # requests remembered
+
+
+class MemoryWaits:
+    """The requests of one worker. Each request is excused once: the next time, the memory for the
+    largest body is reserved before its transfer begins, so that it cannot fail for the same
+    reason."""
+
+    def __init__(self) -> None:
+        # Of excused requests.
+        self.rids: BoundedDict[bytes, None] = BoundedDict(MAX_MEMORY_WAITS)
+
+    def excuses(self, rid: bytes, error: FetchError, account: Account) -> bool:
+        """Whether the fetch failed because it had to wait for memory. Servers close connections
+        that are idle, and firewalls forget them, which shows as a time-out."""
+        lost = isinstance(error, ConnectionLost | FetchTimeout) and account.waited > 0
+        if not lost or rid in self.rids:
+            return False
+        self.rids[rid] = None
+        return True
+
 
 MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
 
