@@ -124,13 +124,15 @@ def _input(
     __tracebackhide__ = True
     match got:
         case Response():
-            return _calling(callback, got.request), _returning(got, download)
+            download = _returning(got, download)
+            return _calling(callback, got.request), download
         case Request():
             if download is None:
                 raise TypeError("run: for a Request, give download, a function from it to Response")
             return _calling(callback, got), download
         case FetchError():
-            return _failed(got, callback), _raising(got, download)
+            download = _raising(got, download)
+            return _failed(got, callback), download
         case Summary() | None:
             if callback is not None or download is not None:
                 raise TypeError("run: start and closed take neither callback nor download")

@@ -16,6 +16,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import Created
 from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.read_only import ReadOnly
@@ -77,9 +78,7 @@ class ItemAdmin(ReadOnly):
         text = json.dumps(item.data, ensure_ascii=False)
         return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
 
-    @admin.display(description=_("data"))
-    def shown_data(self, item: Item) -> SafeString:
-        return pretty(item.data)
+    shown_data = column(pretty, "data", _("data"))
 
     @admin.display(description=_("page"))
     def page(self, item: Item) -> SafeString | str:

@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import Created
 from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
@@ -179,9 +180,7 @@ class TaskAdmin(OwnPage):
     def item_count(self, task: Task) -> SafeString | str:
         return _changed(task, "items")
 
-    @admin.display(description=_("last runs"))
-    def trend(self, task: Task) -> SafeString | str:
-        return sparkline(task.history.items)  # type: ignore[attr-defined]
+    trend = column(sparkline, "history.items", _("last runs"))
 
     @admin.display(description=_("duration"))
     def took(self, task: Task) -> SafeString:
