@@ -40,10 +40,7 @@ class RobotsFileAdmin(SearchedRows):
     )  # fmt: skip
     readonly_fields = fields
     actions = ("forget",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[RobotsFile]:
-        rows: QuerySet[RobotsFile] = super().get_queryset(request)
-        return rows.defer("body")  # up to 500 KiB each
+    deferred = ("body",)  # up to 500 KiB each
 
     def has_forget_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("crawlservice.steer_task")

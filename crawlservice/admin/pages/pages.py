@@ -71,10 +71,7 @@ class KeptPageAdmin(UrlRows):
                    RecentTask)  # fmt: skip
     slow_filters = ("reason", "status", "host")
     list_select_related = ("body",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[KeptPage]:
-        rows: QuerySet[KeptPage] = super().get_queryset(request)
-        return rows.defer("headers", "record", "follow_ups", "body__data")
+    deferred = ("headers", "record", "follow_ups", "body__data")
 
     @admin.display(description=_("size"))
     def size(self, page: KeptPage) -> str:

@@ -25,9 +25,7 @@ class ReadOnly(DeclaredLookups):
     list_fullwidth = True
     sortable_by: Sequence[str] = ()
     actions: Sequence[str] | None = None
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return KeysetList
+    changelist = KeysetList
 
     created = column(moment, "created_at", _("created"))
 

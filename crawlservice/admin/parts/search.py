@@ -40,8 +40,7 @@ class SearchedList(KeysetList):
 class SearchedRows(ReadOnly):
     """A list that searches the latest rows."""
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return SearchedList
+    changelist = SearchedList
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -7,8 +7,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
@@ -60,10 +58,7 @@ class RunAdmin(ReadOnly):
     shown_outcome = column(outcome_badge, "outcome", _("outcome"))
     shown_task = column(task_link, "task_id", _("task"))
     ended_as = column(outcome_of, "task", _("state of the task"))
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
-        rows: QuerySet[Run] = super().get_queryset(request)
-        return rows.defer(*NOT_SHOWN)
+    deferred = NOT_SHOWN
 
 
 def in_zone(moment: datetime, zone: ZoneInfo) -> SafeString:

@@ -18,7 +18,6 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import Created
-from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.parts.search import SearchedList, latest
@@ -57,9 +56,7 @@ class ItemAdmin(ReadOnly):
         "task_number", "shown_data", "page", "files", "ordinal", "version", "created_at", "rid",
     )  # fmt: skip
     readonly_fields = fields
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return SearchedList
+    changelist = SearchedList
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Model], search_term: str

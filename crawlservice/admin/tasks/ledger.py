@@ -49,10 +49,7 @@ class PageAdmin(UrlRows):
     )  # fmt: skip
     slow_filters = ("reason", "version")
     actions = ("retry",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Page]:
-        rows: QuerySet[Page] = super().get_queryset(request)
-        return rows.defer("follow_ups", "request", "detail", "exchange")
+    deferred = ("follow_ups", "request", "detail", "exchange")
 
     shown_state = column(state_badge, "state", _("state"))
     shown_reason = column(reason_words, "reason", _("reason"))

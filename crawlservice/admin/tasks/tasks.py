@@ -134,12 +134,8 @@ class TaskAdmin(OwnPage):
         context = {**(extra_context or {}), **savedviews.shown(request)}
         return super().changelist_view(request, context)
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return TaskList
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
-        rows: QuerySet[Task] = super().get_queryset(request)
-        return rows.defer("seeds")
+    changelist = TaskList
+    deferred = ("seeds",)
 
     @admin.display(description=_("state"))
     def shown_state(self, task: Task) -> SafeString:

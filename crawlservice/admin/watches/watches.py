@@ -56,9 +56,7 @@ class WatchAdmin(OwnPage):
     list_display_links = ("name",)
     list_filter = ("state",)
     search_fields = ("spider",)
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return WatchList
+    changelist = WatchList
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return may_submit(request.user)
