@@ -146,11 +146,8 @@ class Steward:
     def _counts(self, name: str, error: Exception) -> bool:
         """Whether it is the chore's own failure: one connection may be lost by itself, but not a
         second one soon after."""
-        if not is_away(error):
-            return True
-        now, before = time.monotonic(), self._lost.get(name)
-        self._lost[name] = now
-        return before is not None and now - before < FRESH
+        before, self._lost[name] = self._lost.get(name, -FRESH), time.monotonic()
+        return not is_away(error) or self._lost[name] - before < FRESH
 
     def _elect(self) -> None:
         # First, because the lock that decides who leads is in Redis.
