@@ -309,7 +309,6 @@ def test_an_unknown_commit_is_settled_by_reading_the_ledger(crawl: Crawl, cluste
     assert "results wait: server closed the connection" in cluster.output
 
 
-@pytest.mark.timeout(300)  # the steward names its failure for 90 s
 @pytest.mark.postgres
 def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
     crawl: Crawl, cluster: Cluster
