@@ -21,7 +21,7 @@ from crawlservice.accounts.journal import by, record
 from crawlservice.files import download
 from crawlservice.models import KeptPage, Page, PageFile
 from crawlservice.pages import shown, today
-from crawlservice.pages.shown import Shown
+from crawlservice.pages.shown import ShownPage
 
 BODY = "crawlservice.view_pagebody"  # the right to see contents
 ORDER = re.compile(r"[0-9a-f]{32}")  # the id of a trial
@@ -46,7 +46,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
     row, content, problem = _row(pk), None, ""
     if request.user.has_perm(BODY):
         try:
-            content = Shown.of(row)
+            content = ShownPage.of(row)
             record("view_page", task=row.task_id, rid=str(row.rid), **by(request))
         except (PageDamaged, StoreError) as error:
             problem = str(error)
@@ -122,9 +122,9 @@ def _seen(request: HttpRequest, pk: int) -> KeptPage:
     return _row(pk)
 
 
-def _content(row: KeptPage) -> Shown:
+def _content(row: KeptPage) -> ShownPage:
     try:
-        return Shown.of(row)
+        return ShownPage.of(row)
     except (PageDamaged, StoreError) as error:
         raise Http404(str(error)) from None
 

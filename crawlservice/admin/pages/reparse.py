@@ -27,7 +27,7 @@ from crawlservice.admin.parts.steering import note
 from crawlservice.models import KeptPage, Task
 from crawlservice.reparse import submission as reparse
 from crawlservice.reparse.changes import EXAMINED, polled_changes
-from crawlservice.reparse.submission import TEXT, Wanted
+from crawlservice.reparse.submission import TEXT, WantedPages
 
 REASONS = 1_000  # kept pages whose reasons are offered
 
@@ -89,9 +89,9 @@ class ReparseForm(forms.Form):
             self.fields["dry_run"].disabled = True
             del self.fields["follow"]
 
-    def wanted(self, task: Task) -> Wanted:
+    def wanted(self, task: Task) -> WantedPages:
         given = self.cleaned_data
-        return Wanted(
+        return WantedPages(
             task.pk,
             reason=given["reason"] or None,
             callback=given["callback"],
