@@ -19,7 +19,7 @@ from crawlservice.models import Delivery, Event, Webhook
 from crawlservice.outbox.backoff import JITTER, MAX_PROBLEM, Backoff
 from crawlservice.outbox.outbox import LEASE, Claim, Outbox
 from crawlservice.outbox.sender import Sender
-from crawlservice.outbox.stream import Stream
+from crawlservice.outbox.stream import OutboxThread
 
 pytestmark = pytest.mark.usefixtures("orm")
 
@@ -163,7 +163,7 @@ def test_a_sender_that_stops_settles_what_it_has_begun(
     assert outbox.state(Delivery.objects.get(pk=sender.begun[0])) == "sent"
 
 
-class Fails(Stream):
+class Fails(OutboxThread):
     name = "the stream"
 
     def __init__(self, error: Exception) -> None:
