@@ -16,7 +16,7 @@ from crawlframe import Request
 from crawlframe.errors import SpiderError
 from crawlframe.items.encode import encode_item
 from crawlframe.run.collector import Collector
-from crawlframe.run.link_filters import Domains, Known, LinkPage, PageLimits
+from crawlframe.run.link_filters import DomainFilter, KnownFilter, LinkPage, PageLimits
 from crawlframe.run.outcome import Outcome, Verdict
 
 
@@ -79,7 +79,7 @@ def collect(*things: Any, **options: Any) -> Outcome:
     outcome = Outcome(b"r" * 16, 1, "h", b"", 0, 0)
     filters = options.pop("filters", [])
     page = LinkPage(outcome, **{"depth": 1, **options})
-    collector = Collector(page, [*filters, Known()])
+    collector = Collector(page, [*filters, KnownFilter()])
     for thing in things:
         collector.take(thing)
     return outcome
@@ -118,7 +118,7 @@ def test_depth_and_domain_limits() -> None:
     request = Request("http://a.example/x")
     assert collect(request, depth=3, filters=[PageLimits(2)]).results.follow_ups == []
     assert len(collect(request, depth=2, filters=[PageLimits(2)]).results.follow_ups) == 1
-    assert collect(request, filters=[Domains(lambda url: False)]).results.follow_ups == []
+    assert collect(request, filters=[DomainFilter(lambda url: False)]).results.follow_ups == []
 
 
 def test_priority_and_delay_travel() -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from crawlframe import Request, Secret, Spider
-from crawlframe.base.logs import Line
+from crawlframe.base.logs import LineFormatter
 from crawlframe.base.secret import MASK, SEALED, masked, without_logins
 from crawlframe.errors import ArgumentError, BadRequest, SpiderError
 from crawlframe.items.encode import encode_item
@@ -154,7 +154,7 @@ def test_whoever_says_what_happened_says_no_login() -> None:
         Request(url)
     outcome = Outcome(b"", 1, "", b"", 0, 0)
     outcome.end(Verdict.ERROR, "callback", f"ValueError: {url}")
-    shown = [Line("%(message)s").format(record), str(refused.value), outcome.detail]
+    shown = [LineFormatter("%(message)s").format(record), str(refused.value), outcome.detail]
     shown += [repr(masked({"a": [url]}))]
     for text in shown:
         assert "MARKED" not in text

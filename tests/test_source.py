@@ -32,7 +32,7 @@ from zipimport import zipimporter
 
 import pytest
 
-from crawlframe.code.source import Bytecode, SourceFinder, TookTooLong, within
+from crawlframe.code.source import Bytecode, LoadTimeout, SourceFinder, within
 from crawlframe.code.version import content
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -426,7 +426,7 @@ def sleep() -> None:
     "endless", [loop, loop_that_swallows_exceptions, loop_that_swallows_the_first, sleep]
 )
 def test_what_takes_too_long_is_interrupted_where_it_stands(endless: Callable[[], None]) -> None:
-    with pytest.raises(TookTooLong, match=r"^import took longer than 0\.1 s$") as raised:
+    with pytest.raises(LoadTimeout, match=r"^import took longer than 0\.1 s$") as raised:
         within(0.1, endless)
     names = [frame.f_code.co_name for frame, _ in traceback.walk_tb(raised.value.__traceback__)]
     assert endless.__name__ in names

@@ -13,7 +13,7 @@ from benchmarks.hostile.corpus import CORPUS, Hostile
 from crawlframe import Request, Response
 from crawlframe.errors import UnparsablePage
 from crawlframe.run.collector import Collector
-from crawlframe.run.link_filters import Known, LinkPage
+from crawlframe.run.link_filters import KnownFilter, LinkPage
 from crawlframe.run.outcome import Outcome
 from spiders.site import SiteSpider
 
@@ -57,7 +57,7 @@ CALLBACKS: dict[str, Callable[[Response], Iterable[Any]]] = {
 def run(callback: Callable[[Response], Iterable[Any]], response: Response) -> Outcome:
     """Runs it as a worker does. Raises what it raises."""
     outcome = Outcome(b"", 1, "example.com", b"", 0, 0)
-    collector = Collector(LinkPage(outcome, depth=1), [Known()])
+    collector = Collector(LinkPage(outcome, depth=1), [KnownFilter()])
     for thing in callback(response):
         collector.take(thing)
     return outcome

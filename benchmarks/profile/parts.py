@@ -25,7 +25,7 @@ from crawlframe.request.request import Request, make_rid
 from crawlframe.response.response import Response
 from crawlframe.run.collector import Collector
 from crawlframe.run.ledger import TaskSpec
-from crawlframe.run.link_filters import Known, LinkPage
+from crawlframe.run.link_filters import KnownFilter, LinkPage
 from crawlframe.run.outcome import Outcome
 from crawlframe.spider.spider import read_settings
 from crawlframe.testing.one_task import OneTask
@@ -185,7 +185,7 @@ def callback(pages: list[Page]) -> list[Part]:
 def collected(spider: Standard | StandardParsel, response: Response, known: set[bytes]) -> Outcome:
     """What the spider's callback leads to."""
     outcome = Outcome(make_rid(1, response.url.encode()), 1, "", b"", 0, 0)
-    collector = Collector(LinkPage(outcome, depth=1, known=(known, set())), [Known()])
+    collector = Collector(LinkPage(outcome, depth=1, known=(known, set())), [KnownFilter()])
     for thing in spider.parse(response):
         collector.take(thing)
     return outcome

@@ -21,7 +21,7 @@ from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.request.request import Request, root_admission
 from crawlframe.run.collector import Collector
 from crawlframe.run.ledger import Ledger
-from crawlframe.run.link_filters import Known, LinkPage
+from crawlframe.run.link_filters import KnownFilter, LinkPage
 from crawlframe.run.outcome import Outcome
 
 GENERATION = 1
@@ -128,7 +128,7 @@ def _outcome(request: Claimed, things: Iterable[Any], sieve: Sieve) -> Outcome:
     )  # fmt: skip
     outcome.fetch.status, outcome.fetch.size, outcome.fetch.fetch_ms = 200, 20_000, 10
     known = sieve.of(request.task)
-    collector = Collector(LinkPage(outcome, depth=1, known=known), [Known()])
+    collector = Collector(LinkPage(outcome, depth=1, known=known), [KnownFilter()])
     for thing in things:
         collector.take(thing)
     return outcome

@@ -40,7 +40,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class LearnedRule:
     """A rule and what speaks for it: different contents that were found at two of its URLs or more,
     with pairs of these; and the groups against it. ``untried``: URLs that it would change at places
     where it was not seen to hold, with their keys."""
@@ -64,7 +64,7 @@ def learn(
     known: Collection[AliasRule] = (),
     refuted: Collection[AliasRule] = (),
     revoked: Collection[AliasRule] = (),
-) -> list[Found]:
+) -> list[LearnedRule]:
     """Return the rules that pages of any origins speak for, in the order in which they are to be
     applied. ``known``: rules of which it is to be said, too, if pages speak against them.
     ``refuted`` and ``revoked`` rules are not proposed, nor others that ignore the same,
@@ -73,7 +73,7 @@ def learn(
     for sample in samples:
         if len(sample.url) <= MAX_URL:
             origins[origin_of(sample.url)].append(sample)
-    found: list[Found] = []
+    found: list[LearnedRule] = []
 
     def refused(rule: AliasRule) -> bool:
         return _is_refused(rule, refuted, revoked)
@@ -102,8 +102,8 @@ class _Site:
         self._keys = {url: url for url in self._pages}  # by the rules that were accepted
         self._accepted: list[AliasRule] = []
 
-    def learn(self, known: list[AliasRule]) -> list[Found]:
-        found: list[Found] = []
+    def learn(self, known: list[AliasRule]) -> list[LearnedRule]:
+        found: list[LearnedRule] = []
         done: set[tuple[str, ...]] = set()
         while len(found) < MOST_RULES:
             self._index()
@@ -204,7 +204,7 @@ class _Site:
                         target = segment.sub("{}", plain)
                         yield AliasRule(self._origin, "id", (name,), path, target)
 
-    def _judge(self, rule: AliasRule, keys: Iterable[str]) -> Found:
+    def _judge(self, rule: AliasRule, keys: Iterable[str]) -> LearnedRule:
         """Compare all pages that the rule says are equal. ``keys``: those that it may change."""
         changed: dict[str, str] = {}  # key -> new key
         groups: dict[str, list[str]] = defaultdict(list)  # new key -> keys
@@ -213,7 +213,7 @@ class _Site:
             if new != key:
                 changed[key] = new
                 groups[new].append(key)
-        found = Found(rule)
+        found = LearnedRule(rule)
         contents: set[bytes] = set()
         places: dict[str, set[bytes]] = defaultdict(set)
         generic: dict[bytes, bool] = {}
@@ -291,7 +291,7 @@ class _Site:
         return rule.rewritten(Aliases(self._accepted).key(url))
 
     def _add_untried(
-        self, found: Found, changed: dict[str, str], places: dict[str, set[bytes]]
+        self, found: LearnedRule, changed: dict[str, str], places: dict[str, set[bytes]]
     ) -> None:
         seen, ignored = set(places), self._ignored
         for key, new in changed.items():
@@ -318,7 +318,7 @@ def _is_refused(
     )
 
 
-def _rank(found: Found) -> tuple[int, int, bool, int]:
+def _rank(found: LearnedRule) -> tuple[int, int, bool, int]:
     """That a parameter is ignored says more than that it sorts; a rule for all parameters that come
     together says more than one for some of them."""
     rule = found.rule

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from crawlframe.aliases.content import Content
-from crawlframe.aliases.learn import Found
+from crawlframe.aliases.learn import LearnedRule
 from crawlframe.aliases.rule import AliasRule
 from crawlframe.base.urls import canonical
 
@@ -18,7 +18,7 @@ ENOUGH = 3  # of them that must be equal
 GONE = range(400, 429)  # statuses that say that this URL is no page: 429 and 5xx say nothing
 
 
-class Fetched(NamedTuple):
+class AliasPage(NamedTuple):
     """What a URL brings now. ``final``: the URL of the page, after redirects. ``content``: None if
     there is none. ``problem``: why nothing is known of it, such as robots.txt."""
 
@@ -32,11 +32,11 @@ class Fetched(NamedTuple):
         return self.content is not None and 200 <= self.status < 300
 
 
-Fetch = Callable[[str], Awaitable[Fetched]]
+Fetch = Callable[[str], Awaitable[AliasPage]]
 
 
 @dataclass(slots=True)
-class Verdict:
+class AliasVerdict:
     """What came of it. ``rule``: with the places at which it was found to hold, too."""
 
     rule: AliasRule
@@ -47,12 +47,12 @@ class Verdict:
     problem: str = ""
 
 
-async def verify(found: Found, fetch: Fetch, pairs: int = PAIRS) -> Verdict:
+async def verify(found: LearnedRule, fetch: Fetch, pairs: int = PAIRS) -> AliasVerdict:
     """Fetch up to ``pairs`` pairs of URLs, two or three fetches each. The first pair that differs
     refutes the rule. One of old pages that spoke against it must be equal now, or the rule stays a
     proposal. A content that several pairs show proves little: it may be a wall that stands before
     all pages, and counts once. ``fetch`` obeys robots.txt and the delay of the host."""
-    verdict, problem, doubt = Verdict(found.rule), "", ""
+    verdict, problem, doubt = AliasVerdict(found.rule), "", ""
     shown: dict[bytes, list[tuple[str, str]]] = {}
     for one, other in chosen(found, pairs):
         same, problem, content = await _compare(found.rule, one, other, fetch, verdict)
@@ -87,7 +87,7 @@ async def verify(found: Found, fetch: Fetch, pairs: int = PAIRS) -> Verdict:
     return verdict
 
 
-def chosen(found: Found, most: int) -> list[tuple[str, str]]:
+def chosen(found: LearnedRule, most: int) -> list[tuple[str, str]]:
     """Return the pairs to be fetched: those that speak against the rule first, then places where it
     was not seen, then those that speak for it, from different places, with the key of the rule."""
     rule = found.rule
@@ -107,7 +107,7 @@ def chosen(found: Found, most: int) -> list[tuple[str, str]]:
 
 
 async def _compare(
-    rule: AliasRule, one: str, other: str, fetch: Fetch, verdict: Verdict
+    rule: AliasRule, one: str, other: str, fetch: Fetch, verdict: AliasVerdict
 ) -> tuple[bool | None, str, bytes]:
     """Whether two URLs bring the same page; None if that is not known. What was found, and the
     content if they do."""
@@ -142,7 +142,7 @@ def _is_one(rule: AliasRule, one: tuple[str, str], other: tuple[str, str]) -> bo
     return not {*map(rule.rewritten, one)}.isdisjoint(map(rule.rewritten, other))
 
 
-def _moved(rule: AliasRule, got: Fetched, pair: tuple[str, str]) -> str:
+def _moved(rule: AliasRule, got: AliasPage, pair: tuple[str, str]) -> str:
     """Where a redirect led that is none of the pair, as the rule knows them; "" otherwise."""
     final = canonical(got.final)
     if not final.startswith(rule.origin + "/"):

@@ -12,7 +12,7 @@ from crawlframe.errors import ConfigError
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
-class Refused(logging.Filter):
+class RefusalFilter(logging.Filter):
     """Removes the traceback of a 403 response: what was refused is in the message."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -21,7 +21,7 @@ class Refused(logging.Filter):
         return True
 
 
-class Line(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """A line, in which user and password of URLs are masked."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -40,13 +40,13 @@ def config(level: str, node: str) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {
             "line": {
-                "()": Line,
+                "()": LineFormatter,
                 "fmt": f"%(asctime)s.%(msecs)03d %(levelname)-7s {who}/%(process)d "
                 "%(name)s: %(message)s",
                 "datefmt": "%Y-%m-%d %H:%M:%S",
             }
         },
-        "filters": {"refused": {"()": Refused}},
+        "filters": {"refused": {"()": RefusalFilter}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
         "root": {"level": level.upper(), "handlers": ["stderr"]},
         "loggers": {

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from crawlframe.code import source
-from crawlframe.code.source import TookTooLong
+from crawlframe.code.source import LoadTimeout
 
 # What Django says of a model whose app is not installed.
 _NO_APP = re.compile(r"Model class (\S+) doesn't declare an explicit app_label")
@@ -51,7 +51,7 @@ def describe_failure(error: BaseException, path: Path, owns: Callable[[str], boo
 def _one_line(error: BaseException) -> str:
     words = error.msg if isinstance(error, SyntaxError) else str(error)
     line = words.strip().partition("\n")[0]
-    if isinstance(error, TookTooLong):
+    if isinstance(error, LoadTimeout):
         return line
     if isinstance(error, ModuleNotFoundError) and _is_to_install(error.name):
         line += ": install it on this node"

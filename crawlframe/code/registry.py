@@ -20,7 +20,7 @@ from types import ModuleType
 from crawlframe.base.program import command
 from crawlframe.base.scrapy_names import INHERITS, is_scrapy_spider
 from crawlframe.code.failure import ENGINE, describe_failure, standing_in
-from crawlframe.code.source import Bytecode, SourceFinder, TookTooLong, within
+from crawlframe.code.source import Bytecode, LoadTimeout, SourceFinder, within
 from crawlframe.code.sources import Result, SpiderSource
 from crawlframe.code.version import files
 from crawlframe.errors import SpiderError, UnknownSpider, did_you_mean
@@ -168,7 +168,7 @@ class Registry:
         except BaseException as error:  # a module may raise anything, sys.exit() included
             text = self._describe(error, path)
             self.refuse(name, text)
-            if isinstance(error, TookTooLong):
+            if isinstance(error, LoadTimeout):
                 # Other modules that import it must not wait for it again.
                 refused[standing_in(error) or name] = text
             return None
@@ -194,7 +194,7 @@ class Registry:
             self._declare(spider)
         except SpiderError as error:
             self.refuse(spider.__module__, f"{_place(spider)}: {error}")
-        except (Exception, TookTooLong) as error:  # metaclasses and annotations of authors run here
+        except (Exception, LoadTimeout) as error:  # metaclasses and annotations of authors run here
             self.refuse(spider.__module__, self._describe(error, _file(spider)))
         else:
             self._found[name].append((spider, info))

@@ -217,12 +217,12 @@ class Bytecode:
         return blake2b(self._python + mark + os.fsencode(file), digest_size=MARK).hexdigest()
 
 
-class TookTooLong(BaseException):
+class LoadTimeout(BaseException):
     """Not an Exception, so that ``except Exception`` in a module does not swallow it."""
 
 
 def within(seconds: float | None, what: Callable[[], Result]) -> Result:
-    """Calls ``what``; raises TookTooLong in it after ``seconds`` (None: no limit), and again each
+    """Calls ``what``; raises LoadTimeout in it after ``seconds`` (None: no limit), and again each
     second if it goes on. Signals arrive only in the main thread; elsewhere there is no limit.
 
     Code that does not return to the interpreter is not interrupted."""
@@ -232,7 +232,7 @@ def within(seconds: float | None, what: Callable[[], Result]) -> Result:
     def ring(number: int, frame: FrameType | None) -> Any:
         # In this function itself there is nothing to interrupt, only a handler to restore.
         if frame is not None and frame.f_code is not within.__code__:
-            raise TookTooLong(f"import took longer than {seconds:g} s")
+            raise LoadTimeout(f"import took longer than {seconds:g} s")
 
     started = time.monotonic()
     handler = signal.signal(signal.SIGALRM, ring)

@@ -29,7 +29,7 @@ from crawlframe.identity.identity import Identity
 from crawlframe.identity.tls import OF_TASK
 from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import is_pool
-from crawlframe.proxies.proxy import Proxy, fixed_proxy
+from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.options import NO_OPTIONS
 from crawlframe.request.request import Request
@@ -56,7 +56,7 @@ class Downloader:
         settings: Settings,
         identity: Identity | None = None,
         names: Names | None = None,
-        pick: Callable[[str], Proxy | None] = lambda choice: None,
+        pick: Callable[[str], ChosenProxy | None] = lambda choice: None,
         browser: Path | None = None,
     ) -> None:
         """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces it.
@@ -193,7 +193,7 @@ class Downloader:
             self._browser = BrowserClient(self._settings, self._browser_socket)
         return self._browser
 
-    def proxy_for(self, request: Request, settings: SpiderSettings) -> Proxy | None:
+    def proxy_for(self, request: Request, settings: SpiderSettings) -> ChosenProxy | None:
         """The proxy that a request or its spider asks for. Raises ProxyFailed if there is none: it
         must not go out without."""
         choice = request.options.proxy or settings.proxy or DIRECT

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from crawlframe.errors import FileGone, StoreError
 from crawlframe.files.s3_client import S3Client
-from crawlframe.files.store import ROOM, Stored, path_of
+from crawlframe.files.store import ROOM, StoreEntry, path_of
 
 PREFIXES = "0123456789abcdef"  # that names begin with: a listing of all would be long
 
@@ -42,11 +42,11 @@ class S3Store:
     def delete(self, sha256: str) -> None:
         self._client.delete(path_of(sha256))
 
-    def files(self) -> Iterator[Stored]:
+    def files(self) -> Iterator[StoreEntry]:
         for prefix in PREFIXES:
             with self._client.named_errors():
                 place = self._client.key(ROOM)
                 found = self._client.system().find(place, prefix=prefix, detail=True)
             for key, entry in sorted(found.items()):
                 saved_at = entry["LastModified"].timestamp()
-                yield Stored(key.rpartition("/")[2], int(entry["size"]), saved_at)
+                yield StoreEntry(key.rpartition("/")[2], int(entry["size"]), saved_at)

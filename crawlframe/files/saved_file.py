@@ -10,7 +10,7 @@ from crawlframe.base.stats import RUNNING
 from crawlframe.errors import StoreError
 
 
-class Room(Protocol):
+class FileRoom(Protocol):
     """Where the files of a response are."""
 
     def open(self, sha256: str) -> BinaryIO: ...
@@ -32,7 +32,7 @@ class SavedFile:
     size: int
     media_type: str
 
-    _room: ClassVar[Room | None] = None
+    _room: ClassVar[FileRoom | None] = None
 
     def open(self) -> BinaryIO:
         """Opens the file for reading, in the worker that saved it. Raises FileGone if it was
@@ -57,12 +57,12 @@ class SavedFile:
             of_page.append(small)
         return small
 
-    def within(self, room: Room) -> SavedFile:
+    def within(self, room: FileRoom) -> SavedFile:
         """Returns the same file, which can be opened."""
         object.__setattr__(self, "_room", room)
         return self
 
-    def _opened(self) -> Room:
+    def _opened(self) -> FileRoom:
         if self._room is None:
             raise StoreError(
                 f"{self.path} cannot be opened here: only response.file can, in the callback that "

@@ -20,7 +20,7 @@ SPOOL = "spool"  # folder of what is on its way
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class Stored(NamedTuple):
+class StoreEntry(NamedTuple):
     """A file of the store. ``saved_at``: seconds since the epoch, when it was last put there."""
 
     sha256: str
@@ -52,7 +52,7 @@ class FileStore(Protocol):
     def delete(self, sha256: str) -> None:
         """Deletes a file, if there is one."""
 
-    def files(self) -> Iterator[Stored]:
+    def files(self) -> Iterator[StoreEntry]:
         """Everything in the store."""
 
 
@@ -133,7 +133,7 @@ class DirectoryStore:
         with self._named_errors():
             (self._directory / path_of(sha256)).unlink(missing_ok=True)
 
-    def files(self) -> Iterator[Stored]:
+    def files(self) -> Iterator[StoreEntry]:
         with self._named_errors():
             for folder in sorted((self._directory / ROOM).glob("??/??")):
                 for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
@@ -148,7 +148,7 @@ class DirectoryStore:
             raise StoreError(f"the file store {self.address}: {error}") from None
 
 
-def _stored(entry: os.DirEntry[str]) -> Stored | None:
+def _stored(entry: os.DirEntry[str]) -> StoreEntry | None:
     """None for no file, and for one that was deleted meanwhile."""
     try:
         if not entry.is_file(follow_symlinks=False):
@@ -156,7 +156,7 @@ def _stored(entry: os.DirEntry[str]) -> Stored | None:
         found = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return Stored(entry.name, found.st_size, found.st_mtime)
+    return StoreEntry(entry.name, found.st_size, found.st_mtime)
 
 
 def _sync(folder: Path) -> None:

@@ -5,7 +5,7 @@ from crawlframe.frontier.client.records import (
     Claimed,
     Completion,
     Counts,
-    Fetched,
+    FreedSlot,
     TaskLimits,
 )
 from crawlframe.frontier.cluster.nodes import NodeInfo
@@ -16,7 +16,7 @@ __all__ = [
     "Claimed",
     "Completion",
     "Counts",
-    "Fetched",
+    "FreedSlot",
     "Frontier",
     "NodeInfo",
     "TaskLimits",

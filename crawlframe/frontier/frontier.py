@@ -21,7 +21,7 @@ from crawlframe.frontier.client.records import (
     Claim,
     Claimed,
     Completion,
-    Fetched,
+    FreedSlot,
     Redirect,
     Signal,
     TaskView,
@@ -37,11 +37,11 @@ from crawlframe.frontier.cluster.spiders import SpiderCatalogue
 from crawlframe.frontier.cluster.trials import Trials
 from crawlframe.frontier.hosts import Hosts
 from crawlframe.frontier.permits import Permits
-from crawlframe.frontier.pins import Pins
+from crawlframe.frontier.pins import TaskPins
 from crawlframe.frontier.proxies import Proxies
 from crawlframe.frontier.renders import Renders
 from crawlframe.frontier.reservations import Reservations
-from crawlframe.frontier.starts import Starts
+from crawlframe.frontier.starts import StartQueue
 from crawlframe.frontier.tasks import Tasks, mark_of
 from crawlframe.request.request import Admission
 
@@ -64,8 +64,8 @@ class Frontier(Tasks):
         self.hosts = Hosts(store)
         self.rollouts = Rollouts(store)  # the revisions that nodes should pull
         self.spiders = SpiderCatalogue(store)
-        self.starts = Starts(store)
-        self.pins = Pins(store)
+        self.starts = StartQueue(store)
+        self.pins = TaskPins(store)
         self.permits = Permits(store)
         self.proxies = Proxies(store)
         self.renders = Renders(store)
@@ -109,7 +109,7 @@ class Frontier(Tasks):
         generation: int,
         sequence: int,
         n: int,
-        fetched: Sequence[Fetched] = (),
+        fetched: Sequence[FreedSlot] = (),
         rooms: Mapping[int, int] | None = None,
         prefers: bool = False,
     ) -> Claim:
@@ -148,7 +148,7 @@ class Frontier(Tasks):
         generation: int,
         sequence: int,
         n: int,
-        fetched: Sequence[Fetched],
+        fetched: Sequence[FreedSlot],
         *extra: bytes | int,
     ) -> None:
         over = pack([part for one in fetched for part in (one.rid, one.claim, *one.signal)])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from crawlframe.frontier.client.partitions import PartitionedStore
 
 
-class Pins:
+class TaskPins:
     """A generation serves such a task until it dies or leaves. The first partition decides which
     one does, and the others learn it."""
 

@@ -9,7 +9,7 @@ from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.frontier.client.rows import Rows
 from crawlframe.render.attempt import Taught
 from crawlframe.render.knowledge import Knowledge
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 
 
 class Renders:
@@ -26,14 +26,14 @@ class Renders:
             entries = [[_field(one.template), str(one.lesson), int(one.items)] for one in mine]
             self._store.run("learn", partition, spider, name, pack(entries))
 
-    def of(self, spider: str) -> dict[Template, Knowledge]:
+    def of(self, spider: str) -> dict[URLTemplate, Knowledge]:
         """What is known about the templates of a spider."""
-        found: dict[Template, Knowledge] = {}
+        found: dict[URLTemplate, Knowledge] = {}
         for partition in range(self._store.partitions):
             found.update(self._rows.read_hash("RENDER", _row, spider, partition))
         return found
 
-    def forget(self, spider: str, template: Template | None = None) -> None:
+    def forget(self, spider: str, template: URLTemplate | None = None) -> None:
         """Forgets what is known about a template; about all of them without one."""
         for keys in self._store.keys:
             if template is None:
@@ -42,13 +42,13 @@ class Renders:
                 self._store.redis.hdel(keys("RENDER", spider), _field(template))
 
 
-def _field(template: Template) -> str:
+def _field(template: URLTemplate) -> str:
     return f"{template.callback} {template.form}"
 
 
-def _row(field: bytes, value: bytes) -> tuple[Template, Knowledge]:
+def _row(field: bytes, value: bytes) -> tuple[URLTemplate, Knowledge]:
     callback, _, form = field.decode().partition(" ")
     numbers = [int(number) for number in value.split(b" ")[0].split(b",")]
     if len(numbers) != len(Knowledge._fields):
         raise ValueError(f"it has {len(numbers)} numbers")
-    return Template(callback, form), Knowledge(*numbers)
+    return URLTemplate(callback, form), Knowledge(*numbers)

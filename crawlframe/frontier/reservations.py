@@ -13,7 +13,7 @@ from crawlframe.frontier.client.records import fingerprints
 FINISHED, LEFT = 0, -1  # in place of the milliseconds of a Target
 
 
-class Reservation(NamedTuple):
+class PageReservation(NamedTuple):
     """``key``: of the page. ``host``: of its URL. ``lasts``: milliseconds; 0 ends it."""
 
     key: bytes
@@ -41,7 +41,7 @@ class Reservations:
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
 
-    def take(self, wanted: Sequence[Reservation]) -> dict[bytes, int]:
+    def take(self, wanted: Sequence[PageReservation]) -> dict[bytes, int]:
         """Reserves pages, or ends reservations. Returns, by rid, for how many milliseconds another
         request has had its page; 0: it has it itself."""
         held: dict[bytes, int] = {}

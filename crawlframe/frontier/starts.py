@@ -7,7 +7,7 @@ from crawlframe.frontier.client.records import groups
 from crawlframe.request.request import Admission
 
 
-class Starts:
+class StartQueue:
     """The parts that ``start`` yields. The root request stays in progress, so NR does not reach 0
     between two of them."""
 

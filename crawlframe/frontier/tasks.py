@@ -19,7 +19,7 @@ from crawlframe.frontier.client.records import Counts, TaskLimits, groups
 from crawlframe.frontier.client.rows import Rows
 from crawlframe.frontier.layers import Layers
 from crawlframe.frontier.near import Near
-from crawlframe.frontier.waits import Wait, Waits
+from crawlframe.frontier.waits import TaskWait, Waits
 from crawlframe.near.page import NearStore
 from crawlframe.request.request import Admission, end_admission
 
@@ -183,7 +183,7 @@ class Tasks:
                 moved += self.store.run("retake", partition, mark_of(version), left, name)
         return moved
 
-    def standstill(self) -> tuple[dict[int, Counts] | None, dict[int, Wait]]:
+    def standstill(self) -> tuple[dict[int, Counts] | None, dict[int, TaskWait]]:
         """The open tasks that no node can advance before somebody acts: paused, with only parked
         requests left, or of paused hosts alone; None when any other task is open. And the waits of
         those that the gate keeps back."""

@@ -20,7 +20,7 @@ SOON = 10.0  # seconds; shorter waits are not logged
 LOOKED_AT = 1_000  # hosts with requests that are looked at, from each end of their queue
 
 
-class Wait(NamedTuple):
+class TaskWait(NamedTuple):
     """Nothing of a task may be fetched before ``until``, in seconds since the epoch; inf: before
     somebody acts. ``why``: the word of the gate for the host that is next, such as paused."""
 
@@ -41,7 +41,7 @@ class WaitLog:
     def __init__(self, log: logging.Logger) -> None:
         self._log, self._logged = log, dict[int, tuple[str, str]]()
 
-    def show(self, waits: Mapping[int, Wait]) -> None:
+    def show(self, waits: Mapping[int, TaskWait]) -> None:
         """Waits that are over soon are left out."""
         soon = time.time() + SOON
         long = {task: wait for task, wait in waits.items() if wait.until > soon}
@@ -58,13 +58,13 @@ class Waits:
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
 
-    def of(self, counts: Mapping[int, Counts | None]) -> dict[int, Wait]:
+    def of(self, counts: Mapping[int, Counts | None]) -> dict[int, TaskWait]:
         """The waits of those of the tasks that the gate keeps back. With very many hosts, not all
         are looked at, and a task of which some are not is left out."""
         asked = {task: c.ready - c.beyond for task, c in counts.items() if c and c.waits}
         open_: set[int] = set()
         seen: dict[int, int] = dict.fromkeys(asked, 0)
-        first: dict[int, Wait] = {}
+        first: dict[int, TaskWait] = {}
         for task, ready, may_go, wait in self._rows([*asked]) if asked else ():
             seen[task] += ready
             if may_go:
@@ -74,7 +74,7 @@ class Waits:
         whole = {task for task, ready in asked.items() if seen[task] >= ready}
         return {task: wait for task, wait in first.items() if task in whole - open_}
 
-    def _rows(self, tasks: list[int]) -> Iterator[tuple[int, int, int, Wait]]:
+    def _rows(self, tasks: list[int]) -> Iterator[tuple[int, int, int, TaskWait]]:
         """(task, ready requests, how many may go, wait of the others), of a part of the hosts."""
         packed = pack([str(task) for task in tasks])
         for partition, keys in enumerate(self._store.keys):
@@ -82,7 +82,7 @@ class Waits:
                 rows = self._store.run("waits", partition, packed, pack(names))
                 for task, ready, may_go, till, why, host in rows:
                     until = math.inf if int(till) >= FOREVER else int(till) / 1000
-                    wait = Wait(why.decode(), until, host.decode(errors="replace"))
+                    wait = TaskWait(why.decode(), until, host.decode(errors="replace"))
                     yield int(task), ready, may_go, wait
 
     def _hosts(self, keys: Keys) -> list[bytes]:

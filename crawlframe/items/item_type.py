@@ -112,7 +112,7 @@ def _pydantic_check(kind: type) -> Callable[[Any], Any]:
 # -- classes whose constructors check no types ----------------------------------------------------
 
 
-class Field(NamedTuple):
+class ItemField(NamedTuple):
     """A field of a class. ``parameter`` is that of the constructor, "" if it takes none."""
 
     name: str
@@ -147,18 +147,18 @@ def _typed_check(kind: type) -> Callable[[Any], Any]:
     return check
 
 
-def _fields_of(kind: type) -> list[Field]:
+def _fields_of(kind: type) -> list[ItemField]:
     """The fields of a dataclass, an attrs class or a Struct; none of another class."""
     hints = partial(get_type_hints, kind, include_extras=True)
     if issubclass(kind, msgspec.Struct):
         return [
-            Field(one.name, one.type, one.required, one.name)
+            ItemField(one.name, one.type, one.required, one.name)
             for one in msgspec.structs.fields(kind)
         ]
     if dataclasses.is_dataclass(kind):
         missing, of = dataclasses.MISSING, hints()
         return [
-            Field(
+            ItemField(
                 one.name,
                 of[one.name],
                 one.default is missing and one.default_factory is missing,
@@ -171,7 +171,7 @@ def _fields_of(kind: type) -> list[Field]:
 
         of = hints()
         return [
-            Field(
+            ItemField(
                 one.name,
                 of.get(one.name, Any),
                 one.default is NOTHING,
@@ -183,7 +183,7 @@ def _fields_of(kind: type) -> list[Field]:
     return []
 
 
-def _given(kind: type, fields: list[Field]) -> type[msgspec.Struct]:
+def _given(kind: type, fields: list[ItemField]) -> type[msgspec.Struct]:
     """The type of what the constructor is called with."""
     specs: list[Any] = []
     for one in fields:
@@ -195,7 +195,7 @@ def _given(kind: type, fields: list[Field]) -> type[msgspec.Struct]:
     return msgspec.defstruct(kind.__name__, specs, kw_only=True, forbid_unknown_fields=True)
 
 
-def _made(kind: type, fields: list[Field]) -> type[msgspec.Struct]:
+def _made(kind: type, fields: list[ItemField]) -> type[msgspec.Struct]:
     """The type of an object's values."""
     return msgspec.defstruct(kind.__name__, [(one.name, one.hint) for one in fields], kw_only=True)
 

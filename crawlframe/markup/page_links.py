@@ -18,7 +18,7 @@ FOREIGN = f"{_IN_MATH}, svg:not(math *) :not(foreignObject *,desc *,title *)"  #
 ADDRESSED = f"[href]:not({_IN_MATH}, svg :is(area,base))"
 
 
-class Page(Protocol):
+class LinkedPage(Protocol):
     """What is needed of a Response."""
 
     url: str
@@ -32,7 +32,7 @@ class Page(Protocol):
     def _join_all(self, links: list[str]) -> list[str | None]: ...
 
 
-def link_nodes(page: Page) -> list[LexborNode]:
+def link_nodes(page: LinkedPage) -> list[LexborNode]:
     """Returns the elements ``<a>`` and ``<area>`` with an address, in order; with
     ``obey_nofollow``, without those with rel=nofollow. The base of relative links is known then."""
     tree = page.tree
@@ -48,7 +48,7 @@ def link_nodes(page: Page) -> list[LexborNode]:
     return [node for tag, node in nodes if tag in _LINKS]
 
 
-def links_of(page: Page) -> list[str]:
+def links_of(page: LinkedPage) -> list[str]:
     """Returns the URLs of all http(s) links, in order, each once."""
     if page.kind != "html":
         return []

@@ -21,7 +21,7 @@ _OPEN_GRAPH = ("og:", "article:", "book:", "fb:", "music:", "product:", "profile
 _OPENING = re.compile(r"\s*+(?:<!--|(?://|/\*)?+\s*+<!\[CDATA\[(?:\s*+\*/)?)")
 
 
-class Page(Protocol):
+class DataPage(Protocol):
     """A Response."""
 
     url: str
@@ -40,7 +40,7 @@ class PageData:
     All of it is made of dicts, lists, text and numbers, so it can be yielded. Raises TooDeep and
     TooComplex as ``Response.tree`` does."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: DataPage) -> None:
         self._page = page
         self.errors: list[str] = []  # blocks of JSON-LD that could not be read, when it was used
 

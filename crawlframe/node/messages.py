@@ -141,7 +141,7 @@ class Unsteady(Message, tag="unsteady"):
     problem: str
 
 
-class Loaded(Message, tag="loaded"):
+class CodeLoaded(Message, tag="loaded"):
     """Template to master: it has loaded this code, and workers can be forked from it."""
 
     tree: str  # the directory of the spiders
@@ -176,7 +176,7 @@ class Checked(Message, tag="checked"):
     problems: dict[str, str]
 
 
-FromTemplate = GitBusy | LoadingVersion | ImportingModule | Unsteady | Loaded
+FromTemplate = GitBusy | LoadingVersion | ImportingModule | Unsteady | CodeLoaded
 FromWorker = WorkerReady | WorkerReport | SlowCallback | Beat
 FromService = ServiceReady | Migrations | Beat
 FromChecker = CheckingPage | Checked

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawlframe.noise.density import Density
 from crawlframe.noise.quarter import QuarterRule
-from crawlframe.noise.report import LinkFilter, LinkReport, judge
+from crawlframe.noise.report import LinkReport, NoiseFilter, judge
 from crawlframe.noise.template import TemplateLinks
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Density",
-    "LinkFilter",
     "LinkReport",
     "NoiseFamilies",
+    "NoiseFilter",
     "QuarterRule",
     "TemplateLinks",
     "URLFamilies",

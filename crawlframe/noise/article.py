@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from crawlframe.noise.page import PageLinks, Place
+from crawlframe.noise.page import PageLinks, TextPlace
 
 TEXTS = "p,div,td,li,article,section,blockquote,pre,dd,h1,h2,h3,h4,h5,h6"
 SHORTEST = 80  # characters of a piece of running text
@@ -25,7 +25,7 @@ ARTICLE = re.compile(r"article|body|content|entry|post|story|text|paragraph|main
 _APART_TAGS = frozenset(("aside", "button", "footer", "form", "header", "nav", "figure"))
 
 
-def sign_of(place: Place) -> int:
+def sign_of(place: TextPlace) -> int:
     """Returns -1 for an element that is apart from the article by its tag or names, 1 for one whose
     names are those of articles, 0 for others."""
     tag = place.tag
@@ -41,14 +41,14 @@ def sign_of(place: Place) -> int:
     return -1 if APART.search(names) else 0
 
 
-class Article:
+class RunningText:
     """What the article of a page is, as far as running text shows it. ``total``: characters of its
     running text; ``main``: the lowest element that holds most of them, None if there are none;
     ``first`` and ``last``: positions, in the order of the page, of its first and last piece."""
 
     def __init__(self, page: PageLinks) -> None:
         self.total = 0
-        self.main: Place | None = None
+        self.main: TextPlace | None = None
         self.order: dict[int, int] = {}
         self._apart: dict[int, int] = {}
         texts = self._texts(page)
@@ -70,7 +70,7 @@ class Article:
         self.pieces = Counter(id(place.parent) for _, place, _ in self.texts)
         self._find_main()
 
-    def _texts(self, page: PageLinks) -> list[tuple[int, Place, int]]:
+    def _texts(self, page: PageLinks) -> list[tuple[int, TextPlace, int]]:
         """The pieces of running text: position, element, characters."""
         texts = []
         for position, node in enumerate(page.tree.css(TEXTS)):
@@ -80,11 +80,11 @@ class Article:
                 texts.append((position, page.place_of(node), len(text)))
         return texts
 
-    def apart(self, place: Place) -> int:
+    def apart(self, place: TextPlace) -> int:
         """Returns how many elements above this one, with it, are apart from the article, as a
         negative number; if there are none, how many have names of articles."""
         known, above = self._apart, []
-        at: Place | None = place
+        at: TextPlace | None = place
         while at is not None and id(at) not in known:
             above.append(at)
             at = at.parent
@@ -101,7 +101,7 @@ class Article:
     def _find_main(self) -> None:
         least = MAIN * self.total
         for _, place, _ in self.texts:
-            at: Place | None = place
+            at: TextPlace | None = place
             while at is not None and at.mass < least:
                 at = at.parent
             if at is not None and (self.main is None or at.depth > self.main.depth):
@@ -113,9 +113,9 @@ class Article:
                 self.last = position
 
 
-def is_below(place: Place, other: Place) -> bool:
+def is_below(place: TextPlace, other: TextPlace) -> bool:
     """Returns whether an element is another one, or below it."""
-    at: Place | None = place
+    at: TextPlace | None = place
     while at is not None and at.depth >= other.depth:
         if at is other:
             return True
@@ -123,9 +123,9 @@ def is_below(place: Place, other: Place) -> bool:
     return False
 
 
-def _add(place: Place, size: int) -> None:
+def _add(place: TextPlace, size: int) -> None:
     """Adds to the running text of an element and those above it."""
-    at: Place | None = place
+    at: TextPlace | None = place
     while at is not None:
         at.mass += size
         at.whole = max(at.whole, at.mass)

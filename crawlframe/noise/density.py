@@ -8,7 +8,7 @@ from operator import mul
 
 from crawlframe.base.urls import host_of
 from crawlframe.errors import ConfigError
-from crawlframe.noise.article import Article, is_below
+from crawlframe.noise.article import RunningText, is_below
 from crawlframe.noise.page import PageLinks
 
 REASON = "density"
@@ -54,7 +54,7 @@ class Density:
 
     def reasons(self, page: PageLinks) -> Sequence[str]:
         """Returns "density" for each link that is noise."""
-        article = Article(page)
+        article = RunningText(page)
         if article.total < self._article:
             return [""] * len(page.anchors)
         return [
@@ -63,7 +63,7 @@ class Density:
         ]
 
 
-def features(page: PageLinks, article: Article) -> list[tuple[float, ...] | None]:
+def features(page: PageLinks, article: RunningText) -> list[tuple[float, ...] | None]:
     """Returns what is known of each link, in the order of FEATURES; None for those that are apart
     from the article in a block without text, which most are."""
     main, order, pieces = article.main, article.order, article.pieces

@@ -22,13 +22,13 @@ BLOCKS = frozenset(_BLOCKS.split())
 SILENT = frozenset(("noscript", "script", "style", "template", "-comment", "svg", "select"))
 
 
-class Place:
+class TextPlace:
     """An element above a link or a text. ``mass``:
     characters of the article's running text below it; ``whole``: of all running text."""
 
     __slots__ = ("depth", "mass", "node", "parent", "tag", "whole")
 
-    def __init__(self, node: LexborNode, parent: Place | None) -> None:
+    def __init__(self, node: LexborNode, parent: TextPlace | None) -> None:
         self.node, self.parent = node, parent
         self.tag: str = node.tag or ""
         self.depth: int = parent.depth + 1 if parent is not None else 0
@@ -42,14 +42,14 @@ class Place:
         return f"{own or ''} {classes or ''}".lower() if own or classes else ""
 
 
-class Block:
+class TextBlock:
     """A piece of a page without blocks in it. ``chars`` of its text are outside of links and
     ``link_chars`` in its ``links``; white space counts as one character. ``place`` is its
     element."""
 
     __slots__ = ("chars", "link_chars", "links", "place")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TextPlace) -> None:
         self.place = place
         self.chars = self.link_chars = self.links = 0
 
@@ -64,7 +64,7 @@ class Anchor(NamedTuple):
     """A link of a page. ``url``: absolute and normalised; ``place``: the element that it is in."""
 
     url: str
-    place: Place
+    place: TextPlace
 
 
 class PageLinks:
@@ -78,10 +78,10 @@ class PageLinks:
     ) -> None:
         self.url, self.tree = url, tree
         self.host = host_of(url)
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, TextPlace] = {}
         self.anchors = [Anchor(target, self.place_of(node.parent)) for target, node in links]
 
-    def place_of(self, node: LexborNode | None) -> Place:
+    def place_of(self, node: LexborNode | None) -> TextPlace:
         """Returns what is known of an element."""
         places, above = self._places, []
         while node is not None and (number := node.mem_id) not in places:
@@ -89,13 +89,13 @@ class PageLinks:
             node = node.parent
         place = places[node.mem_id] if node is not None else None
         for number, one in reversed(above):
-            place = places[number] = Place(one, place)
+            place = places[number] = TextPlace(one, place)
         assert place is not None  # a link is in a document
         return place
 
-    def blocks(self, names: frozenset[str] = BLOCKS) -> list[Block]:
+    def blocks(self, names: frozenset[str] = BLOCKS) -> list[TextBlock]:
         """Returns the block of each anchor, where elements of these names are blocks."""
-        found: dict[int, Block] = {}
+        found: dict[int, TextBlock] = {}
         blocks = []
         for anchor in self.anchors:
             place = anchor.place
@@ -103,13 +103,13 @@ class PageLinks:
                 place = place.parent
             block = found.get(id(place))
             if block is None:
-                block = found[id(place)] = Block(place)
+                block = found[id(place)] = TextBlock(place)
                 _measure(place.node, block, names)
             blocks.append(block)
         return blocks
 
 
-def _measure(node: LexborNode, block: Block, names: frozenset[str]) -> None:
+def _measure(node: LexborNode, block: TextBlock, names: frozenset[str]) -> None:
     """Count the text of an element that is not in blocks below it."""
     words: list[str] = []
     todo = [node.first_child]

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from crawlframe.markup.element_link import address_in
-from crawlframe.markup.page_links import Page, link_nodes
+from crawlframe.markup.page_links import LinkedPage, link_nodes
 from crawlframe.noise.page import PageLinks
 
 
-class LinkFilter(Protocol):
+class NoiseFilter(Protocol):
     """Something that decides which links of a page are noise."""
 
     def reasons(self, page: PageLinks) -> Sequence[str]:
@@ -35,7 +35,7 @@ class LinkReport(NamedTuple):
         return counts
 
 
-def judge(response: Page, *filters: LinkFilter) -> LinkReport:
+def judge(response: LinkedPage, *filters: NoiseFilter) -> LinkReport:
     """Returns the report of an HTML page; an empty one for others. A link is noise if one of the
     filters says so, and each of them sees all links. Raises TooDeep or TooComplex for a page whose
     parsing would take too long."""

@@ -8,8 +8,8 @@ from hashlib import blake2b
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
-from crawlframe.markup.page_links import Page
-from crawlframe.noise.page import PageLinks, Place
+from crawlframe.markup.page_links import LinkedPage
+from crawlframe.noise.page import PageLinks, TextPlace
 from crawlframe.noise.report import LinkReport, judge
 
 REASON = "template"
@@ -68,7 +68,7 @@ class TemplateLinks:
         self._share, self._pages, self._most = share, pages, links
         self._hosts: BoundedDict[str, _Host] = BoundedDict(hosts)
 
-    def judge(self, response: Page) -> LinkReport:
+    def judge(self, response: LinkedPage) -> LinkReport:
         """Returns the report of a page, and counts its links. Raises as ``response.links`` does."""
         return judge(response, self)
 
@@ -155,10 +155,10 @@ def keys_of(page: PageLinks) -> list[int]:
     return [_key(anchor.url, anchor.place) for anchor in page.anchors]
 
 
-def _key(url: str, place: Place) -> int:
+def _key(url: str, place: TextPlace) -> int:
     """A link and its place: the tags above it, without what differs from page to page."""
     tags: list[str] = []
-    at: Place | None = place
+    at: TextPlace | None = place
     while at is not None and len(tags) < ABOVE:
         tags.append(at.tag)
         at = at.parent

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 ITEM = "item"  # the reason of a page that is done, and had an item that did not fit
 
 
-class Held:
+class HeldBytes:
     """Bytes of bodies that wait to be stored. ``taken`` is counted by the event loop alone,
     ``given`` by the commit thread alone."""
 
@@ -22,7 +22,7 @@ class Held:
         return self.taken - self.given
 
 
-class Stored(NamedTuple):
+class StoredBody(NamedTuple):
     """Where a body is: the number of its segment, and the bytes of its record there."""
 
     segment: int
@@ -47,7 +47,7 @@ class PageCopy:
     headers: dict[str, Any]
     body: bytes
     record: bytes  # of its request
-    held: Held
+    held: HeldBytes
     reason: str = ""
     key: bytes | None = None
     etag: str = ""
@@ -59,7 +59,7 @@ class PageCopy:
     packed: bytes = b""
     signature: bytes = b""  # of what ran its callback; b"": its results are not kept
     requests: list[bytes] | None = None  # records of all that the callback yielded
-    place: Stored | None = None  # of the body, if it is in a segment
+    place: StoredBody | None = None  # of the body, if it is in a segment
     archived: bool = False  # it has a record there
     tentative: bool = False
     given: bool = False  # the body is not needed any more

@@ -11,7 +11,7 @@ from crawlframe.proxies.choice import ProxyAddress, check_address
 FIXED = 0  # in place of an id: named by a spider, not one of the pool
 
 
-class Proxy(NamedTuple):
+class ChosenProxy(NamedTuple):
     """``id``: that of the pool, or FIXED. ``username`` and ``password`` are "" without
     credentials. Its text does not show them. ``found``: a spider has found it on a page."""
 
@@ -56,6 +56,6 @@ class Proxy(NamedTuple):
         return f"Proxy({self.id}, {self.url!r}{f', {MASK}' if self.username else ''})"
 
 
-def fixed_proxy(url: str) -> Proxy:
+def fixed_proxy(url: str) -> ChosenProxy:
     """The proxy that a spider names by its URL. Raises ValueError."""
-    return Proxy(FIXED, *check_address(url))
+    return ChosenProxy(FIXED, *check_address(url))

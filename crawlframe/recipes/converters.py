@@ -41,13 +41,13 @@ class Converter(NamedTuple):
     may_lack: bool = False  # what follows the colon may be left out
 
 
-class Step(NamedTuple):
+class ConverterStep(NamedTuple):
     name: str
     parameter: str
     converter: Converter
 
 
-def read(names: Iterable[str]) -> list[Step]:
+def read(names: Iterable[str]) -> list[ConverterStep]:
     """The steps that ``names`` stand for; a name may be several, separated by ``|``. Raises
     ValueError."""
     steps = []
@@ -62,13 +62,13 @@ def read(names: Iterable[str]) -> list[Step]:
             raise ValueError(f"{name} needs {converter.takes}, such as {converter.told}")
         if colon and not converter.takes:
             raise ValueError(f"{name} takes nothing after a colon; write {name}")
-        steps.append(Step(name, parameter, converter))
+        steps.append(ConverterStep(name, parameter, converter))
     if any(step.name == "html" for step in steps[1:]):
         raise ValueError("html must be the first converter: the others get text")
     return steps
 
 
-def convert(steps: list[Step], values: list[Any], url: str) -> tuple[Any, str]:
+def convert(steps: list[ConverterStep], values: list[Any], url: str) -> tuple[Any, str]:
     """The value of a field, and what could not be converted, "" if nothing. Values that cannot be
     are left out, and so are those beyond MAX_TEXT. Unless a converter gathers all values, the first
     one counts."""

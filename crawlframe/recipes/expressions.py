@@ -14,7 +14,7 @@ from crawlframe.base.urls import normalise
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.recipes import converters
 from crawlframe.recipes.lines import Path
-from crawlframe.recipes.recipe import Argument, Field, Next, Part, Recipe, Rule
+from crawlframe.recipes.recipe import Argument, Field, LinkRule, Next, Part, Recipe
 from crawlframe.recipes.spider import RecipeSpider
 from crawlframe.recipes.urls import MAX_RANGE, PLACE, RANGE
 from crawlframe.spiders.jmes_path import JMESPath
@@ -98,7 +98,7 @@ def _next(path: Path, next_: Next, arguments: dict[str, Argument]) -> Problems:
     yield from _expressions(path, next_)
 
 
-def _rule(path: Path, rule: Rule) -> Problems:
+def _rule(path: Path, rule: LinkRule) -> Problems:
     for name in ("allow", "deny"):
         for place, pattern in enumerate(getattr(rule, name)):
             if problem := _of_regex(pattern):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crawlframe.base.exact_json import loads
 from crawlframe.base.urls import host_of
 from crawlframe.recipes import converters, patterns
-from crawlframe.recipes.converters import Step, plain
+from crawlframe.recipes.converters import ConverterStep, plain
 from crawlframe.recipes.recipe import Field, Select
 from crawlframe.response.response import Response
 
@@ -133,7 +133,7 @@ def _is_permalink(element: Any) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _steps(names: tuple[str, ...]) -> list[Step]:
+def _steps(names: tuple[str, ...]) -> list[ConverterStep]:
     return converters.read(names)
 
 

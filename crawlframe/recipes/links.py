@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from crawlframe.recipes.patterns import find
-from crawlframe.recipes.recipe import Rule
+from crawlframe.recipes.recipe import LinkRule
 from crawlframe.response.response import Response
 
 _ANCHORS = "descendant-or-self::a[@href] | descendant-or-self::area[@href]"
 
 
-def links_of(response: Response, rule: Rule) -> list[str]:
+def links_of(response: Response, rule: LinkRule) -> list[str]:
     """The URLs, in the order of the page, each once."""
     if rule.restrict_css or rule.restrict_xpath:
         if response.kind != "html":
@@ -23,7 +23,7 @@ def links_of(response: Response, rule: Rule) -> list[str]:
     return [link for link in links if allows(rule, link)]
 
 
-def allows(rule: Rule, url: str) -> bool:
+def allows(rule: LinkRule, url: str) -> bool:
     """Whether the rule's patterns allow a URL."""
     if rule.allow and not any(any(find(pattern, [url])) for pattern in rule.allow):
         return False

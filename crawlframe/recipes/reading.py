@@ -20,11 +20,11 @@ from crawlframe.recipes.recipe import (
     ArgumentType,
     Detail,
     Field,
+    LinkRule,
     Next,
     PageValue,
     Part,
     Recipe,
-    Rule,
     Select,
 )
 from crawlframe.render.required import expected_fields
@@ -35,7 +35,7 @@ PartType = TypeVar("PartType", bound=Part)
 
 NAME = re.compile(r"[\w.-]{1,100}")
 FIELD = re.compile(r"[^\W\d]\w{0,99}")
-SHORT = {Field: "css", Next: "css", Detail: "css", Select: "css", Argument: "default", Rule: ""}
+SHORT = {Field: "css", Next: "css", Detail: "css", Select: "css", Argument: "default", LinkRule: ""}
 WORDS = {
     "str": "text in quotes",
     "bool": "true or false",
@@ -115,7 +115,7 @@ class _Reader:
             "detail": self.detail(rest),
             "fields": self.table(Field, rest, "fields"),
             "arguments": self.table(Argument, rest, "arguments"),
-            "rules": self.array(Rule, rest, "rules"),
+            "rules": self.array(LinkRule, rest, "rules"),
         }
         settings = rest.pop("settings", {})
         parts["expect"] = self.expect(rest.pop("expect", {}))

@@ -44,7 +44,7 @@ class Field(Part, frozen=True):
     default: Any = None  # used when nothing is found
 
 
-class Rule(Part, frozen=True):
+class LinkRule(Part, frozen=True):
     """Which links of a page are followed. Without ``allow``, all; the restrictions name the parts
     of the page in which links are looked for. ``follow``: whether the rules apply to the pages that
     the links lead to; ``items``: whether those pages have items."""
@@ -103,7 +103,7 @@ class Recipe(Part, frozen=True):
     fields: dict[str, Field] = {}
     required: Texts = ()
     start_items: bool = True
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[LinkRule, ...] = ()
     next: Next | None = None
     detail: Detail | None = None
     settings: dict[str, Any] = {}

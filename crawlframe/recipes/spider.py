@@ -33,7 +33,7 @@ TYPES: dict[str, Any] = {
 MAX_PAGES = 10_000  # of a list
 
 
-class Domains:
+class RecipeDomains:
     """``allowed_domains`` of a recipe: those of its start URLs are known with its arguments."""
 
     def __get__(self, spider: RecipeSpider | None, kind: type[RecipeSpider]) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class RecipeSpider(Spider):
     callbacks, so that those of an older version of a recipe fit a newer one."""
 
     recipe: ClassVar[Recipe]
-    allowed_domains = Domains()
+    allowed_domains = RecipeDomains()
 
     def start(self) -> Iterator[Request]:
         carried = {} if self.recipe.start_items else {"items": False}

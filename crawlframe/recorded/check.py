@@ -18,7 +18,7 @@ from crawlframe.recorded.difference import differences
 from crawlframe.recorded.folder import HEAD, START, Recording
 from crawlframe.recorded.offline import offline
 from crawlframe.recorded.places import recordings_of
-from crawlframe.recorded.replay import NotReplayed, Replay
+from crawlframe.recorded.replay import NotReplayed, RecordingReplay
 
 PAGES = 3  # pages of a spider that are named
 LINES = 3  # differences of a page that are named
@@ -83,7 +83,7 @@ def _problem(
             f'spider {spider} has check = "recorded", and {directory} has no page besides '
             f"{START}; record it again"
         )
-    replay = Replay(recording, registry.get(spider), settings)
+    replay = RecordingReplay(recording, registry.get(spider), settings)
     failed = []
     for name in recording.pages:
         begins(spider, name)
@@ -96,7 +96,7 @@ def _problem(
     return "\n".join(failed)
 
 
-def _differences(recording: Recording, replay: Replay, name: str) -> list[str]:
+def _differences(recording: Recording, replay: RecordingReplay, name: str) -> list[str]:
     try:
         replayed = replay.run(name)
     except NotReplayed as error:

@@ -34,7 +34,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     reason: str = ""
 
 
-class Rendered(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class RenderedFiles(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a browser brought besides the DOM. ``screenshot`` and ``pdf`` are names of files."""
 
     captured: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ class Exchange(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     final: str = ""
     redirect: str = ""
     error: Failure | None = None
-    rendered: Rendered | None = None
+    rendered: RenderedFiles | None = None
 
     @property
     def header_pairs(self) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from crawlframe.code.registry import Registry
     from crawlframe.recorded.folder import Recording
-    from crawlframe.recorded.replay import Replay, Replayed
+    from crawlframe.recorded.replay import RecordingReplay, Replayed
     from crawlframe.spider.spider import Spider
     from crawlframe.testing import Result
 
@@ -80,7 +80,7 @@ class RecordedFolder(pytest.File):
         try:
             folder = _Folder(self.path.parent, self.config)
         except Damaged as problem:
-            yield Broken.from_parent(self, name="recording", problem=str(problem))
+            yield BrokenRecording.from_parent(self, name="recording", problem=str(problem))
             return
         for name in folder.recording.pages:
             yield PageTest.from_parent(self, name=name, folder=folder)
@@ -96,18 +96,18 @@ class _Folder:
         from crawlframe.errors import CrawlframeError
         from crawlframe.recorded.fields import has_fields
         from crawlframe.recorded.folder import Recording
-        from crawlframe.recorded.replay import Replay
+        from crawlframe.recorded.replay import RecordingReplay
 
         try:
             self.recording: Recording = Recording.read(directory)
             self.kind: type[Spider] = _spiders(config).get(self.recording.head.spider)
-            self.replay: Replay = Replay(self.recording, self.kind)
+            self.replay: RecordingReplay = RecordingReplay(self.recording, self.kind)
             self.has_fields = has_fields(self.kind)
         except CrawlframeError as error:
             raise Damaged(str(error)) from None
 
 
-class Broken(pytest.Item):
+class BrokenRecording(pytest.Item):
     """What cannot be replayed."""
 
     def __init__(self, *, problem: str, **given: Any) -> None:

@@ -26,10 +26,10 @@ from crawlframe.recorded.folder import (
     RecordedPage,
     Recording,
     RecordingError,
-    Rendered,
+    RenderedFiles,
 )
-from crawlframe.recorded.recorder import Transfer, Visit
-from crawlframe.recorded.replay import NotReplayed, Replay
+from crawlframe.recorded.recorder import RecordedTransfer, RecordedVisit
+from crawlframe.recorded.replay import NotReplayed, RecordingReplay
 from crawlframe.recorded.secrets import Secrets
 from crawlframe.recorded.snapshot import readable, snapshot_of, snapshot_of_error
 from crawlframe.recorded.values import body_to_json, request_to_json
@@ -53,7 +53,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _TAKEN = re.compile(r"recording|start|.*\.(?:page|result|\d+)", re.I)
 
 
-class Refused(NamedTuple):
+class RefusedPage(NamedTuple):
     """A page that is not in the recording, and why."""
 
     url: str
@@ -65,7 +65,7 @@ class Made(NamedTuple):
     ``stripped``: what was taken out; ``ignored``: parts of results that change from run to run."""
 
     recording: Recording
-    refused: list[Refused]
+    refused: list[RefusedPage]
     raised: dict[str, str]
     stripped: list[str]
     ignored: list[str]
@@ -75,7 +75,7 @@ def make(
     directory: Path,
     kind: type[Spider],
     arguments: dict[str, Any],
-    visits: Iterable[Visit],
+    visits: Iterable[RecordedVisit],
     settings: Settings | None = None,
     ignore: Iterable[str] = (),
 ) -> Made:
@@ -86,20 +86,20 @@ def make(
     stripped = {*secrets.names}
     for visit in visits:
         _learn(secrets, visit)
-    recording, refused, raised = Recording(directory, head), list[Refused](), dict[str, str]()
+    recording, refused, raised = Recording(directory, head), list[RefusedPage](), dict[str, str]()
     for visit in visits:
         if visit.refused:
-            refused.append(Refused(secrets.url(visit.url), secrets.text(visit.refused)))
+            refused.append(RefusedPage(secrets.url(visit.url), secrets.text(visit.refused)))
             continue
         secrets.names = set()
         _add(recording, visit, secrets)
         stripped |= secrets.names
-    replay, found = Replay(recording, kind, settings), set[str]()
+    replay, found = RecordingReplay(recording, kind, settings), set[str]()
     for name, page in [*recording.pages.items()]:
         why, changing = _check(recording, replay, name)
         found |= changing
         if why:
-            refused.append(Refused(page.url, why))
+            refused.append(RefusedPage(page.url, why))
             del recording.results[name]
         elif "raised" in recording.results[name]:
             raised[name] = recording.results[name]["raised"]
@@ -109,7 +109,7 @@ def make(
     return Made(recording, refused, raised, sorted(stripped), sorted(found))
 
 
-def _check(recording: Recording, replay: Replay, name: str) -> tuple[str, set[str]]:
+def _check(recording: Recording, replay: RecordingReplay, name: str) -> tuple[str, set[str]]:
     """Why a page does not replay, "" if it does, and the parts of its result that change."""
     before = recording.results[name]
     try:
@@ -126,7 +126,7 @@ def _check(recording: Recording, replay: Replay, name: str) -> tuple[str, set[st
     return f"it does not lead to the same when it is replayed alone: {found[0]}", set()
 
 
-def _learn(secrets: Secrets, visit: Visit) -> None:
+def _learn(secrets: Secrets, visit: RecordedVisit) -> None:
     requests = [visit.request] if visit.request is not None else []
     for transfer in visit.transfers:
         requests.append(transfer.request)
@@ -146,7 +146,7 @@ def _learn(secrets: Secrets, visit: Visit) -> None:
         secrets.learn_request(request_to_json(request))
 
 
-def _add(recording: Recording, visit: Visit, secrets: Secrets) -> None:
+def _add(recording: Recording, visit: RecordedVisit, secrets: Secrets) -> None:
     if visit.raised is not None:
         result = snapshot_of_error(visit.raised, secrets)
     else:
@@ -162,12 +162,12 @@ def _add(recording: Recording, visit: Visit, secrets: Secrets) -> None:
     recording.add(name, page, result, bodies.files)
 
 
-def _exchange(transfer: Transfer, secrets: Secrets, bodies: _Bodies) -> Exchange:
+def _exchange(transfer: RecordedTransfer, secrets: Secrets, bodies: _Bodies) -> Exchange:
     request, response, error = transfer.request, transfer.response, transfer.error
     sent = secrets.sent_body(body_to_json(request.body))
     exchange = Exchange(secrets.url(request.url), request.method, sent)
     if transfer.rendered:
-        exchange.rendered = Rendered()
+        exchange.rendered = RenderedFiles()
     if transfer.redirect is not None:
         exchange.status, target = transfer.redirect
         exchange.redirect = secrets.url(target)
@@ -184,7 +184,7 @@ def _exchange(transfer: Transfer, secrets: Secrets, bodies: _Bodies) -> Exchange
         exchange.final = final if final != exchange.url else ""
         exchange.body = bodies.add(transfer.body, _suffix(response, transfer.body))
         if isinstance(response, RenderedResponse):
-            exchange.rendered = Rendered(
+            exchange.rendered = RenderedFiles(
                 secrets.value(msgspec.to_builtins(response.captured)),
                 secrets.value(response.results),
                 bodies.add(response.screenshot, _suffix_of_type(response.screenshot)),

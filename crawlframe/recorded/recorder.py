@@ -18,7 +18,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.journey.trail import Redirected
 from crawlframe.identity.identity import Identity
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.request import Admission, Request
 from crawlframe.response.browser_response import RenderedResponse
@@ -52,7 +52,7 @@ MakeCheck = Callable[[Fetch], PageCheck]
 
 
 @dataclass
-class Transfer:
+class RecordedTransfer:
     """One fetch, as it was."""
 
     request: Request
@@ -67,11 +67,11 @@ class Transfer:
 
 
 @dataclass
-class Visit:
+class RecordedVisit:
     """One page: its request (None for ``start``), what was fetched for it, and what it led to."""
 
     request: Request | None
-    transfers: list[Transfer] = field(default_factory=list)
+    transfers: list[RecordedTransfer] = field(default_factory=list)
     result: Result | None = None
     raised: BaseException | None = None
     refused: str = ""  # why it cannot be recorded
@@ -103,9 +103,9 @@ class Recorder:
         settings: Settings,
         *,
         identity: Identity | None = None,
-        pick: Callable[[str], Proxy | None] = lambda choice: None,
+        pick: Callable[[str], ChosenProxy | None] = lambda choice: None,
         check: MakeCheck | None = None,
-        seen: Callable[[Visit], None] = lambda visit: None,
+        seen: Callable[[RecordedVisit], None] = lambda visit: None,
         pause: float = PAUSE,
     ) -> None:
         own = read_settings(kind)
@@ -121,20 +121,20 @@ class Recorder:
         self._known: set[bytes] = set()
         self._number = 0
 
-    def run(self, pages: int) -> list[Visit]:
+    def run(self, pages: int) -> list[RecordedVisit]:
         """Returns the visits, ``start`` first, in the order in which they were made. At most
         ``pages`` are fetched, spread over the callbacks. Raises what ``start`` raises, and
         SpiderError."""
         return asyncio.run(self._run(pages))
 
-    async def _run(self, pages: int) -> list[Visit]:
+    async def _run(self, pages: int) -> list[RecordedVisit]:
         try:
             return await self._visits(self._trial.task(), pages)
         finally:
             await self.downloader.close()
 
-    async def _visits(self, task: OneTask, pages: int) -> list[Visit]:
-        first = Visit(None)
+    async def _visits(self, task: OneTask, pages: int) -> list[RecordedVisit]:
+        first = RecordedVisit(None)
         self.downloader.transfers = first.transfers
         outcome = await task.start()
         first.result = self._trial.result_of(outcome)
@@ -145,7 +145,7 @@ class Recorder:
         while self._queue and sum(made.values()) < pages and not visits[-1].closes:
             request = self._next(made)
             made[_name(request)] += 1
-            visit = Visit(request)
+            visit = RecordedVisit(request)
             visits.append(visit)
             if (ended := await self._visit(task, visit)) is not None:
                 self._add(ended)
@@ -169,7 +169,7 @@ class Recorder:
         self._number += 1
         return _Waiting(admission.rank, self._number, Request.decode(admission.record))
 
-    async def _visit(self, task: OneTask, visit: Visit) -> Outcome | None:
+    async def _visit(self, task: OneTask, visit: RecordedVisit) -> Outcome | None:
         request = visit.request
         assert request is not None
         if keeps_page(request.options.actions):
@@ -189,7 +189,7 @@ class Recorder:
         self._judge(visit, outcome)
         return outcome
 
-    def _judge(self, visit: Visit, outcome: Outcome) -> None:
+    def _judge(self, visit: RecordedVisit, outcome: Outcome) -> None:
         if outcome.reason in EXCLUDED:
             visit.refused = outcome.detail or outcome.reason
             return
@@ -223,10 +223,10 @@ class _RecordingDownloader(Downloader):
         self,
         settings: Settings,
         identity: Identity | None,
-        pick: Callable[[str], Proxy | None],
+        pick: Callable[[str], ChosenProxy | None],
     ) -> None:
         super().__init__(settings, identity, pick=pick)
-        self.transfers: list[Transfer] = []
+        self.transfers: list[RecordedTransfer] = []
         self._guard: PageCheck | None = None
         self._sent_at: dict[str, float] = {}  # host -> time.monotonic()
         self._turns: dict[str, asyncio.Lock] = {}
@@ -243,7 +243,7 @@ class _RecordingDownloader(Downloader):
                 await self._guard(url)
             await self._pace(url)
 
-        transfer = Transfer(request)
+        transfer = RecordedTransfer(request)
         self.transfers.append(transfer)
         try:
             checked = replace(context, check=check, proxy=via)
@@ -262,7 +262,7 @@ class _RecordingDownloader(Downloader):
         return response
 
     async def _plain(
-        self, via: Proxy | None, request: Request, settings: SpiderSettings
+        self, via: ChosenProxy | None, request: Request, settings: SpiderSettings
     ) -> Response:
         """Fetches what is not recorded, such as a robots.txt."""
         with self.memory.account() as account:

@@ -39,7 +39,7 @@ class Replayed(NamedTuple):
     error: BaseException | None = None
 
 
-class Replay:
+class RecordingReplay:
     """The pages of one recording, with the spider ``kind``. Each is replayed on its own, with a new
     object of the spider."""
 

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from crawlframe.base.stats import RUNNING
 from crawlframe.render.knowledge import Knowledge, Lesson
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 from crawlframe.render.yielded import NOTHING, Reason, Yielded
 
 
 class Taught(NamedTuple):
     """What one page has taught. ``items``: whether it had any."""
 
-    template: Template
+    template: URLTemplate
     lesson: Lesson
     items: bool
 
@@ -26,7 +26,7 @@ class Attempt:
     left out."""
 
     spider: str
-    template: Template
+    template: URLTemplate
     known: Knowledge
     reason: Reason | None = None
     plain: Yielded = NOTHING

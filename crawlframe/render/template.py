@@ -14,7 +14,7 @@ _WORD_LENGTH = 24  # characters of a segment that is the same in all URLs
 _ENDING = re.compile(r"\.[A-Za-z]{1,5}$")
 
 
-class Template(NamedTuple):
+class URLTemplate(NamedTuple):
     """A family of URLs, and the callback that gets their pages."""
 
     callback: str

@@ -23,7 +23,7 @@ UNREADABLE = (
 )
 
 
-class Head(NamedTuple):
+class RecordHeader(NamedTuple):
     """The part of a record that can be read without its values, whose classes may be missing."""
 
     url: str
@@ -86,15 +86,15 @@ def read(record: bytes) -> list[Any]:
     return fields
 
 
-def read_head(record: bytes) -> Head:
+def read_head(record: bytes) -> RecordHeader:
     """The head, readable even where ``read`` raises MissingCode; empty for a record of a newer
     Crawlframe. Raises BadRequest."""
     try:
         fields = _fields(record)
     except MissingCode:
-        return Head("", 0, "parse", "")
+        return RecordHeader("", 0, "parse", "")
     extra = fields[4] if len(fields) > 4 else {}
-    return Head(fields[1], fields[3], fields[2] or "parse", extra.get("errback", ""))
+    return RecordHeader(fields[1], fields[3], fields[2] or "parse", extra.get("errback", ""))
 
 
 def with_hops(record: bytes, hops: Sequence[Hop]) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from crawlframe.base.urls import fragment_of
-from crawlframe.response.live_page import Held, LivePage, page_of
+from crawlframe.response.live_page import LivePage, PageHandle, page_of
 from crawlframe.response.response import Response
 
 _ROUTE = re.compile(r"^[^#]*#[/!]")
@@ -39,7 +39,7 @@ class RenderedResponse(Response):
     ``status`` and ``headers`` are those of the document, without its content coding."""
 
     rendered = Rendered()
-    held: Held | None = None  # the page, if the request keeps it
+    held: PageHandle | None = None  # the page, if the request keeps it
 
     async def page(self) -> LivePage:
         return page_of(self.url, self.held, rendered=True)

@@ -14,7 +14,7 @@ KEEP = "yield Request(url, actions=[KeepPage()]), with KeepPage of crawlframe.ac
 Step = tuple[str, list[Any] | None, dict[str, Any]]
 
 
-class Held(Protocol):
+class PageHandle(Protocol):
     """The page as the process of the callback reaches it."""
 
     url: str
@@ -43,7 +43,7 @@ class PagePart:
     """A locator, frame, keyboard or mouse of a page. Its methods are those of Playwright's object
     of that name in crawlframe/response/page_calls.py."""
 
-    def __init__(self, held: Held, kind: str, steps: tuple[Step, ...] = ()) -> None:
+    def __init__(self, held: PageHandle, kind: str, steps: tuple[Step, ...] = ()) -> None:
         self._held = held
         self._kind = kind
         self._steps = steps
@@ -97,7 +97,7 @@ class LivePage(PagePart):
     What cannot be done raises ActionFailed; the error of a page or browser that has ended is that
     of a fetch. A callback that does not catch it is tried again as its request is."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: PageHandle) -> None:
         super().__init__(held, "page")
 
     @property
@@ -114,7 +114,7 @@ class LivePage(PagePart):
         self._held.release()
 
 
-def page_of(url: str, held: Held | None, *, rendered: bool) -> LivePage:
+def page_of(url: str, held: PageHandle | None, *, rendered: bool) -> LivePage:
     """The page of the response from ``url``. Raises PageClosed."""
     if held is None:
         why = "its page was not kept" if rendered else "it was not rendered in a browser"

@@ -23,7 +23,7 @@ _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?(\d{1,10})", re.I)
 _NO_CACHE = re.compile(r"(?:^|,)\s*(?:no-cache|no-store)\b", re.I)
 
 
-class Answer(Protocol):
+class RobotsAnswer(Protocol):
     """What a server answered, such as a Response."""
 
     status: int
@@ -31,7 +31,7 @@ class Answer(Protocol):
     body: bytes
 
 
-Transfer = Callable[[str], Awaitable[Answer]]
+Transfer = Callable[[str], Awaitable[RobotsAnswer]]
 
 
 class Fetched(NamedTuple):
@@ -50,7 +50,7 @@ class Fetched(NamedTuple):
     detail: str = ""
 
 
-class Moved(NamedTuple):
+class RobotsMoved(NamedTuple):
     """The file is at another URL."""
 
     status: int | None
@@ -60,12 +60,12 @@ class Moved(NamedTuple):
 async def read(origin: str, transfer: Transfer, path: str = PATH) -> Fetched:
     """Reads the robots.txt of an origin, or the file of another path. Raises as ``ask`` does."""
     url, hops = origin + path, 0
-    while isinstance(got := await ask(url, hops, transfer), Moved):
+    while isinstance(got := await ask(url, hops, transfer), RobotsMoved):
         url, hops = got.url, hops + 1
     return got
 
 
-async def ask(url: str, hops: int, transfer: Transfer) -> Fetched | Moved:
+async def ask(url: str, hops: int, transfer: Transfer) -> Fetched | RobotsMoved:
     """One transfer of a file, after so many redirects. ``transfer`` fetches one URL without
     following redirects.
 
@@ -88,10 +88,10 @@ async def ask(url: str, hops: int, transfer: Transfer) -> Fetched | Moved:
     if target is None or hops == MAX_HOPS:
         why = f"more than {MAX_HOPS} redirects" if target else "it redirects nowhere"
         return Fetched(response.status, hops=hops, lost=True, detail=f"{why}, at {url}")
-    return Moved(response.status, target)
+    return RobotsMoved(response.status, target)
 
 
-def _answered(response: Answer, hops: int) -> Fetched:
+def _answered(response: RobotsAnswer, hops: int) -> Fetched:
     headers = response.headers
     return Fetched(
         response.status,

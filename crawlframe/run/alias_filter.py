@@ -9,7 +9,7 @@ from crawlframe.aliases.rule import Alias, Aliases, AliasRule
 from crawlframe.base.limits import ALIAS
 from crawlframe.base.urls import canonical
 from crawlframe.request.request import Request, make_rid
-from crawlframe.run.link_filters import WATCHED, Keep, Link, LinkPage
+from crawlframe.run.link_filters import WATCHED, Keep, LinkPage, NewRequest
 
 SAMPLES = 3  # links of each rule that the log names
 
@@ -24,16 +24,16 @@ class KnownByRules:
         self._told: Counter[tuple[str, ...]] = Counter()
 
     def of_page(self, page: LinkPage) -> Keep:
-        """As LinkFilter has it; before Known."""
+        """As LinkFilter has it; before KnownFilter."""
         found: Alias | None = None
         aliased = page.outcome.results.aliased = page.outcome.results.aliased or set()
 
-        def keep(link: Link) -> None:
+        def keep(link: NewRequest) -> None:
             nonlocal found
             found = self.find(link.request)
             link.key = None if found is None else found.key
 
-        def note(link: Link, reason: str | None) -> None:
+        def note(link: NewRequest, reason: str | None) -> None:
             if found is None:
                 return
             if reason == ALIAS:

@@ -25,9 +25,9 @@ from crawlframe.run.link_filters import (
     DUPLICATE,
     MAX_DELAY,
     UNCOUNTED,
-    Link,
     LinkFilter,
     LinkPage,
+    NewRequest,
     bad_delay,
 )
 
@@ -50,15 +50,15 @@ class Collector:
         noindex: bool = False,
         keeps: bool = False,
     ) -> None:
-        """``page`` yields what is collected. Its links pass the ``filters``, in their order, of
-        which one is Known; its items the pipelines. ``noindex``: no item is taken, but all are
+        """``page`` yields what is collected. Its links pass the ``filters``, in their order,
+        KnownFilter among them; its items the pipelines. ``noindex``: no item is taken, but all are
         counted. ``keeps``: what cannot be taken is left out, and becomes the ``failure`` of the
         outcome."""
         self._page = page
         self._outcome, self._results = page.outcome, page.outcome.results
         self._filters = [keep for one in filters if (keep := one.of_page(page)) is not None]
         self._notes = page.notes
-        self._link = Link()  # one at a time
+        self._link = NewRequest()  # one at a time
         self._noindex = noindex
         self._size = 0  # bytes of the items
         self._pipelines = pipelines

@@ -14,7 +14,7 @@ from crawlframe.frontier.client.records import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 from crawlframe.pages.results import Results
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.request import Admission
 from crawlframe.response.stored_page import StoredPage
 from crawlframe.revisit.visit import Visit
@@ -53,7 +53,7 @@ class StoredRecipe(NamedTuple):
 class StoredProxy(NamedTuple):
     """A proxy of the pool, and what choices of it go by."""
 
-    proxy: Proxy
+    proxy: ChosenProxy
     tier: int = 0
     country: str = ""
     tags: tuple[str, ...] = ()

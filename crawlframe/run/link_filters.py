@@ -28,8 +28,8 @@ OFFSITE, DROPPED, WATCHED = UNCOUNTED = "offsite", "dropped", "watched"
 Follow = Callable[[Request, Any], Request | None]
 
 
-class Link:
-    """A request that a callback yields. ``fingerprint`` is known from the filter Known on, where
+class NewRequest:
+    """A request that a callback yields. ``fingerprint`` is known from KnownFilter on, where
     ``key`` takes the place of its URL."""
 
     __slots__ = ("fingerprint", "key", "request")
@@ -39,8 +39,8 @@ class Link:
     key: str | None
 
 
-Keep = Callable[[Link], str | None]  # the reason for which a link is not followed
-Note = Callable[[Link, str | None], None]
+Keep = Callable[[NewRequest], str | None]  # the reason for which a link is not followed
+Note = Callable[[NewRequest, str | None], None]
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class SpiderFollow:
         if page.again:
             return None
 
-        def keep(link: Link) -> str | None:
+        def keep(link: NewRequest) -> str | None:
             link.request.depth = page.depth
             changed = self._follow(link.request, page.response)
             if changed is None:
@@ -121,7 +121,7 @@ class Repeated:
         if requests is None:
             return None
 
-        def keep(link: Link) -> None:
+        def keep(link: NewRequest) -> None:
             requests.append(link.request.encode())
             if link.request.delay:  # a record does not have it
                 outcome.results.signature = b""
@@ -136,14 +136,14 @@ class Ended:
         return _refuse_all if page.ends else None
 
 
-def _refuse_all(link: Link) -> str | None:
+def _refuse_all(link: NewRequest) -> str | None:
     raise SpiderError(
         f"closed yielded a Request for {link.request.url}; the task has ended: yield items, or "
         "submit a new task"
     )
 
 
-class Domains:
+class DomainFilter:
     """The hosts of ``allowed_domains``."""
 
     def __init__(self, allows: Callable[[str], bool]) -> None:
@@ -151,7 +151,7 @@ class Domains:
         self._allows = allows
 
     def of_page(self, page: LinkPage) -> Keep:
-        def keep(link: Link) -> str | None:
+        def keep(link: NewRequest) -> str | None:
             request = link.request
             return None if request.dont_filter or self._allows(request.url) else OFFSITE
 
@@ -187,12 +187,12 @@ class TemplateOnce:
         if template is None:
             return None
 
-        def keep(link: Link) -> str | None:
+        def keep(link: NewRequest) -> str | None:
             request = link.request
             filtered = not (request.dont_filter or request.body)
             return TEMPLATE if filtered and template.refuses(request.url) else None
 
-        def note(link: Link, reason: str | None) -> None:
+        def note(link: NewRequest, reason: str | None) -> None:
             if reason in (
                 None,
                 ALIAS,
@@ -210,7 +210,7 @@ class RenderedFragments:
     """The fragments of links tell pages apart that the browser renders."""
 
     def of_page(self, page: LinkPage) -> Keep:
-        def keep(link: Link) -> None:
+        def keep(link: NewRequest) -> None:
             request = link.request
             if request.fragment and request.downloader is None:
                 request.downloader = BROWSER
@@ -218,13 +218,13 @@ class RenderedFragments:
         return keep
 
 
-class Known:
+class KnownFilter:
     """The requests that the task has already, by the page that yields them or by the ledger."""
 
     def of_page(self, page: LinkPage) -> Keep:
         (recorded, too), here, outcome = page.known, page.here, page.outcome
 
-        def keep(link: Link) -> str | None:
+        def keep(link: NewRequest) -> str | None:
             request = link.request
             fingerprint = request.fingerprint(link.key)
             if request.dont_filter:

@@ -20,7 +20,7 @@ from crawlframe.items.models import ModelItem
 from crawlframe.pages.copy import PageCopy
 from crawlframe.proxies import listed
 from crawlframe.proxies.place import limited_at, place_of
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.record import Errand, Hop
 from crawlframe.request.request import Admission
 from crawlframe.response.picture import Picture
@@ -76,7 +76,7 @@ class FetchOutcome:
     signal: tuple[int, float, str] = (0, 0, "")
     slot: bool = True  # whether it has a slot of its host: until it is over
     slot_lent: bool = False  # an inline fetch has used that slot
-    via: Proxy | None = None  # the proxy that it goes through
+    via: ChosenProxy | None = None  # the proxy that it goes through
     retry_proxy: bool = False  # the request goes back to try another proxy
     budget: ByteBudget | None = None  # set if the task has a limit of bytes
     inline_bytes: dict[str, int] = field(default_factory=dict)  # of inline fetches, by host

@@ -14,7 +14,7 @@ from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.revisit.declared import ALL, Policies, Revisit, group_of, policy_of
 from crawlframe.revisit.visit import FoundPage, Visit
-from crawlframe.run.link_filters import MAX_DELAY, WATCHED, Keep, Link, LinkPage, bad_delay
+from crawlframe.run.link_filters import MAX_DELAY, WATCHED, Keep, LinkPage, NewRequest, bad_delay
 from crawlframe.run.outcome import Outcome
 from crawlframe.spider.spider import Spider, read_revisit
 
@@ -55,7 +55,7 @@ class Watching:
         outcome = page.outcome
         outcome.results.visit = visit = self.visit(outcome.callback)
 
-        def keep(link: Link) -> str | None:
+        def keep(link: NewRequest) -> str | None:
             request = link.request
             if not self.takes(request):
                 return None

@@ -21,14 +21,14 @@ from crawlframe.scrapy.crawler import PortedCrawler
 log = logging.getLogger(__name__)
 
 
-class Step(NamedTuple):
+class PipelineStep(NamedTuple):
     """``process_item`` of one pipeline."""
 
     name: str
     process: Callable[..., Any]
 
 
-_NOTHING = Step("", lambda item: item)
+_NOTHING = PipelineStep("", lambda item: item)
 
 
 class Items:
@@ -38,11 +38,11 @@ class Items:
         self._crawler = crawler
         self._spider = crawler.spider
         self.components = components.made(crawler, components.PIPELINES)
-        self._steps: list[Step] = []
+        self._steps: list[PipelineStep] = []
         for one in self.components:
             process = components.method(one, "process_item", self._spider)
             if process is not None:
-                self._steps.append(Step(type(one).__name__, process))
+                self._steps.append(PipelineStep(type(one).__name__, process))
         if any(components.waits(one, "process_item") for one in self.components):
             self.process_item = self._process_async
         else:

@@ -57,7 +57,7 @@ OTHERS = {
 
 
 @dataclass
-class Verdict:
+class SpiderReport:
     """``cannot`` says what keeps a spider from working, ``but`` what it does otherwise."""
 
     name: str
@@ -70,9 +70,9 @@ class Verdict:
         return f"{self.name}: runs" + (f", but {'; '.join(self.but)}" if self.but else "")
 
 
-def verdict_on(spider: type[PortedSpider]) -> Verdict:
+def verdict_on(spider: type[PortedSpider]) -> SpiderReport:
     """What is known of a spider without running it."""
-    verdict = Verdict(spider.name)
+    verdict = SpiderReport(spider.name)
     kind, source, mapped = spider.scrapy_class, spider.scrapy_source, spider.scrapy_mapped
     verdict.cannot += mapped.cannot
     verdict.but += mapped.ignored
@@ -109,7 +109,7 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
     return verdict
 
 
-def _judge_component(one: Any, setting: str, verdict: Verdict) -> None:
+def _judge_component(one: Any, setting: str, verdict: SpiderReport) -> None:
     """Adds what is wrong with a component that a setting lists, a class or its path."""
     name = one if isinstance(one, str) else global_object_name(one)
     if why := OTHERS.get(name.partition(".")[0]):
@@ -129,7 +129,7 @@ def _needs_of(component: type) -> list[Need]:
     return ClassSource(component).needs
 
 
-def _judge_needs(needs: list[Need], verdict: Verdict) -> None:
+def _judge_needs(needs: list[Need], verdict: SpiderReport) -> None:
     for need in needs:
         place = f"{need.file}:{need.line}"
         if need.kind == "lambda":

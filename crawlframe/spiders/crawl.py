@@ -106,7 +106,7 @@ class CrawlSpider(Spider):
                     yield changed
 
     @cached_property
-    def _rules(self) -> list[Bound]:
+    def _rules(self) -> list[BoundRule]:
         return bind(self, self.rules)
 
     def _call_and_follow(
@@ -135,7 +135,7 @@ class CrawlSpider(Spider):
             return call_and_follow
 
 
-class Bound(NamedTuple):
+class BoundRule(NamedTuple):
     """A rule of one spider: the names of its methods, and its functions."""
 
     extract_links: Callable[[Response], Iterable[Link]]
@@ -146,14 +146,14 @@ class Bound(NamedTuple):
     process_request: Callable[[Request, Response], Request | None] | None
 
 
-def bind(spider: CrawlSpider | type[CrawlSpider], rules: Any) -> list[Bound]:
+def bind(spider: CrawlSpider | type[CrawlSpider], rules: Any) -> list[BoundRule]:
     """Return the rules with the methods of a spider. Raises SpiderError naming the rule."""
     if isinstance(rules, Rule) or not isinstance(rules, Iterable):
         raise SpiderError(f"spider {spider.name!r}: rules must be a list of Rule, not {rules!r}")
     return [_bind(spider, rule, number) for number, rule in enumerate(rules, 1)]
 
 
-def _bind(spider: CrawlSpider | type[CrawlSpider], rule: Any, number: int) -> Bound:
+def _bind(spider: CrawlSpider | type[CrawlSpider], rule: Any, number: int) -> BoundRule:
     where = f"spider {spider.name!r}: rule {number}"
     if not isinstance(rule, Rule):
         raise SpiderError(f"{where} is {rule!r}, of {type(rule).__module__}; write crawlframe.Rule")
@@ -168,7 +168,7 @@ def _bind(spider: CrawlSpider | type[CrawlSpider], rule: Any, number: int) -> Bo
         callback += FOLLOWING
     if callback is None:
         raise SpiderError(f"{where} has no callback and does not follow: its pages are for nothing")
-    return Bound(
+    return BoundRule(
         rule.link_extractor.extract_links,
         callback,
         _name(spider, rule.errback, f"{where}: errback"),

@@ -17,7 +17,7 @@ from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.resolver import Names
 from crawlframe.fetch.plugin.downloader import Plugged
 from crawlframe.plug_in import PlugInDownloader
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 
@@ -71,7 +71,7 @@ class ContractHarness:
         headers: dict[str, str] | None = None,
         jar: TaskCookies | None = None,
         saving: Saving | None = None,
-        proxy: Proxy | None = None,
+        proxy: ChosenProxy | None = None,
         **limits: Any,
     ) -> Response:
         asked = Request(request) if isinstance(request, str) else request

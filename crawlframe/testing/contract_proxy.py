@@ -12,7 +12,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 from crawlframe.base.secret import Secret
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 
 USER, PASSWORD = "ann", "p@ss:w/rd %41"
 
@@ -41,9 +41,9 @@ class ContractProxy(ThreadingTCPServer):
         self.server_close()
         self._thread.join(30)
 
-    def proxy(self, password: str = PASSWORD) -> Proxy:
+    def proxy(self, password: str = PASSWORD) -> ChosenProxy:
         """It, as an operator has entered it."""
-        return Proxy(1, "http", "127.0.0.1", self.server_address[1], USER, Secret(password))
+        return ChosenProxy(1, "http", "127.0.0.1", self.server_address[1], USER, Secret(password))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that go away are no news."""

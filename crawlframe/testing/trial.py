@@ -15,7 +15,7 @@ from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, check_fit, 
 from crawlframe.node.worker.fetch.rendering import RenderSource
 from crawlframe.node.worker.verdict.failures import authors_part
 from crawlframe.render.knowledge import UNKNOWN, Knowledge
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 from crawlframe.request.record import render_of
 from crawlframe.request.request import Request
 from crawlframe.run.ledger import TaskSpec
@@ -30,10 +30,10 @@ from crawlframe.testing.result import Result
 class _NothingKnown(RenderSource):
     """Each page is fetched plainly first."""
 
-    async def find(self, spider: str, template: Template) -> Knowledge:
+    async def find(self, spider: str, template: URLTemplate) -> Knowledge:
         return UNKNOWN
 
-    def begin(self, spider: str, template: Template, *, direct: bool) -> None:
+    def begin(self, spider: str, template: URLTemplate, *, direct: bool) -> None:
         pass
 
 

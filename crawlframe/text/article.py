@@ -22,7 +22,7 @@ _LANG = re.compile(rb"(?:^|\s)(?:xml:)?lang\s*+=\s*+[\"']?+\s*+([a-z]{2,3})(?![a
 _HEAD = 64 << 10  # bytes that are searched for the tag
 
 
-class Page(Protocol):
+class ArticlePage(Protocol):
     """A Response."""
 
     url: str
@@ -47,7 +47,7 @@ class Article:
     then reads what it needs: ``article = await response.article``. Raises TooDeep and TooComplex as
     ``Response.soup`` does, and ConfigError without the extra ``crawlframe[text]``."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: ArticlePage) -> None:
         self._page = page
         self.held_loop = False  # whether the event loop of its thread waited for the extraction
 

@@ -3,7 +3,7 @@
 ISO 28500:2017 (WARC 1.1), https://iipc.github.io/warc-specifications/."""
 
 from crawlframe.warc.archive import Archive, DirectoryArchive, S3Archive, open_archive, records_in
-from crawlframe.warc.capture import Capture, Original, Place, Redirection
+from crawlframe.warc.capture import Capture, CapturePlace, Original, Redirection
 from crawlframe.warc.downloads import FORMATS, wacz_of, warc_of
 from crawlframe.warc.reading import StoredRecord, records_of
 from crawlframe.warc.recovery import recover
@@ -15,9 +15,9 @@ __all__ = (
     "SUFFIX",
     "Archive",
     "Capture",
+    "CapturePlace",
     "DirectoryArchive",
     "Original",
-    "Place",
     "Redirection",
     "S3Archive",
     "SegmentWriter",

@@ -16,7 +16,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ArchiveError, RecordElsewhere, RecordGone
 from crawlframe.files.s3_client import S3Client
 from crawlframe.files.store import spool_of
-from crawlframe.warc.capture import Place
+from crawlframe.warc.capture import CapturePlace
 from crawlframe.warc.reading import StoredRecord, record_of, records_of
 from crawlframe.warc.segment_files import (
     OPEN,
@@ -54,14 +54,14 @@ class Archive(Protocol):
     def max_age(self) -> float:
         """Seconds after which a segment is finished, or inf."""
 
-    def read(self, place: Place) -> StoredRecord:
+    def read(self, place: CapturePlace) -> StoredRecord:
         """The record at a place, with its body as payload. Raises RecordGone, RecordElsewhere and
         PageDamaged."""
 
-    def read_all(self, places: Collection[Place]) -> dict[Place, StoredRecord]:
+    def read_all(self, places: Collection[CapturePlace]) -> dict[CapturePlace, StoredRecord]:
         """The same of several, in less time if they are close to each other."""
 
-    def read_here(self, place: Place) -> StoredRecord | None:
+    def read_here(self, place: CapturePlace) -> StoredRecord | None:
         """As ``read``; None if another machine has to be asked."""
 
     def open(self, segment: str) -> BinaryIO:
@@ -110,20 +110,20 @@ class DirectoryArchive:
         self._files: BoundedDict[str, int] = BoundedDict(FILES, lambda _, file: os.close(file))
         self._lock = threading.Lock()
 
-    def read(self, place: Place) -> StoredRecord:
+    def read(self, place: CapturePlace) -> StoredRecord:
         with named_errors(self.address):
             member = self.member(place)
         if member is None:
             raise self._missing(place.segment)
         return record_of(member, place)
 
-    def read_all(self, places: Collection[Place]) -> dict[Place, StoredRecord]:
+    def read_all(self, places: Collection[CapturePlace]) -> dict[CapturePlace, StoredRecord]:
         return {place: self.read(place) for place in places}
 
-    def read_here(self, place: Place) -> StoredRecord | None:
+    def read_here(self, place: CapturePlace) -> StoredRecord | None:
         return self.read(place)
 
-    def member(self, place: Place) -> bytes | None:
+    def member(self, place: CapturePlace) -> bytes | None:
         """The bytes at a place; None if there is no such segment. Raises OSError."""
         with self._lock:
             file = self._files.pop(place.segment, -1)
@@ -197,22 +197,22 @@ class S3Archive:
         self._spool = DirectoryArchive(spool)
         self._node = node
 
-    def read(self, place: Place) -> StoredRecord:
+    def read(self, place: CapturePlace) -> StoredRecord:
         return self.read_here(place) or self._fetch([place])[place]
 
-    def read_all(self, places: Collection[Place]) -> dict[Place, StoredRecord]:
+    def read_all(self, places: Collection[CapturePlace]) -> dict[CapturePlace, StoredRecord]:
         found = {place: self.read_here(place) for place in places}
         read = {place: record for place, record in found.items() if record is not None}
         for some in _runs(place for place in places if place not in read):
             read |= self._fetch(some)
         return read
 
-    def read_here(self, place: Place) -> StoredRecord | None:
+    def read_here(self, place: CapturePlace) -> StoredRecord | None:
         with named_errors(self.directory):
             member = self._spool.member(place)
         return None if member is None else record_of(member, place)
 
-    def _fetch(self, places: Sequence[Place]) -> dict[Place, StoredRecord]:
+    def _fetch(self, places: Sequence[CapturePlace]) -> dict[CapturePlace, StoredRecord]:
         """Of places in the same segment, in order, all at once."""
         segment, start, _ = places[0]
         with self._client.named_errors():
@@ -273,9 +273,9 @@ class S3Archive:
                 yield name, int(entry["size"])
 
 
-def _runs(places: Iterable[Place]) -> Iterator[list[Place]]:
+def _runs(places: Iterable[CapturePlace]) -> Iterator[list[CapturePlace]]:
     """The places, in runs that are worth one request each."""
-    run: list[Place] = []
+    run: list[CapturePlace] = []
     for place in sorted(places):
         if run and not (
             place.segment == run[0].segment
@@ -289,5 +289,5 @@ def _runs(places: Iterable[Place]) -> Iterator[list[Place]]:
         yield run
 
 
-def _end(place: Place) -> int:
+def _end(place: CapturePlace) -> int:
     return place.offset + place.length

@@ -11,7 +11,7 @@ Headers = tuple[tuple[str, str], ...]
 TRUNCATED = ("length", "time", "disconnect", "unspecified")
 
 
-class Place(NamedTuple):
+class CapturePlace(NamedTuple):
     """Where the record of a capture is: the name of its segment, and a range of bytes there."""
 
     segment: str

@@ -25,7 +25,7 @@ _WWW = re.compile(r"^www\d*\.")
 _SLASHES = re.compile(r"//+")
 
 
-class Block(NamedTuple):
+class IndexBlock(NamedTuple):
     """A compressed block of the index, and its line in the list of blocks."""
 
     data: bytes
@@ -71,7 +71,7 @@ class CdxjIndex:
         if len(self._lines) >= RUN:
             self._spill()
 
-    def blocks(self, file_name: str) -> Iterator[Block]:
+    def blocks(self, file_name: str) -> Iterator[IndexBlock]:
         """All lines, in order. ``file_name``: of the index, in the list of blocks."""
         self._spill()
         files = [path.open(encoding="ascii") for path in self._runs]
@@ -115,9 +115,9 @@ def timestamp(date: str) -> str:
     return "".join(filter(str.isdigit, date))[:14]
 
 
-def _block(lines: list[str], offset: int, file_name: str) -> Block:
+def _block(lines: list[str], offset: int, file_name: str) -> IndexBlock:
     data = compress([line.encode("ascii") for line in lines])
     key, moment, _ = lines[0].split(" ", 2)
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     place = {"offset": offset, "length": len(data), "digest": digest, "filename": file_name}
-    return Block(data, f"{key} {moment} {json.dumps(place)}\n")
+    return IndexBlock(data, f"{key} {moment} {json.dumps(place)}\n")

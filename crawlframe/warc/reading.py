@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from crawlframe.errors import PageDamaged
-from crawlframe.warc.capture import Headers, Place
+from crawlframe.warc.capture import CapturePlace, Headers
 from crawlframe.warc.gzip_members import INVALID, decompress, members
 from crawlframe.warc.records import END, ORIGINAL
 
@@ -41,7 +41,7 @@ class StoredRecord:
         return self.fields.get("warc-date", "")
 
 
-def record_of(member: bytes, place: Place) -> StoredRecord:
+def record_of(member: bytes, place: CapturePlace) -> StoredRecord:
     """The record of a capture, which has a body, from the bytes at its place. They have a checksum;
     whether it is the body that is wanted, the caller knows by its digest. Raises PageDamaged."""
     try:
@@ -60,13 +60,13 @@ def records_of(file: BinaryIO, segment: str, *, growing: bool = False) -> Iterat
     end = 0
     for member in members(file):
         end = member.offset + member.length
-        yield _parsed(member.data, Place(segment, member.offset, member.length))
+        yield _parsed(member.data, CapturePlace(segment, member.offset, member.length))
     file.seek(end)
     if not growing and file.read(1):
         raise PageDamaged(f"{segment} is damaged at byte {end}: no complete record follows")
 
 
-def _parsed(data: bytes, place: Place) -> StoredRecord:
+def _parsed(data: bytes, place: CapturePlace) -> StoredRecord:
     header, end, rest = data.partition(END)
     if not end or not header.startswith(b"WARC/"):
         raise _damaged(place, "it does not begin with WARC/")
@@ -108,5 +108,5 @@ def headers_of(head: bytes) -> list[tuple[str, str]]:
     return found
 
 
-def _damaged(place: Place, why: str) -> PageDamaged:
+def _damaged(place: CapturePlace, why: str) -> PageDamaged:
     return PageDamaged(f"the record at byte {place.offset} of {place.segment} is damaged: {why}")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crawlframe.errors import ArchiveError
-from crawlframe.warc.capture import Capture, Place
+from crawlframe.warc.capture import Capture, CapturePlace
 from crawlframe.warc.gzip_members import compress
 from crawlframe.warc.records import of_capture, of_file
 from crawlframe.warc.segment_files import (
@@ -59,13 +59,13 @@ class SegmentWriter:
         self._torn = False  # there may be more in the file
         self._synced = True
 
-    def append(self, captures: Iterable[Capture]) -> list[Place]:
+    def append(self, captures: Iterable[Capture]) -> list[CapturePlace]:
         """Writes the records of all captures, or of none, and returns their places, in order."""
         with named_errors(self.directory):
             self._finish_if_due()
             self._take_up()
             segment = self._path.name.removesuffix(OPEN)
-            places: list[Place] = []
+            places: list[CapturePlace] = []
             buffer, at, written = bytearray(), self._end, self._end
             self._torn, self._synced = True, False
             for capture in captures:
@@ -74,7 +74,7 @@ class SegmentWriter:
                     member = compress(record.parts())
                     if first < 0:
                         first = at
-                        places.append(Place(segment, at, len(member)))
+                        places.append(CapturePlace(segment, at, len(member)))
                     buffer += member
                     at += len(member)
                 if len(buffer) >= CHUNK:

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Max, Q
 
 from crawlservice.alerts import wording
-from crawlservice.alerts.rules import Batch, Known, decide
+from crawlservice.alerts.rules import Batch, KnownAlert, decide
 from crawlservice.connections.contained import contained
 from crawlservice.models import (
     OPEN,
@@ -155,8 +155,8 @@ def _forget_disabled() -> None:
         rows.filter(~Q(alert__resolved_at=None)).update(over=True)
 
 
-def _known(alert: Alert, reported_at: datetime | None) -> Known:
-    return Known(
+def _known(alert: Alert, reported_at: datetime | None) -> KnownAlert:
+    return KnownAlert(
         alert.pk,
         alert.kind,
         alert.severity,

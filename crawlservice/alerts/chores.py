@@ -8,7 +8,7 @@ from typing import Any
 
 from crawlframe.frontier import Counts, Frontier
 from crawlservice.alerts import announcements, state
-from crawlservice.alerts.condition import RunningTask, View
+from crawlservice.alerts.condition import RunningTask, ServiceView
 from crawlservice.alerts.kinds import least
 from crawlservice.alerts.search import find
 from crawlservice.chores.chore import Chore, ChoreContext
@@ -30,7 +30,7 @@ class AlertMonitor:
         """Looks for all conditions. ``counts``: the frontier's of the active tasks. Returns
         whether a message is to be sent. Raises django.db.Error."""
         floors = least(AlertRule.objects.filter(enabled=True).values_list("thresholds", flat=True))
-        view = View(now, lambda: self._frontier, _running(counts), floors, self._memory)
+        view = ServiceView(now, lambda: self._frontier, _running(counts), floors, self._memory)
         state.record(find(view), floors, now)
         state.mark_checked(now)
         return announcements.announce(now)

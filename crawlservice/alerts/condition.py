@@ -22,7 +22,7 @@ Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Alarm:
     """Something has a condition. ``subject`` identifies it; an open alert of the same condition and
     subject goes on. ``since``: when it began. ``facts``: JSON, for sentence and link. ``value``:
     compared with thresholds; None: there is none. ``task``: its labels are those of the alert."""
@@ -56,7 +56,7 @@ class RunningTask:
 
 
 @dataclass(frozen=True)
-class View:
+class ServiceView:
     """The state of the service in one look. ``least``: by condition, the value from which it
     counts. ``memory``: of the process that looks, for conditions that compare looks."""
 
@@ -104,7 +104,7 @@ class Condition:
     name: str
     title: _StrPromise
     severity: Severity
-    find: Callable[[View], Iterable[Finding | Unknown]]
+    find: Callable[[ServiceView], Iterable[Alarm | Unknown]]
     sentence: Callable[[Facts], str]
     link: Callable[[Facts], str] = lambda facts: ""
     threshold: Threshold | None = None

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Exists, OuterRef
 
-from crawlservice.alerts.condition import Finding
+from crawlservice.alerts.condition import Alarm
 from crawlservice.models import OPEN, Alert, Task
 
 LOOKED_AT = 2_000  # latest tasks of an outcome that are looked at
@@ -42,11 +42,11 @@ def latest_runs(kind: str, outcome: Task.Outcome, now: datetime) -> Iterable[Tas
     return latest.only(*columns, "ne", "cancelled", "excluded")
 
 
-def finding_of(kind: str, task: Task, now: datetime) -> Finding:
+def finding_of(kind: str, task: Task, now: datetime) -> Alarm:
     subject = f"{task.spider}:{task.arguments_hash}" if task.arguments_hash else str(task)
     facts = {
         "spider": task.spider, "task": task.pk, "reason": task.reason,
         "errors": task.errors, "items": task.items,
     }  # fmt: skip
     since = task.finished_at or now
-    return Finding(kind, subject, since, facts, spider=task.spider, task=task.pk)
+    return Alarm(kind, subject, since, facts, spider=task.spider, task=task.pk)

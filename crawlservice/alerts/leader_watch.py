@@ -12,7 +12,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from crawlservice.alerts import announcements, state
-from crawlservice.alerts.condition import Finding, View
+from crawlservice.alerts.condition import Alarm, ServiceView
 from crawlservice.alerts.kinds import least
 from crawlservice.alerts.search import find
 from crawlservice.alerts.sender import AlertSender
@@ -62,6 +62,6 @@ def look(now: datetime) -> bool:
     """Looks for the conditions that the web finds, and opens and resolves their alerts. Returns
     whether there is one. Raises django.db.Error."""
     floors = least(AlertRule.objects.filter(enabled=True).values_list("thresholds", flat=True))
-    found = find(View(now, frontier, [], floors), by_web=True)
+    found = find(ServiceView(now, frontier, [], floors), by_web=True)
     state.record(found, floors, now)
-    return any(isinstance(one, Finding) for some in found.values() for one in some)
+    return any(isinstance(one, Alarm) for some in found.values() for one in some)

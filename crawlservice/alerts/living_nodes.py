@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from crawlframe.frontier import NodeInfo
-from crawlservice.alerts.condition import MAX_SUBJECTS, View
+from crawlservice.alerts.condition import MAX_SUBJECTS, ServiceView
 
 
-def living(view: View) -> Iterator[NodeInfo]:
+def living(view: ServiceView) -> Iterator[NodeInfo]:
     """The latest life of each node. Raises redis.RedisError."""
     found = {}
     for info in sorted(view.frontier.leases.nodes(), key=lambda info: info.generation):

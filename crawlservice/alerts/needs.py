@@ -42,7 +42,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Group:
+class AlertGroup:
     """The open alerts of one condition; ``listed`` are the first of ``count``."""
 
     kind: str
@@ -69,7 +69,7 @@ class Needs:
     never. ``stale``: that was too long ago to say anything of now. ``partial``: there are more
     alerts than were read."""
 
-    groups: list[Group]
+    groups: list[AlertGroup]
     acknowledged: int
     silenced: int
     checked: datetime | None
@@ -122,12 +122,12 @@ def _fact(alert: Alert, name: str) -> Any:
     return alert.facts.get(name) if isinstance(alert.facts, dict) else None
 
 
-def _groups(alerts: Iterable[Alert]) -> list[Group]:
+def _groups(alerts: Iterable[Alert]) -> list[AlertGroup]:
     by_kind: defaultdict[str, list[Alert]] = defaultdict(list)
     for alert in alerts:
         by_kind[alert.kind].append(alert)
     groups = [
-        Group(
+        AlertGroup(
             kind,
             Severity(max(alert.severity for alert in some)),
             len(some),

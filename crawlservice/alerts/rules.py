@@ -14,7 +14,7 @@ GATHERING = timedelta(seconds=10)  # so that what happens together is one messag
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownAlert:
     """An alert as a rule knows it. ``reported_at``: when the rule reported it last; None: never."""
 
     number: int
@@ -41,7 +41,7 @@ class Batch:
     over: list[int]
 
 
-def wants(rule: AlertRule, alert: Known) -> bool:
+def wants(rule: AlertRule, alert: KnownAlert) -> bool:
     """Whether the alert is one of those that the rule is about. A rule that names spiders, hosts or
     labels wants only what concerns one of each."""
     if alert.severity < rule.least_severity or (rule.kinds and alert.kind not in rule.kinds):
@@ -68,12 +68,12 @@ def is_quiet(start: time | None, end: time | None, zone: str, now: datetime) -> 
 
 
 def decide(
-    rule: AlertRule, alerts: Iterable[Known], last: Mapping[str, datetime], now: datetime
+    rule: AlertRule, alerts: Iterable[KnownAlert], last: Mapping[str, datetime], now: datetime
 ) -> list[Batch]:
     """The messages to be made now. ``alerts``: the open ones, and those that are over of which the
     rule has reported and not yet said so. ``last``: by condition, the time of its last message."""
     quiet = is_quiet(rule.quiet_from, rule.quiet_until, rule.timezone, now)
-    by_kind: defaultdict[str, list[Known]] = defaultdict(list)
+    by_kind: defaultdict[str, list[KnownAlert]] = defaultdict(list)
     for alert in alerts:
         passes = not quiet or (rule.severe_passes and alert.severity >= Severity.SEVERE)
         if passes and (alert.reported_at is not None or wants(rule, alert)):
@@ -83,7 +83,7 @@ def decide(
 
 
 def _batch(
-    rule: AlertRule, kind: str, alerts: list[Known], last: datetime | None, now: datetime
+    rule: AlertRule, kind: str, alerts: list[KnownAlert], last: datetime | None, now: datetime
 ) -> Batch | None:
     open_ = [
         alert
@@ -109,7 +109,7 @@ def _batch(
     return Batch(kind, *([alert.number for alert in part] for part in (new, again, over)))
 
 
-def _is_due_again(rule: AlertRule, alert: Known, now: datetime) -> bool:
+def _is_due_again(rule: AlertRule, alert: KnownAlert, now: datetime) -> bool:
     if alert.reported_at is None or not rule.repeat_hours:
         return False
     return now - alert.reported_at >= timedelta(hours=rule.repeat_hours)

@@ -8,16 +8,16 @@ from itertools import islice
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlservice.alerts.condition import MAX_SUBJECTS, Finding, Unknown, View
+from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, ServiceView, Unknown
 from crawlservice.alerts.kinds import conditions
 from crawlservice.connections.contained import contained
 
 log = logging.getLogger(__name__)
 
-Found = dict[str, list[Finding | Unknown]]
+Found = dict[str, list[Alarm | Unknown]]
 
 
-def find(view: View, *, by_web: bool = False) -> Found:
+def find(view: ServiceView, *, by_web: bool = False) -> Found:
     """What is there now, by condition, of those that the leader finds, or the web;
     MAX_SUBJECTS of each, and Unknown if there are more. A condition that fails, as without Redis,
     is missing: it is unknown whether it is there. What only the web finds is not there, because a

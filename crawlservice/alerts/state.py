@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import record as journal
-from crawlservice.alerts.condition import Finding, Unknown
+from crawlservice.alerts.condition import Alarm, Unknown
 from crawlservice.alerts.kinds import conditions
 from crawlservice.models import HOST, OPEN, SPIDER, Alert, Installation, Label
 from crawlservice.models.alert import SUBJECT
@@ -30,14 +30,14 @@ class AlertResolved(CrawlframeError):
 
 
 def record(
-    found: Mapping[str, Iterable[Finding | Unknown]], least: Mapping[str, float], now: datetime
+    found: Mapping[str, Iterable[Alarm | Unknown]], least: Mapping[str, float], now: datetime
 ) -> None:
     """Opens alerts for what is new, renews those that last, and resolves those of the conditions in
     ``found`` that are over. A value opens an alert only from ``least`` on. In any process; two at
     once open an alert once. Raises django.db.Error."""
     open_ = {(a.kind, a.subject): a for a in Alert.objects.filter(OPEN, kind__in=[*found])}
-    new: list[Finding] = []
-    changed: list[tuple[Alert, Finding]] = []
+    new: list[Alarm] = []
+    changed: list[tuple[Alert, Alarm]] = []
     there: set[tuple[str, str]] = set()
     unknown: set[tuple[str, str | None]] = set()
     for kind, findings in found.items():
@@ -88,7 +88,7 @@ def checked_at() -> datetime | None:
     return Installation.objects.filter(pk=1).values_list("checked_at", flat=True).first()
 
 
-def _renew(alert: Alert, finding: Finding) -> bool:
+def _renew(alert: Alert, finding: Alarm) -> bool:
     """Whether anything has changed."""
     severity = finding.severity or conditions()[finding.kind].severity
     values = dict(finding.facts), finding.value, int(severity)
@@ -98,7 +98,7 @@ def _renew(alert: Alert, finding: Finding) -> bool:
     return True
 
 
-def _alert(finding: Finding, labels: Mapping[int, dict[str, str]], now: datetime) -> Alert:
+def _alert(finding: Alarm, labels: Mapping[int, dict[str, str]], now: datetime) -> Alert:
     return Alert(
         kind=finding.kind,
         subject=finding.subject[:SUBJECT],
@@ -114,7 +114,7 @@ def _alert(finding: Finding, labels: Mapping[int, dict[str, str]], now: datetime
     )
 
 
-def _labels(findings: Iterable[Finding]) -> dict[int, dict[str, str]]:
+def _labels(findings: Iterable[Alarm]) -> dict[int, dict[str, str]]:
     tasks = [finding.task for finding in findings if finding.task is not None]
     if not tasks:
         return {}

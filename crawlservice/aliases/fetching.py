@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from crawlframe.aliases.content import content_of
-from crawlframe.aliases.verify import Fetched
+from crawlframe.aliases.verify import AliasPage
 from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
@@ -61,11 +61,11 @@ class PoliteFetch:
         self._limits = SpiderSettings(cookies=False)
         self._next: dict[str, float] = {}  # host -> time.monotonic()
 
-    async def fetch(self, url: str) -> Fetched:
+    async def fetch(self, url: str) -> AliasPage:
         """One at a time of a host."""
         host = host_of(url)
         if self.ordered.get(host, Ordered()).paused:
-            return Fetched(problem=f"{host} is paused")
+            return AliasPage(problem=f"{host} is paused")
         await asyncio.sleep(max(0.0, self._next.get(host, 0.0) - time.monotonic()))
         try:
             async with self._permit(host):
@@ -73,10 +73,10 @@ class PoliteFetch:
                     Request(url), self._limits, FetchContext(check=self._robots[host])
                 )
         except CrawlframeError as error:  # among these robots.txt
-            return Fetched(problem=str(error))
+            return AliasPage(problem=str(error))
         finally:
             self._next[host] = time.monotonic() + self._pause(host)
-        return Fetched(response.url, response.status, content_of(response))
+        return AliasPage(response.url, response.status, content_of(response))
 
     def _pause(self, host: str) -> float:
         """Seconds until the next fetch."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
-from crawlframe.aliases.learn import Found, learn
+from crawlframe.aliases.learn import LearnedRule, learn
 from crawlframe.aliases.rule import origin_of
-from crawlframe.aliases.verify import PAIRS, Verdict, verify
+from crawlframe.aliases.verify import PAIRS, AliasVerdict, verify
 from crawlframe.base.urls import host_of
 from crawlframe.frontier.permits import Permits
 from crawlframe.identity.identity import Identity
@@ -29,7 +29,7 @@ class Learned:
     already. ``refused``: how many are revoked or refuted, and were not proposed."""
 
     pages: int = 0
-    waiting: list[tuple[AliasRule, Found]] = field(default_factory=list)
+    waiting: list[tuple[AliasRule, LearnedRule]] = field(default_factory=list)
     others: int = 0
     refused: int = 0
 
@@ -68,7 +68,7 @@ def check(
         turns = {host: asyncio.Lock() for host in hosts}
         slots = asyncio.Semaphore(AT_ONCE)
 
-        async def verified(host: str, found: Found) -> Verdict:
+        async def verified(host: str, found: LearnedRule) -> AliasVerdict:
             async with turns[host], slots:
                 return await verify(found, fetch.fetch, pairs)
 

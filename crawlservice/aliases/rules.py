@@ -8,9 +8,9 @@ from hashlib import blake2b
 import msgspec
 from django.db import transaction
 
-from crawlframe.aliases.learn import EXAMPLES, Found
+from crawlframe.aliases.learn import EXAMPLES, LearnedRule
 from crawlframe.aliases.rule import AliasRule as Rule
-from crawlframe.aliases.verify import Verdict
+from crawlframe.aliases.verify import AliasVerdict
 from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
 from crawlservice.connections import clock
@@ -47,7 +47,7 @@ def known(origins: Collection[str], states: Collection[str]) -> list[Rule]:
 
 
 @transaction.atomic
-def note(found: Found) -> AliasRule | None:
+def note(found: LearnedRule) -> AliasRule | None:
     """Records a rule that was learned, or what was learned of one that is known. Pages that speak
     against a verified rule make it a proposal again. Returns the row of a rule that is to be
     verified; None if it is not, because it is verified or was refused before."""
@@ -72,7 +72,7 @@ def note(found: Found) -> AliasRule | None:
     return row if row.state == State.PROPOSED else None
 
 
-def decide(row: AliasRule, verdict: Verdict) -> AliasRule | None:
+def decide(row: AliasRule, verdict: AliasVerdict) -> AliasRule | None:
     """Records what verification has found, unless the rule was revoked meanwhile. Returns the row
     as it is then; None if it was forgotten."""
     with transaction.atomic():

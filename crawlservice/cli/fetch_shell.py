@@ -16,7 +16,7 @@ from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.fetch.journey.trail import Trail
 from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.identity.identity import Identity
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.shell.prompt import open_prompt
@@ -35,7 +35,7 @@ class PageFetcher:
     downloader: str | None = None
     robots: bool = False  # ask robots.txt
     identity: Identity | None = field(default=None, repr=False)
-    pick: Callable[[str], Proxy | None] = field(default=lambda choice: None, repr=False)
+    pick: Callable[[str], ChosenProxy | None] = field(default=lambda choice: None, repr=False)
     cookies: TaskCookies = field(default_factory=TaskCookies, repr=False)  # of all its fetches
 
     @property

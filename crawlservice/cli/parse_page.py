@@ -24,7 +24,7 @@ from crawlframe.errors import ArgumentError, CrawlframeError, PageClosed
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
 from crawlframe.identity.identity import Identity
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.spider.settings import SpiderSettings
@@ -62,7 +62,7 @@ class PageParser:
     pipelines: bool = True
     robots: bool = False  # ask robots.txt
     identity: Identity | None = None
-    pick: Callable[[str], Proxy | None] = lambda choice: None
+    pick: Callable[[str], ChosenProxy | None] = lambda choice: None
     response: Response | None = None  # the last one that was downloaded
 
     def parse(self, request: Request) -> Result:

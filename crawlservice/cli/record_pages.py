@@ -11,12 +11,12 @@ from typing import Any
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.identity.identity import Identity
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.recorded.difference import differences
 from crawlframe.recorded.folder import HEAD, START, Recording, files_in
 from crawlframe.recorded.places import recordings_of
 from crawlframe.recorded.record import Made, make
-from crawlframe.recorded.recorder import PAUSE, Recorder, Visit
+from crawlframe.recorded.recorder import PAUSE, RecordedVisit, Recorder
 from crawlframe.recorded.telling import STRIPPED
 from crawlframe.spider.spider import read_settings
 from crawlservice.cli.named_spider import NamedSpider
@@ -41,7 +41,7 @@ class PageRecorder:
     arguments: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None
     identity: Identity | None = None
-    pick: Callable[[str], Proxy | None] = lambda choice: None
+    pick: Callable[[str], ChosenProxy | None] = lambda choice: None
     say: Callable[[str], None] = print
     pause: float = PAUSE
 
@@ -90,7 +90,7 @@ class PageRecorder:
                 )
         return None
 
-    def _visits(self, arguments: dict[str, Any], pages: int) -> list[Visit]:
+    def _visits(self, arguments: dict[str, Any], pages: int) -> list[RecordedVisit]:
         kind = self.named.kind
         agent = read_settings(kind).user_agent or ""
         with tempfile.TemporaryDirectory(prefix="crawlframe-record-") as files:
@@ -156,7 +156,7 @@ def changes(before: Recording, now: Recording) -> list[str]:
     return lines or ["the results are the same as before"]
 
 
-def _outcome(visit: Visit) -> str:
+def _outcome(visit: RecordedVisit) -> str:
     """What a visit led to, in a line."""
     if visit.refused:
         return f"{visit.url}: not recorded: {visit.refused}"

@@ -92,12 +92,14 @@ def contained(what: str) -> Iterator[list[Exception]]:
         failures.add(what, error)
 
 
-def is_away(error: Exception) -> bool:
+def is_away(error: BaseException) -> bool:
     """Whether it says that a server, or the way to it, was away."""
+    if isinstance(error, LedgerAway) and error.__context__:  # its name for all that may pass
+        return is_away(error.__context__)
     return isinstance(error, AWAY) and not exceeds_limit(error)
 
 
-def exceeds_limit(error: Exception) -> bool:
+def exceeds_limit(error: BaseException) -> bool:
     """Whether the database says that a row is too large for it."""
     return (getattr(error.__cause__, "pgcode", None) or "").startswith(TOO_MUCH)
 

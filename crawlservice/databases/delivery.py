@@ -25,7 +25,7 @@ from crawlservice.ledger.model_items.outgoing_rows import unpack
 from crawlservice.ledger.model_items.refused_rows import RowRefused
 from crawlservice.models import RowDelivery
 from crawlservice.outbox.backoff import MAX_PROBLEM, Backoff
-from crawlservice.outbox.stream import IDLE, Stream
+from crawlservice.outbox.stream import IDLE, OutboxThread
 
 PAGES = 500  # of a batch
 BYTES = 16 << 20  # of a batch, unless its only page has more
@@ -40,7 +40,7 @@ class DatabaseFails(CrawlframeError):
     """Another database does not take a batch now."""
 
 
-class RowStream(Stream):
+class RowStream(OutboxThread):
     """Rows of one database."""
 
     def __init__(self, alias: str) -> None:
@@ -48,7 +48,7 @@ class RowStream(Stream):
         self._alias = alias
 
     def send_next(self) -> float:
-        """Delivers a batch. Raises as ``Stream.send_next`` does, and DatabaseFails."""
+        """Delivers a batch. Raises as ``OutboxThread.send_next`` does, and DatabaseFails."""
         if not _waiting(self._alias).exists():
             return IDLE
         if self._alias not in connections.settings:

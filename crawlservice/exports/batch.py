@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from crawlframe.errors import CrawlframeError
-from crawlservice.exports.source import CHUNK, Row
+from crawlservice.exports.source import CHUNK, ExportRow
 from crawlservice.tasks.results.column_types import Kinds, add
 
 
@@ -27,7 +27,7 @@ class TooManyColumns(CrawlframeError):
     """The rows have more fields than the target can have columns."""
 
 
-class Batch:
+class ExportBatch:
     """``last`` is the number of its last row, ``kinds`` are the columns, those of earlier batches
     first; of a target without columns, none."""
 
@@ -39,7 +39,7 @@ class Batch:
         self._columns = columns
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ExportRow) -> None:
         """Adds the next row. Raises TooManyColumns, and OSError if the disk is full."""
         if self._columns:
             add(self.kinds, [row.record])

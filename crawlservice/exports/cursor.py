@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.db.models import F
 from django.db.models.functions import Coalesce, Now
 
-from crawlservice.exports.batch import Batch
+from crawlservice.exports.batch import ExportBatch
 from crawlservice.models import Export
 from crawlservice.outbox.backoff import MAX_PROBLEM, Backoff
 from crawlservice.tasks.results.column_types import Kinds
@@ -21,7 +21,7 @@ def kinds_of(export: Export) -> Kinds:
     return dict(export.columns)
 
 
-def plan(export: Export, batch: Batch) -> bool:
+def plan(export: Export, batch: ExportBatch) -> bool:
     """Decides which rows the next batch has, for every attempt to send it. Returns False if the
     export has moved or changed meanwhile. Raises django.db.Error."""
     rows = Export.objects.filter(
@@ -32,7 +32,7 @@ def plan(export: Export, batch: Batch) -> bool:
     return bool(rows.update(planned=batch.last, **columns))
 
 
-def advance(export: Export, reached: int, batch: Batch, place: str) -> bool:
+def advance(export: Export, reached: int, batch: ExportBatch, place: str) -> bool:
     """Records that the planned batch was sent to ``place``. Returns False if another node did, or
     the export was started again. Raises django.db.Error."""
     rows = Export.objects.filter(

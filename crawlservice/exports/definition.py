@@ -8,7 +8,7 @@ from pydantic import Field
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.exports.errors import BadExport
-from crawlservice.exports.target import Given, Target, kinds
+from crawlservice.exports.target import Target, TargetConfig, kinds
 from crawlservice.models import EXPORT_NAME, LABEL_NAME, LABEL_VALUE, LABELS, SPIDER
 from crawlservice.tasks import labels
 from crawlservice.tasks.results.usage_filter import read_filters
@@ -31,7 +31,7 @@ def place_of(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
     return (loc[0], *loc[2:]) if loc[:1] == ("target",) else loc
 
 
-class Definition(Given):
+class Definition(TargetConfig):
     """One continuous export."""
 
     name: Name

@@ -15,7 +15,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlservice.connections import clock
 from crawlservice.exports import cursor
-from crawlservice.exports.batch import Batch
+from crawlservice.exports.batch import ExportBatch
 from crawlservice.exports.changes import secrets_of, target_of
 from crawlservice.exports.source import parts
 from crawlservice.exports.starting import rows_of
@@ -23,7 +23,7 @@ from crawlservice.exports.target import Target
 from crawlservice.exports.writer import BatchName, Writer
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Installation
-from crawlservice.outbox.stream import IDLE, Stream
+from crawlservice.outbox.stream import IDLE, OutboxThread
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ TRIAL = 15  # seconds for a test of a target
 SKIPPED = 10_000  # numbers without a row for it, after which that is recorded
 
 
-class Exporter(Stream):
+class Exporter(OutboxThread):
     """The stream of one export."""
 
     def __init__(self, pk: int, node: Settings) -> None:
@@ -41,7 +41,7 @@ class Exporter(Stream):
         self._export = Export()
         self._order: CommitOrder | None = None
         self._writer: Writer | None = None
-        self._batch: Batch | None = None
+        self._batch: ExportBatch | None = None
         self._reached = 0  # the last number that was looked at for the batch
         self._stand: tuple[int, ...] = ()  # what batch and writer were made for
         self._secrets: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class Exporter(Stream):
     def _read(self, export: Export, writer: Writer) -> bool:
         """Reads on. Returns whether there may be more."""
         if self._batch is None:
-            self._batch = Batch(cursor.kinds_of(export), writer.limits.columns)
+            self._batch = ExportBatch(cursor.kinds_of(export), writer.limits.columns)
             self._reached = export.position
         batch = self._batch
         if export.planned is not None:
@@ -133,7 +133,7 @@ class Exporter(Stream):
             self._reached = part.reached
         return self._reached < settled
 
-    def _send(self, export: Export, batch: Batch) -> None:
+    def _send(self, export: Export, batch: ExportBatch) -> None:
         assert export.planned is not None
         assert self._writer is not None
         place = export.last_batch
@@ -169,7 +169,7 @@ def tried(export: Export, node: Settings) -> str:
 
     def test() -> None:
         try:
-            with closing(Batch({})) as empty:
+            with closing(ExportBatch({})) as empty:
                 writer.test(BatchName(export.name, export.pk, 0, 0, 0), empty)
             problems.append("")
         except Exception as error:

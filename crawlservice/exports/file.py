@@ -28,7 +28,7 @@ EVERY = 3.0  # seconds between two looks
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-class Entry(NamedTuple):
+class TargetEntry(NamedTuple):
     definition: Definition
     begin: str
     line: int
@@ -127,7 +127,7 @@ def _forget(names: Iterable[str]) -> None:
 
 def read(
     path: Path, environment: Mapping[str, str]
-) -> tuple[list[Entry], set[str] | None, list[str]]:
+) -> tuple[list[TargetEntry], set[str] | None, list[str]]:
     """Returns the entries without a mistake, the names of all (None: the file cannot be read), and
     what is wrong, each with the file, the line and the name."""
     from pydantic import ValidationError
@@ -171,7 +171,7 @@ def read(
         except KeyError as error:
             refuse((), f"the environment has no {error.args[0]}; set it on all nodes")
         else:
-            entries.append(Entry(made, begin, line_of((name,), lines)))
+            entries.append(TargetEntry(made, begin, line_of((name,), lines)))
     return entries, {*found}, problems
 
 

@@ -38,7 +38,7 @@ PAGE = (
 )  # fmt: skip
 
 
-class Row(NamedTuple):
+class ExportRow(NamedTuple):
     """``record`` is what is exported of it."""
 
     number: int
@@ -46,10 +46,10 @@ class Row(NamedTuple):
     record: dict[str, Any]
 
 
-class Part(NamedTuple):
+class RowPart(NamedTuple):
     """Some rows; all up to number ``reached`` have been looked at."""
 
-    rows: list[Row]
+    rows: list[ExportRow]
     reached: int
 
 
@@ -63,7 +63,7 @@ class Left(NamedTuple):
         return f"{self.rows:,}{'+' if self.more else ''}"
 
 
-def parts(export: Export, after: int, until: int) -> Iterator[Part]:
+def parts(export: Export, after: int, until: int) -> Iterator[RowPart]:
     """What the export wants after number ``after`` and up to ``until``. Raises django.db.Error."""
     wanted = wanted_by(export)
     columns = PAGE if export.what == Export.What.PAGES else ITEM
@@ -78,7 +78,7 @@ def parts(export: Export, after: int, until: int) -> Iterator[Part]:
         else:
             following = rows_of(export.what).filter(pk__gt=end, pk__lte=until)
             after = (following.aggregate(first=Min("pk"))["first"] or until + 1) - 1
-        yield Part(found, after)
+        yield RowPart(found, after)
 
 
 def wanted_by(export: Export) -> QuerySet[Any]:
@@ -121,7 +121,7 @@ def _some(rows: QuerySet[Any], columns: tuple[str, ...]) -> list[tuple[Any, ...]
     return [*rows.values_list(*columns)[:CHUNK]]
 
 
-def _row(export: Export, row: dict[str, Any]) -> Row:
+def _row(export: Export, row: dict[str, Any]) -> ExportRow:
     number, stored = row.pop("pk"), row.pop("created_at")
     rid = row.pop("rid").hex
     ours: dict[str, Any]
@@ -142,4 +142,4 @@ def _row(export: Export, row: dict[str, Any]) -> Row:
     theirs = {
         f"{name}_" if name in ours else name: fields[name] for name in chosen if name in fields
     }
-    return Row(number, stored, ours | theirs)
+    return ExportRow(number, stored, ours | theirs)

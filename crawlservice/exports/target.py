@@ -23,7 +23,7 @@ GROUP = "crawlframe.export_targets"  # of entry points: NAME = "module:TARGET"
 Text = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")]
 
 
-class Given(BaseModel):
+class TargetConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
@@ -37,7 +37,7 @@ class FormField:
     lines: int = 0
 
 
-class Target(Given):
+class Target(TargetConfig):
     """The definition of one target. A kind adds its fields, and ``kind: Literal["its name"]``.
     ``SECRETS`` are the fields that are stored encrypted and shown masked; of ``url``, the password
     and for HTTP the query. ``SIGNS_WITH`` is the one of them that signs what is sent: it is made

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.fetch.names.address_guard import AddressGuard
-from crawlservice.exports.batch import Batch, Limits
+from crawlservice.exports.batch import ExportBatch, Limits
 
 
 class TargetError(CrawlframeError):
@@ -48,11 +48,11 @@ class Writer(Protocol):
 
     limits: Limits
 
-    def send(self, name: BatchName, batch: Batch) -> str:
+    def send(self, name: BatchName, batch: ExportBatch) -> str:
         """Sends all of it or nothing, and may be called again for the same one. Returns where it
         is, to be shown. Raises TargetError and whatever its library raises."""
 
-    def test(self, name: BatchName, empty: Batch) -> None:
+    def test(self, name: BatchName, empty: ExportBatch) -> None:
         """Raises as ``send`` does if the target cannot be reached and written. Leaves no row."""
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from crawlframe.errors import StoreError
-from crawlframe.files.store import Stored
+from crawlframe.files.store import StoreEntry
 from crawlservice.connections import clock
 from crawlservice.files.store import store
 from crawlservice.models import PageFile, StoredFile, Task
@@ -26,14 +26,14 @@ NOBODY = UUID(int=0)
 log = logging.getLogger(__name__)
 
 
-class Extent(NamedTuple):
+class FileExtent(NamedTuple):
     files: int = 0
     size: int = 0  # bytes
 
-    def __add__(self, other: object) -> Extent:
-        if not isinstance(other, Extent):
+    def __add__(self, other: object) -> FileExtent:
+        if not isinstance(other, FileExtent):
             return NotImplemented
-        return Extent(self.files + other.files, self.size + other.size)
+        return FileExtent(self.files + other.files, self.size + other.size)
 
 
 def unused(age: timedelta) -> QuerySet[StoredFile]:
@@ -43,7 +43,7 @@ def unused(age: timedelta) -> QuerySet[StoredFile]:
     return rows.order_by("saved_at")
 
 
-def unknown(age: timedelta) -> Iterator[Stored]:
+def unknown(age: timedelta) -> Iterator[StoreEntry]:
     """Files of the store that the database does not know, put there that long ago. Raises
     StoreError."""
     before = (clock.now() - age).timestamp()
@@ -54,9 +54,9 @@ def unknown(age: timedelta) -> Iterator[Stored]:
         yield from (one for one in batch if one.sha256 not in names and one.saved_at < before)
 
 
-def prune_unused(age: timedelta, limit: int = BATCH) -> Extent:
+def prune_unused(age: timedelta, limit: int = BATCH) -> FileExtent:
     """Deletes up to ``limit`` files that no page names. Raises StoreError and django.db.Error."""
-    gone = Extent()
+    gone = FileExtent()
     for sha256 in [*unused(age).values_list("pk", flat=True)[:limit]]:
         with transaction.atomic():
             rows = unused(age).filter(pk=sha256).order_by()
@@ -65,14 +65,14 @@ def prune_unused(age: timedelta, limit: int = BATCH) -> Extent:
             if locked is not None and rows.exists():
                 store().delete(sha256)
                 locked.delete()
-                gone += Extent(1, locked.size)
+                gone += FileExtent(1, locked.size)
     return gone
 
 
-def prune_unknown(files: Iterable[Stored]) -> Extent:
+def prune_unknown(files: Iterable[StoreEntry]) -> FileExtent:
     """Deletes those of the files that the database still does not know. Raises StoreError and
     django.db.Error."""
-    gone = Extent()
+    gone = FileExtent()
     for file in files:
         with transaction.atomic():
             # A page that saves this content at the same moment waits for this row.
@@ -83,7 +83,7 @@ def prune_unknown(files: Iterable[Stored]) -> Extent:
             if made:
                 store().delete(file.sha256)
                 row.delete()
-                gone += Extent(1, file.size)
+                gone += FileExtent(1, file.size)
     return gone
 
 

@@ -9,7 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 
-class Condition(StrEnum):
+class HostCondition(StrEnum):
     """The word that is shown for a host: the first one that is true."""
 
     UNKNOWN = "unknown"  # Redis is unreachable
@@ -22,35 +22,35 @@ class Condition(StrEnum):
     IDLE = "idle"  # nothing waits and nothing is in flight
 
 
-class Rule(NamedTuple):
+class HostRule(NamedTuple):
     """``reason``: the first part of a sentence whose second part is the end of the wait; "" if the
     condition says it all. ``label``, ``help``: of one that can be ordered for a host."""
 
-    condition: Condition
+    condition: HostCondition
     reason: str | Promise
     label: str | Promise = ""
     help: str | Promise = ""
 
 
-RULES: dict[str, Rule] = {
-    "paused": Rule(Condition.PAUSED, ""),
-    "blocked": Rule(Condition.HELD, _("it blocks")),
-    "asked": Rule(Condition.HELD, _("it asked for a long wait")),
-    "refused": Rule(Condition.RESTING, _("after a refusal (429 or 503)")),
-    "quota": Rule(Condition.RESTING, _("its rate headers allow few more requests for now")),
-    "unreachable": Rule(Condition.RESTING, _("after time-outs or refused connections")),
-    "robots": Rule(Condition.ROBOTS, _("its robots.txt cannot be read")),
-    "delay": Rule(Condition.WAITING, _("for its delay")),
-    "window": Rule(
-        Condition.WAITING,
+RULES: dict[str, HostRule] = {
+    "paused": HostRule(HostCondition.PAUSED, ""),
+    "blocked": HostRule(HostCondition.HELD, _("it blocks")),
+    "asked": HostRule(HostCondition.HELD, _("it asked for a long wait")),
+    "refused": HostRule(HostCondition.RESTING, _("after a refusal (429 or 503)")),
+    "quota": HostRule(HostCondition.RESTING, _("its rate headers allow few more requests for now")),
+    "unreachable": HostRule(HostCondition.RESTING, _("after time-outs or refused connections")),
+    "robots": HostRule(HostCondition.ROBOTS, _("its robots.txt cannot be read")),
+    "delay": HostRule(HostCondition.WAITING, _("for its delay")),
+    "window": HostRule(
+        HostCondition.WAITING,
         _("outside of its window"),
         _("Window"),
         _("the time of day of requests, such as 22:00-06:00 Europe/Berlin; UTC without a zone"),
     ),
 }
-OTHER = Rule(Condition.WAITING, "")  # of a word that is not known here
+OTHER = HostRule(HostCondition.WAITING, "")  # of a word that is not known here
 
 
-def rule_of(word: str) -> Rule:
+def rule_of(word: str) -> HostRule:
     """The rule with this word of the gate."""
     return RULES.get(word, OTHER._replace(reason=word))

@@ -14,7 +14,7 @@ from redis import RedisError
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.hosts import HostState
 from crawlservice.connections.frontier import frontier
-from crawlservice.hosts.rules import Condition, rule_of
+from crawlservice.hosts.rules import HostCondition, rule_of
 from crawlservice.models import Host
 
 LONG = 3600.0  # seconds of rest from which a host counts as held
@@ -33,20 +33,20 @@ class HostNow:
     now: float
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> HostCondition:
         state = self.state
         if not self.live:
-            return Condition.UNKNOWN
+            return HostCondition.UNKNOWN
         if self.closed > 0 or state.why == "blocked":
             condition = rule_of(state.why).condition
-            long = condition is Condition.RESTING and self.closed > LONG
-            return Condition.HELD if long else condition
+            long = condition is HostCondition.RESTING and self.closed > LONG
+            return HostCondition.HELD if long else condition
         left = state.next_at - self.now
         if state.queued and left >= SHORT:
-            return Condition.WAITING
+            return HostCondition.WAITING
         if state.in_flight or (state.queued and left > 0):
-            return Condition.CRAWLING
-        return Condition.WAITING if state.queued else Condition.IDLE
+            return HostCondition.CRAWLING
+        return HostCondition.WAITING if state.queued else HostCondition.IDLE
 
     @property
     def closed(self) -> float:
@@ -61,7 +61,7 @@ class HostNow:
             return None
         if self.closed > 0:
             return moment(self.state.closed_until)
-        waits = self.condition is Condition.WAITING and self.state.next_at > self.now
+        waits = self.condition is HostCondition.WAITING and self.state.next_at > self.now
         return moment(self.state.next_at) if waits else None
 
     @property

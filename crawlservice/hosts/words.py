@@ -11,20 +11,20 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from crawlframe.frontier.waits import Wait
+from crawlframe.frontier.waits import TaskWait
 from crawlframe.proxies.place import host_in
-from crawlservice.hosts.rules import Condition, rule_of
+from crawlservice.hosts.rules import HostCondition, rule_of
 from crawlservice.hosts.states import HostNow, moment
 
 LABELS: dict[str, tuple[str | Promise, str]] = {
-    Condition.UNKNOWN: (gettext_lazy("unknown"), "muted"),
-    Condition.PAUSED: (gettext_lazy("paused"), "warn"),
-    Condition.HELD: (gettext_lazy("held"), "bad"),
-    Condition.RESTING: (gettext_lazy("resting"), "warn"),
-    Condition.ROBOTS: (gettext_lazy("robots.txt"), "warn"),
-    Condition.WAITING: (gettext_lazy("waiting"), "primary"),
-    Condition.CRAWLING: (gettext_lazy("crawling"), "good"),
-    Condition.IDLE: (gettext_lazy("idle"), "muted"),
+    HostCondition.UNKNOWN: (gettext_lazy("unknown"), "muted"),
+    HostCondition.PAUSED: (gettext_lazy("paused"), "warn"),
+    HostCondition.HELD: (gettext_lazy("held"), "bad"),
+    HostCondition.RESTING: (gettext_lazy("resting"), "warn"),
+    HostCondition.ROBOTS: (gettext_lazy("robots.txt"), "warn"),
+    HostCondition.WAITING: (gettext_lazy("waiting"), "primary"),
+    HostCondition.CRAWLING: (gettext_lazy("crawling"), "good"),
+    HostCondition.IDLE: (gettext_lazy("idle"), "muted"),
 }
 
 
@@ -40,14 +40,14 @@ def why(now: HostNow) -> str:
             text = _("{n} of its last {all} pages were blocks")
             reason = text.format(n=state.blocks, all=state.pages)
         return _sentence(reason, now.until, now.now)
-    if now.condition is not Condition.WAITING:
+    if now.condition is not HostCondition.WAITING:
         return ""
     if left > 0:
         return _("for its delay, {seconds} s more").format(seconds=f"{left:.1f}")
     return _("for a free worker")
 
 
-def wait_of(wait: Wait) -> str:
+def wait_of(wait: TaskWait) -> str:
     """Why nothing of a task is fetched, and until when, in a sentence without a stop."""
     rule = rule_of(wait.why)
     reason = str(rule.reason or LABELS[rule.condition][0])
@@ -87,9 +87,9 @@ def pace(now: HostNow) -> str:
 
 
 def clock_time(at: datetime, now: float) -> str:
-    """A time of today without its date. ``now``: seconds since the epoch."""
+    """A time with its zone, of today without its date. ``now``: seconds since the epoch."""
     today = localtime(at).date() == localtime(datetime.fromtimestamp(now, UTC)).date()
-    return date_format(localtime(at), "H:i:s" if today else "Y-m-d H:i:s")
+    return date_format(localtime(at), "H:i:s T" if today else "Y-m-d H:i:s T")
 
 
 def speed(per_second: float | None) -> str:

@@ -73,7 +73,7 @@ def unsettled() -> QuerySet[Task]:
 def settle(task: Task) -> Iterator[bool]:
     """Yields True after each batch. If a row was added at a place already passed, or the task was
     retried, the task stays as it is, to be settled once more."""
-    known = Known(task)
+    known = KnownRequests(task)
     for batch in known.batches():
         if not _write(task, batch):
             _end(task)
@@ -82,7 +82,7 @@ def settle(task: Task) -> Iterator[bool]:
     _end(task, known.lists)
 
 
-class Known:
+class KnownRequests:
     """Every request that was ever to be admitted, as the database knows it. ``lists``: number of
     rows and parts of a start whose follow-ups were read."""
 

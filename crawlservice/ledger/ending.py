@@ -21,7 +21,7 @@ from crawlservice.models import Event, Page, ParsedPage, Task
 from crawlservice.quality.judging import SECONDS_AT_END, at_end, begin_again, read_again, seconds_of
 from crawlservice.quality.norms import Totals
 from crawlservice.tasks.arguments.secrets import revealed
-from crawlservice.tasks.progress.outcomes import KINDS, Decision, Ending, decide, with_last
+from crawlservice.tasks.progress.outcomes import KINDS, Ending, OutcomeDecision, decide, with_last
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 
 
@@ -173,9 +173,9 @@ def _limited(counts: Counts) -> int:
     return sum(counts.refused.values())
 
 
-def _decided(task: Task, ending: Ending) -> tuple[Task.State, Decision]:
+def _decided(task: Task, ending: Ending) -> tuple[Task.State, OutcomeDecision]:
     if task.state == Task.State.CANCELLING and not task.closing:
-        return Task.State.CANCELLED, Decision(Task.Outcome.CANCELLED)
+        return Task.State.CANCELLED, OutcomeDecision(Task.Outcome.CANCELLED)
     return Task.State.FINISHED, decide(task, ending)
 
 

@@ -30,7 +30,7 @@ SEEN = 5  # pages from which on a host may be called slow
 
 
 @dataclass(frozen=True)
-class Totals:
+class QueueTotals:
     """The queues of all open tasks at this instant."""
 
     tasks: int
@@ -48,7 +48,7 @@ class Overview:
     OPEN tasks are open, and the totals cover the latest OPEN. ``refusal``: why Redis is not used
     although it answers. ``unreadable``: rows of Redis that were set aside."""
 
-    totals: Totals
+    totals: QueueTotals
     running: list[Forecast]
     ended: list[Task]
     known: list[Node] | None
@@ -66,7 +66,7 @@ class Overview:
 
 
 @dataclass
-class Host:
+class HostTotals:
     """A host, judged by the latest pages."""
 
     name: str
@@ -95,8 +95,8 @@ class Hosts(NamedTuple):
     """The slowest hosts, and those with the most errors, among the latest ``rows`` pages."""
 
     rows: int
-    slowest: list[Host]
-    failing: list[Host]
+    slowest: list[HostTotals]
+    failing: list[HostTotals]
 
 
 @ttl_cache(seconds=1)
@@ -106,7 +106,7 @@ def snapshot() -> Overview:
     tasks = [*rows.order_by("-pk")[: OPEN + 1]]
     found = progress.read(tasks[:OPEN])
     known, unreadable = _nodes()
-    totals = Totals(
+    totals = QueueTotals(
         tasks=len(found),
         ready=sum(one.ready for one in found),
         in_progress=sum(one.in_progress for one in found),
@@ -144,7 +144,7 @@ def hosts() -> Hosts:
     newest = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
     fetched = Page.objects.exclude(url__in=(ROOT_URL, END_URL)).exclude(reason__in=NO_ERRORS)
     rows = fetched.filter(pk__gt=newest - LOOKED).order_by("-pk")
-    found: defaultdict[str, Host] = defaultdict(lambda: Host(""))
+    found: defaultdict[str, HostTotals] = defaultdict(lambda: HostTotals(""))
     number = 0
     columns = rows.values_list("url", "state", "reason", "fetch_ms")[:ROWS]
     for url, state, reason, milliseconds in columns.iterator(chunk_size=ROWS):

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 IDLE = 1.0  # seconds between two looks when there is nothing to send
 
 
-class Stream(Work):
+class OutboxThread(Work):
     """The work of one thread. ``name`` stands in messages."""
 
     name: str

@@ -13,9 +13,9 @@ from django.db.models import QuerySet
 
 from crawlframe import __version__
 from crawlframe.errors import ArchiveError, PageDamaged
-from crawlframe.pages.copy import PageCopy, Stored
+from crawlframe.pages.copy import PageCopy, StoredBody
 from crawlframe.pages.packing import digest_of
-from crawlframe.warc import Archive, Capture, Original, Place, SegmentWriter, open_archive
+from crawlframe.warc import Archive, Capture, CapturePlace, Original, SegmentWriter, open_archive
 from crawlframe.warc.records import date_of
 from crawlservice.connections.clock import now
 from crawlservice.models import KeptPage, PageBody, PageSegment
@@ -103,7 +103,7 @@ class ArchivedBodies:
         except ArchiveError as error:
             log.warning("%s", error)
 
-    def _append(self, new: list[PageCopy], known: dict[bytes, tuple[Stored, str]]) -> None:
+    def _append(self, new: list[PageCopy], known: dict[bytes, tuple[StoredBody, str]]) -> None:
         at = now().timestamp()
         first: dict[bytes, int] = {}
         captures: list[Capture] = []
@@ -111,7 +111,7 @@ class ArchivedBodies:
             original = None
             if page.digest in known:
                 (_, offset, length), name = known[page.digest]
-                original = self._original(Place(name, offset, length))
+                original = self._original(CapturePlace(name, offset, length))
             elif page.digest in first:
                 same = captures[first[page.digest]]
                 original = Original(same.url, date_of(same.fetched_at))
@@ -125,7 +125,7 @@ class ArchivedBodies:
             page.fetched_at = page.fetched_at or at
             if page.digest in first:
                 _, offset, length = places[first[page.digest]]
-                page.place = Stored(segment, offset, length)
+                page.place = StoredBody(segment, offset, length)
 
     def _number_of(self, segment: str) -> int:
         """That of the row of a segment, which is made if it is missing."""
@@ -136,7 +136,7 @@ class ArchivedBodies:
             self._segment = segment, number
         return number
 
-    def _read_original(self, place: Place) -> Original:
+    def _read_original(self, place: CapturePlace) -> Original:
         try:
             record = self._archive.read_here(place)
         except (ArchiveError, PageDamaged):
@@ -144,11 +144,11 @@ class ArchivedBodies:
         return Original() if record is None else Original(record.url, record.date)
 
 
-def _known(digests: Collection[bytes]) -> dict[bytes, tuple[Stored, str]]:
+def _known(digests: Collection[bytes]) -> dict[bytes, tuple[StoredBody, str]]:
     """Of these bodies, those that are archived, with the names of their segments."""
     rows = PageBody.objects.filter(digest__in=digests, segment__isnull=False)
     columns = rows.values_list("digest", "segment", "offset", "length", "segment__name")
     return {
-        bytes(digest): (Stored(segment or 0, offset or 0, length or 0), name or "")
+        bytes(digest): (StoredBody(segment or 0, offset or 0, length or 0), name or "")
         for digest, segment, offset, length, name in columns
     }

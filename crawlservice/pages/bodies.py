@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from crawlframe.errors import PageDamaged
 from crawlframe.pages.packing import digest_of, unpack
-from crawlframe.warc import Place
+from crawlframe.warc import CapturePlace
 from crawlservice.models import PageBody
 from crawlservice.pages.archived import opened
 
@@ -36,12 +36,12 @@ def read(numbers: Collection[int]) -> dict[int, bytes]:
     rows = PageBody.objects.filter(pk__in=numbers)
     columns = rows.values_list("pk", "digest", "size", "data", "segment__name", "offset", "length")
     found: dict[int, bytes] = {}
-    places: dict[int, Place] = {}
+    places: dict[int, CapturePlace] = {}
     digests = {}
     for number, digest, size, data, segment, offset, length in columns:
         digests[number] = bytes(digest)
         if segment is not None:
-            places[number] = Place(segment, offset or 0, length or 0)
+            places[number] = CapturePlace(segment, offset or 0, length or 0)
         else:
             found[number] = unpack(bytes(data or b""), size)
     if places:

@@ -37,14 +37,14 @@ _LEADING = re.compile(r"(?<![\w-])(?=(?:href|action|formaction|ping)\s*=)", re.I
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPage:
     """A kept page with its body. ``kind``: as that of a Response."""
 
     page: KeptPage
     body: bytes
 
     @classmethod
-    def of(cls, page: KeptPage) -> Shown:
+    def of(cls, page: KeptPage) -> ShownPage:
         """Raises PageDamaged, StoreError and django.db.Error."""
         return cls(page, read([page.body_id])[page.body_id])
 
@@ -83,7 +83,7 @@ def harmless(text: str) -> str:
     return _LEADING.sub("x-", _RENAMED.sub("<x-", text))
 
 
-def rendered(shown: Shown) -> HttpResponse:
+def rendered(shown: ShownPage) -> HttpResponse:
     """The page for a frame: see POLICY. Always UTF-8, so that it means to the browser what it means
     here."""
     text = harmless(shown.text[:RENDERED]) if shown.kind == "html" else ""
@@ -93,7 +93,7 @@ def rendered(shown: Shown) -> HttpResponse:
     return response
 
 
-def attachment(shown: Shown) -> HttpResponse:
+def attachment(shown: ShownPage) -> HttpResponse:
     """The body as a file to be saved."""
     response = HttpResponse(shown.body, content_type="application/octet-stream")
     _secure(response)

@@ -17,7 +17,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.frontier.proxies import ProxyUse
-from crawlframe.proxies.proxy import Proxy as Usable
+from crawlframe.proxies.proxy import ChosenProxy as Usable
 from crawlframe.request.request import Request
 from crawlframe.spider.settings import SpiderSettings
 from crawlservice.connections import clock

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from django.db import DatabaseError
 
 from crawlframe.proxies.choice import matches
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlservice.proxies.pool import StoredProxies
 
 
-def pool_here() -> Callable[[str], Proxy | None]:
+def pool_here() -> Callable[[str], ChosenProxy | None]:
     """A function that returns one of the proxies that a choice allows, by chance; None if the pool
     has none, or if the database cannot be read. Raises SealError."""
     try:
@@ -20,7 +20,7 @@ def pool_here() -> Callable[[str], Proxy | None]:
     except DatabaseError:
         known = []
 
-    def pick(choice: str) -> Proxy | None:
+    def pick(choice: str) -> ChosenProxy | None:
         fits = [one.proxy for one in known if matches(choice, one.tier, one.country, one.tags)]
         return random.choice(fits) if fits else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from crawlservice.quality.limits import Limits, Rule
+from crawlservice.quality.limits import Limits, MetricRule
 from crawlservice.quality.metrics import Key
 from crawlservice.quality.norms import Norm
 
@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 
 def difference(
-    key: Key, rule: Rule, norm: Norm, limits: Limits, value: float, since: float | None
+    key: Key, rule: MetricRule, norm: Norm, limits: Limits, value: float, since: float | None
 ) -> Found:
     """That a metric is beyond its limits."""
     low, high = limits

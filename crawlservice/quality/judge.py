@@ -27,7 +27,7 @@ from crawlservice.quality.limits import (
 from crawlservice.quality.metrics import Key, Metric, metrics
 from crawlservice.quality.norms import Norm, Norms, Totals, norm_of
 from crawlservice.quality.profile import Content
-from crawlservice.quality.run import TOKENS, Run, absent, word_shares
+from crawlservice.quality.run import TOKENS, RunStats, absent, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
 WIDE_TOTAL = 3.5  # standard deviations of the good runs within which a total is usual
@@ -37,7 +37,13 @@ SHORT = 60.0  # seconds by which a run must be longer than usual
 
 
 def judge(
-    run: Run, norms: Norms, expect: Expect, *, totals: Totals, ended: bool, expected_pages: int = 0
+    run: RunStats,
+    norms: Norms,
+    expect: Expect,
+    *,
+    totals: Totals,
+    ended: bool,
+    expected_pages: int = 0,
 ) -> list[Found]:
     """``totals``: those of the run so far. ``expected_pages``: how many it will have at least, as
     far as that is known. While the run goes on, only what can no longer become right, or what no
@@ -85,7 +91,7 @@ def _expectations(
 
 
 def _monitors(
-    run: Run, content: Content, norms: Norms, totals: Totals, ended: bool
+    run: RunStats, content: Content, norms: Norms, totals: Totals, ended: bool
 ) -> Iterator[Found]:
     current = metrics(content)
     enough = _enough(norms, ended)
@@ -145,7 +151,7 @@ def _is_gone(metric: Metric, norm: Norm, some: int) -> bool:
     return steady and metric.value == 0 and norm.median * metric.n >= some
 
 
-def _since(run: Run, key: Key, limits: Limits) -> float | None:
+def _since(run: RunStats, key: Key, limits: Limits) -> float | None:
     """When the first window with it began; None: it was so from the start, or that is unknown."""
     known = run.ranges.get("\n".join(key))
     low, high = limits
@@ -158,7 +164,7 @@ def _since(run: Run, key: Key, limits: Limits) -> float | None:
     return None
 
 
-def _texts(run: Run, content: Content, norms: Norms, enough: float) -> Iterator[Found]:
+def _texts(run: RunStats, content: Content, norms: Norms, enough: float) -> Iterator[Found]:
     for name, usual in norms.texts.items():
         field = content.fields.get(name)
         if field is None or field.kinds.get("text", 0) < enough:

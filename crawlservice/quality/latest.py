@@ -27,13 +27,13 @@ from crawlservice.quality.metrics import Key, Metric, metrics
 from crawlservice.quality.norms import Norm, Norms
 from crawlservice.quality.profile import Content
 from crawlservice.quality.recent import BLOCK
-from crawlservice.quality.run import TOKENS, Run, absent, word_shares
+from crawlservice.quality.run import TOKENS, RunStats, absent, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
 UNSURE = 6  # good runs with which the least difference in items per page is twice as large
 
 
-def of_latest(run: Run, norms: Norms) -> list[Found]:
+def of_latest(run: RunStats, norms: Norms) -> list[Found]:
     """Each metric once, from the stretch that speaks most against what is usual."""
     usual = {
         key: norm._replace(low=min(norm.least, low), high=max(norm.most, high))
@@ -78,7 +78,7 @@ def _compared(
             yield Seen(found, evidence(metric, limits))
 
 
-def _is_all(run: Run, content: Content) -> bool:
+def _is_all(run: RunStats, content: Content) -> bool:
     """Whether it is all that was read of the run: all items, or all pages."""
     if content.items:
         return content.items == run.items_read

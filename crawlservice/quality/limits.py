@@ -18,7 +18,7 @@ WORDS = 0.1  # overlap of words that says something
 Limits = tuple[float | None, float | None]
 
 
-class Rule(NamedTuple):
+class MetricRule(NamedTuple):
     """How a metric may differ. ``floor``: the least difference that matters, in shares or in
     logarithms; of shares near 0 a half of the median. ``below``, ``above``: which side is wrong.
     ``gone``: only if hardly anything is left. ``alike``: only with runs of the same arguments."""
@@ -32,23 +32,23 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "filled": Rule(0.05, below=True),
-    "kind": Rule(0.1, below=True),
-    "zero": Rule(0.1, above=True),
-    "broken": Rule(0.03, above=True),
-    "top": Rule(0.25, above=True),
-    "distinct": Rule(0.15, below=True),
-    "choice": Rule(0, below=True, gone=True, alike=True),
-    "section": Rule(0, below=True, gone=True, alike=True),
-    "status": Rule(0.05, above=True),
-    "errors": Rule(0.05, above=True),
-    "value": Rule(math.log(2), below=True, above=True, unit="number", alike=True),
-    "length": Rule(math.log(1.8), below=True, above=True, unit="chars", alike=True),
-    "yield": Rule(math.log(1.2), below=True, unit="count", alike=True),
+    "filled": MetricRule(0.05, below=True),
+    "kind": MetricRule(0.1, below=True),
+    "zero": MetricRule(0.1, above=True),
+    "broken": MetricRule(0.03, above=True),
+    "top": MetricRule(0.25, above=True),
+    "distinct": MetricRule(0.15, below=True),
+    "choice": MetricRule(0, below=True, gone=True, alike=True),
+    "section": MetricRule(0, below=True, gone=True, alike=True),
+    "status": MetricRule(0.05, above=True),
+    "errors": MetricRule(0.05, above=True),
+    "value": MetricRule(math.log(2), below=True, above=True, unit="number", alike=True),
+    "length": MetricRule(math.log(1.8), below=True, above=True, unit="chars", alike=True),
+    "yield": MetricRule(math.log(1.2), below=True, unit="count", alike=True),
 }
 
 
-def limits_of(rule: Rule, norm: Norm, *, whole: bool) -> Limits:
+def limits_of(rule: MetricRule, norm: Norm, *, whole: bool) -> Limits:
     """What is still usual. ``whole``: of a whole run; else of a part of one."""
     if rule.gone:
         few = 0.25 * norm.median

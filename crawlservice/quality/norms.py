@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from crawlservice.quality.metrics import Key, metrics
 from crawlservice.quality.profile import Content, merged
-from crawlservice.quality.run import PARTS, Range, Run, is_prose, key_of, word_shares
+from crawlservice.quality.run import PARTS, Range, RunStats, is_prose, key_of, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
 RUNS = 10  # good runs that are compared with
@@ -39,7 +39,7 @@ class Good(NamedTuple):
     """A good run, as it is compared."""
 
     task: int
-    run: Run
+    run: RunStats
     totals: Totals
 
 

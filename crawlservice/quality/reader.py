@@ -17,7 +17,7 @@ from crawlframe.base.expect import Expect, expectation
 from crawlframe.request.request import END_URL, ROOT_URL
 from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.models import Item, Page, Profile, Task
-from crawlservice.quality.run import Run, decode, encode
+from crawlservice.quality.run import RunStats, decode, encode
 from crawlservice.tasks.results.task_rows import of_task
 
 STEP = 100  # rows of one query
@@ -41,7 +41,7 @@ class Reading:
     no more to read."""
 
     profile: Profile
-    run: Run
+    run: RunStats
     last_item: int
     last_page: int
     ended: bool

@@ -45,7 +45,7 @@ class Before(NamedTuple):
     pages: int
 
 
-class Run(msgspec.Struct, array_like=True):
+class RunStats(msgspec.Struct, array_like=True):
     """``whole``: the windows that are complete. ``stride``: one of so many items is read.
     ``steps``: as ``ranges``, of short windows that are of the same size in all of the run."""
 
@@ -94,7 +94,7 @@ class Run(msgspec.Struct, array_like=True):
                 return part[0].content.version
         return self.content().version
 
-    def settled(self) -> Run:
+    def settled(self) -> RunStats:
         """The same without what is only needed while it goes on. Its last pages often have fewer
         items, and may have them in later runs, too."""
         for at, last in islice(self.latest_pages.stretches(), 1):
@@ -231,10 +231,10 @@ def key_of(name: str) -> Key:
     return Key(*name.split("\n", 2))
 
 
-def encode(run: Run) -> bytes:
+def encode(run: RunStats) -> bytes:
     return msgspec.msgpack.encode(run)
 
 
-def decode(content: bytes | memoryview) -> Run:
+def decode(content: bytes | memoryview) -> RunStats:
     """Raises msgspec.MsgspecError."""
-    return msgspec.msgpack.decode(content, type=Run, strict=False) if content else Run()
+    return msgspec.msgpack.decode(content, type=RunStats, strict=False) if content else RunStats()

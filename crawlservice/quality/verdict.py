@@ -15,7 +15,7 @@ from crawlservice.models.task import REASON
 from crawlservice.quality.examples import Examples
 from crawlservice.quality.found import Found
 from crawlservice.quality.history import History
-from crawlservice.quality.run import Run
+from crawlservice.quality.run import RunStats
 from crawlservice.quality.wording import sentence_of
 
 # Monitors of whole runs, whose findings do not outlast a retry that puts them right.
@@ -26,7 +26,7 @@ NUMBERS = ("unit", "low", "high", "usual", "seen", "runs", "last_good", "good_ve
 
 
 def record(
-    task: Task, run: Run, history: History, found: Sequence[Found], *, ended: bool
+    task: Task, run: RunStats, history: History, found: Sequence[Found], *, ended: bool
 ) -> list[Finding]:
     """Writes what was found, in the transaction that has the profile locked; returns all findings
     of the task. Raises django.db.Error."""
@@ -67,7 +67,7 @@ def _cleaned(found: Found) -> tuple[str, str, str, str]:
     return source, monitor, clean_text(field)[:FIELD], clean_text(subject)[:FIELD]
 
 
-def _finding(task: Task, run: Run, found: Found, key: tuple[str, str, str, str]) -> Finding:
+def _finding(task: Task, run: RunStats, found: Found, key: tuple[str, str, str, str]) -> Finding:
     source, monitor, field, subject = key
     return Finding(
         task=task,

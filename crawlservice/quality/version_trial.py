@@ -14,7 +14,7 @@ from crawlservice.quality.history import History, history_of
 from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds, expected_of
-from crawlservice.quality.run import Run
+from crawlservice.quality.run import RunStats
 from crawlservice.quality.wording import sentence_of
 
 ROWS = 2_000  # of each kind, in one check
@@ -24,7 +24,7 @@ class _Part(NamedTuple):
     """What the version makes of one task."""
 
     spider: str
-    run: Run
+    run: RunStats
     history: History
     expect: Expect
 
@@ -87,7 +87,7 @@ class VersionTrial:
             if task is None:
                 return None
             expect = expected_of(task)
-            self._parts[number] = _Part(task.spider, Run(), history_of(task), expect)
+            self._parts[number] = _Part(task.spider, RunStats(), history_of(task), expect)
         return self._parts[number]
 
 

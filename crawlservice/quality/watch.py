@@ -38,7 +38,7 @@ RETRY = 60.0  # seconds after which a task that could not be judged is tried aga
 Refuse = Callable[[Task, str, str], None]
 
 
-class Watch:
+class QualityWatch:
     """``bounds`` returns how far items and pages can be read. ``refuse`` takes the nodes that run
     a version, found bad by a task, back to the one of the last good run: it gets task, bad and good
     version."""

@@ -32,7 +32,7 @@ LEFT_OUT = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPages:
     """What is to be parsed: the pages of a task, or of all tasks of a spider. The rest as in
     Reparse. ``key``: None for that of the spider, if it declares one. ``wait``: also pages that a
     running task has still to fetch."""
@@ -48,7 +48,7 @@ class Wanted:
     wait: bool = False
 
 
-def submit(wanted: Wanted, *, user: User | None = None, priority: int = 0) -> Task:
+def submit(wanted: WantedPages, *, user: User | None = None, priority: int = 0) -> Task:
     """Creates and starts a task that parses kept pages by the code of the nodes. Its items take the
     place of those of the tasks that fetched the pages.
 
@@ -87,7 +87,7 @@ def submit(wanted: Wanted, *, user: User | None = None, priority: int = 0) -> Ta
     return task
 
 
-def _checked(wanted: Wanted, source: Task | None) -> Reparse:
+def _checked(wanted: WantedPages, source: Task | None) -> Reparse:
     for name in ("callback", "reason", "key"):
         if len(getattr(wanted, name) or "") > TEXT:
             raise ArgumentError(f"{name}: it has more than {TEXT} characters")
@@ -142,7 +142,7 @@ def _declared_key(source: Task | None) -> str:
     return next(iter(expect.unique), "") if expect is not None else ""
 
 
-def _nothing(wanted: Wanted, source: Task | None) -> str:
+def _nothing(wanted: WantedPages, source: Task | None) -> str:
     whose = f"task {source.pk}" if source is not None else f"spider {wanted.spider}"
     asked = replace(wanted, since=None, reason=None, callback="")
     if asked != wanted:

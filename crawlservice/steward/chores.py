@@ -12,7 +12,7 @@ from crawlservice.connections.other_databases import Migrations
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Page, Profile, Task
 from crawlservice.quality.reader import Bounds
-from crawlservice.quality.watch import Watch
+from crawlservice.quality.watch import QualityWatch
 from crawlservice.rollouts.refusal import take_back
 from crawlservice.steward.nodes import DeadNodes, RedisCheck
 from crawlservice.steward.pruning import Pruner
@@ -40,7 +40,7 @@ class Quality:
     def __init__(self, steward: ChoreContext) -> None:
         items, pages = CommitOrder(), CommitOrder(Page)
         self._steward = steward
-        self._watch = Watch(lambda: Bounds(items.settled(), pages.settled()), take_back)
+        self._watch = QualityWatch(lambda: Bounds(items.settled(), pages.settled()), take_back)
 
     def tick(self) -> None:
         """Raises django.db.Error."""

@@ -35,7 +35,7 @@ class UnknownRetry(CrawlframeError):
     """There is no bulk retry with this number."""
 
 
-class Wanted(NamedTuple):
+class WantedErrors(NamedTuple):
     """Which errors: of this spider; with this reason, of this group, and since this time, if
     given."""
 
@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
     since: datetime | None = None
 
 
-class Extent(NamedTuple):
+class RetryExtent(NamedTuple):
     """What a bulk retry would run again: errors by task, in the order of the tasks. ``active``:
     tasks that have not ended, and have ``active_errors``; they are left out."""
 
@@ -60,7 +60,7 @@ class Extent(NamedTuple):
         return sum(errors for _, errors in self.tasks)
 
 
-def extent(wanted: Wanted) -> Extent:
+def extent(wanted: WantedErrors) -> RetryExtent:
     """How much it would be. Raises ArgumentError if that is too much, or the group is not one of
     the spider."""
     groups = _groups(wanted)
@@ -78,7 +78,7 @@ def extent(wanted: Wanted) -> Extent:
         )
     ended = set(_ended([*errors]))
     active = [pk for pk in errors if pk not in ended]
-    return Extent(
+    return RetryExtent(
         sorted((pk, n) for pk, n in errors.items() if pk in ended),
         len(active),
         sum(errors[pk] for pk in active),
@@ -87,7 +87,7 @@ def extent(wanted: Wanted) -> Extent:
     )
 
 
-def start(wanted: Wanted, who: dict[str, Any]) -> BulkRetry:
+def start(wanted: WantedErrors, who: dict[str, Any]) -> BulkRetry:
     """Records a bulk retry, which is done by ``work`` or ``step``. ``who``: as for
     ``journal.record``. Raises SpiderDisabled, WrongState if there is nothing to retry, and what
     ``extent`` raises."""
@@ -178,7 +178,7 @@ def _step(pk: int) -> bool:
 
 def _retry_next(row: BulkRetry) -> None:
     task, _errors = row.tasks[row.position]
-    wanted = Wanted(row.spider, row.reason, row.group)
+    wanted = WantedErrors(row.spider, row.reason, row.group)
     chosen = Q(error_group__in=_groups(wanted)) | _without_group(wanted)
     chosen &= _between(row.first_page, row.last_page, row.since)
     try:
@@ -200,13 +200,13 @@ def _between(first: int, last: int, since: datetime | None) -> Q:
     return between if since is None else between & Q(created_at__gte=since)
 
 
-def _ungrouped(wanted: Wanted) -> QuerySet[Page]:
+def _ungrouped(wanted: WantedErrors) -> QuerySet[Page]:
     """The errors that a process of an older release recorded."""
     rows = Page.objects.filter(task__spider=wanted.spider, state=Page.State.ERROR)
     return rows.filter(_without_group(wanted)).order_by()
 
 
-def _without_group(wanted: Wanted) -> Q:
+def _without_group(wanted: WantedErrors) -> Q:
     """Those of the errors of a task that have no group, but are wanted."""
     if wanted.group is not None:
         return Q(pk__in=())
@@ -214,7 +214,7 @@ def _without_group(wanted: Wanted) -> Q:
     return some & Q(reason=wanted.reason) if wanted.reason else some
 
 
-def _groups(wanted: Wanted) -> list[int]:
+def _groups(wanted: WantedErrors) -> list[int]:
     rows = error_groups.matching(wanted.spider, wanted.reason)
     if wanted.group is not None:
         rows = rows.filter(pk=wanted.group)
@@ -231,6 +231,6 @@ def _ended(tasks: list[int]) -> list[int]:
     return [*rows.values_list("pk", flat=True)]
 
 
-def _told(wanted: Wanted) -> dict[str, Any]:
+def _told(wanted: WantedErrors) -> dict[str, Any]:
     since = wanted.since and wanted.since.isoformat()
     return {**wanted._asdict(), "since": since}

@@ -24,7 +24,7 @@ KEPT = timedelta(hours=24)  # how long a key is kept; then it is pruned
 log = logging.getLogger(__name__)
 
 
-class Wanted(NamedTuple):
+class WantedTask(NamedTuple):
     """A task to submit."""
 
     spider: str
@@ -47,7 +47,7 @@ class Refused(CrawlframeError):
 
 
 def submit_many(
-    wanted: Sequence[Wanted], user: User, recorded: Callable[[Task], None]
+    wanted: Sequence[WantedTask], user: User, recorded: Callable[[Task], None]
 ) -> list[Task]:
     """Creates and starts all tasks, or none; returns them. ``recorded`` is called with each, in the
     transaction that makes them. Raises Refused, UnknownSpider and FrontierError."""
@@ -59,7 +59,7 @@ def submit_many(
 
 def submit_once(
     key: str,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedTask],
     user: User,
     recorded: Callable[[Task], None],
 ) -> tuple[list[Task], bool]:
@@ -83,23 +83,23 @@ def submit_once(
     return tasks, True
 
 
-def _digest(wanted: Sequence[Wanted]) -> str:
+def _digest(wanted: Sequence[WantedTask]) -> str:
     """With the installation's key: a short secret could be guessed from a bare digest."""
     # Without what is not given, as before it existed: keys live longer than a release.
     content = json.dumps([one[: _given(one)] for one in wanted], sort_keys=True)
     return salted_hmac("crawlframe submission", content, algorithm="sha256").hexdigest()
 
 
-def _given(one: Wanted) -> int:
+def _given(one: WantedTask) -> int:
     return 5 if one.labels else 4 if one.settings else 3
 
 
-def _published(wanted: Sequence[Wanted]) -> dict[str, SpiderInfo]:
+def _published(wanted: Sequence[WantedTask]) -> dict[str, SpiderInfo]:
     return {spider: published(spider) for spider in {one.spider for one in wanted}}
 
 
 def _submit(
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedTask],
     known: Mapping[str, SpiderInfo],
     user: User,
     recorded: Callable[[Task], None],

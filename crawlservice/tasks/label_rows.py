@@ -37,7 +37,7 @@ class Place(NamedTuple):
         return f"{self.task}-{self.number}"
 
 
-class Rows(NamedTuple):
+class LabelledRows(NamedTuple):
     """``reached``: where the search ended after TASKS tasks, if it did."""
 
     found: list[Any]
@@ -58,7 +58,7 @@ def labelled(rows: QuerySet[Task], label: str) -> QuerySet[Task]:
 
 def rows_of(
     rows: QuerySet[M, Any], label: str, beyond: Place | None, count: int, *, newest: bool = False
-) -> Rows:
+) -> LabelledRows:
     """The next ``count`` rows of tasks with the label, beyond a place. Raises BadLabel."""
     tasks = tasks_with(label).order_by("-task" if newest else "task")
     found: list[Any] = []
@@ -70,8 +70,8 @@ def rows_of(
     rows = rows.order_by("-task_id", "-pk") if newest else rows.order_by("task_id", "pk")
     for start in range(0, TASKS, GROUP):
         if len(found) >= count or not (group := [*tasks[start : start + GROUP]]):
-            return Rows(found, None)
+            return LabelledRows(found, None)
         found += rows.filter(task__in=group)[: count - len(found)]
     if len(found) >= count or not tasks[TASKS : TASKS + 1]:
-        return Rows(found, None)
-    return Rows(found, Place(group[-1], 0 if newest else LARGEST))
+        return LabelledRows(found, None)
+    return LabelledRows(found, Place(group[-1], 0 if newest else LARGEST))

@@ -43,7 +43,7 @@ ROWS_PER_DELETE = 5_000  # rows deleted in one transaction, more or less
 GROUP = 500  # tasks at most
 
 
-class Extent(NamedTuple):
+class RemovalExtent(NamedTuple):
     """How much data there is."""
 
     tasks: int = 0
@@ -56,11 +56,11 @@ def ended_before(moment: datetime, spider: str = "") -> QuerySet[Task]:
     return tasks.filter(spider=spider) if spider else tasks
 
 
-def extent(tasks: QuerySet[Task]) -> Extent:
+def extent(tasks: QuerySet[Task]) -> RemovalExtent:
     """From the numbers in the tasks' rows, without counting."""
     pages = Sum(F("nf") + F("ne"), default=0)
     found = tasks.order_by().aggregate(n=Count("pk"), pages=pages, of_items=Sum("items", default=0))
-    return Extent(found["n"], found["pages"], found["of_items"])
+    return RemovalExtent(found["n"], found["pages"], found["of_items"])
 
 
 def _none(group: Collection[int]) -> Collection[int]:
@@ -69,7 +69,7 @@ def _none(group: Collection[int]) -> Collection[int]:
 
 def remove(
     tasks: QuerySet[Task], held: Callable[[Collection[int]], Collection[int]] = _none
-) -> Iterator[Extent]:
+) -> Iterator[RemovalExtent]:
     """Removes tasks, the oldest first; yields after each transaction what it deleted.
 
     A large task is deleted in several transactions. If interrupted, it has fewer pages and items
@@ -105,7 +105,7 @@ def _groups(tasks: QuerySet[Task]) -> Iterator[tuple[list[int], int]]:
         yield group, size
 
 
-def _thin_out(task: int) -> Iterator[Extent]:
+def _thin_out(task: int) -> Iterator[RemovalExtent]:
     """Deletes the task's pages and items, except fewer than ROWS_PER_DELETE of each."""
     # Rows still to be written are given up, or they would come back.
     Task.objects.filter(pk=task, state__in=ENDED).update(unwritten=None)
@@ -128,7 +128,7 @@ def _thin_out(task: int) -> Iterator[Extent]:
                 if found and model is Page:
                     _forget_examples(Page.objects.filter(pk__in=found))
                 number = _delete(model._default_manager.filter(pk__in=found)) if found else 0
-            yield Extent(**{told: number}) if told else Extent()
+            yield RemovalExtent(**{told: number}) if told else RemovalExtent()
 
 
 def _forget_examples(pages: QuerySet[Page]) -> None:
@@ -140,7 +140,7 @@ def _forget_examples(pages: QuerySet[Page]) -> None:
 
 
 @transaction.atomic
-def _remove(group: list[int]) -> Extent:
+def _remove(group: list[int]) -> RemovalExtent:
     ended = _ended(group)
     _delete(Delivery.objects.filter(event__in=Event.objects.filter(task__in=ended)))
     for model in (
@@ -168,7 +168,7 @@ def _remove(group: list[int]) -> Extent:
     items = _delete(Item.objects.filter(task__in=ended))
     pages = _delete(Page.objects.filter(task__in=ended))
     Run.objects.filter(task__in=ended).update(task=None)
-    return Extent(_delete(Task.objects.filter(pk__in=ended)), pages, items)
+    return RemovalExtent(_delete(Task.objects.filter(pk__in=ended)), pages, items)
 
 
 def _ended(group: list[int]) -> list[int]:

@@ -21,7 +21,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import translation
 
-from crawlservice.alerts.condition import Condition, Finding, Unknown, View
+from crawlservice.alerts.condition import Alarm, Condition, ServiceView, Unknown
 from crawlservice.models.alert import KIND, SUBJECT
 
 __all__ = ["ConditionContract"]
@@ -32,13 +32,13 @@ class ConditionContract:
 
     condition: Condition
 
-    def arrange(self) -> View:
+    def arrange(self) -> ServiceView:
         raise NotImplementedError
 
-    def _found(self) -> list[Finding]:
+    def _found(self) -> list[Alarm]:
         found = [*self.condition.find(self.arrange())]
-        assert all(isinstance(one, Finding | Unknown) for one in found)
-        findings = [one for one in found if isinstance(one, Finding)]
+        assert all(isinstance(one, Alarm | Unknown) for one in found)
+        findings = [one for one in found if isinstance(one, Alarm)]
         assert findings, "arrange must make the condition be there"
         return findings
 

@@ -23,9 +23,9 @@ from typing import Any
 from django.conf import settings
 
 from crawlframe.base.secret import MASK
-from crawlservice.exports.batch import Batch
+from crawlservice.exports.batch import ExportBatch
 from crawlservice.exports.changes import TARGET, shown_target
-from crawlservice.exports.source import KEY, Row
+from crawlservice.exports.source import KEY, ExportRow
 from crawlservice.exports.target import Target, TargetKind
 from crawlservice.exports.writer import BatchName, Writer
 
@@ -100,7 +100,7 @@ class TargetContract:
 
     def test_a_test_leaves_no_row(self) -> None:
         with self._writer() as writer:
-            with closing(Batch({}, writer.limits.columns)) as empty:
+            with closing(ExportBatch({}, writer.limits.columns)) as empty:
                 writer.test(BatchName("contract", 1, 0, 0, 0), empty)
             assert self._numbers() == []
             self._send(writer, 1, 1)
@@ -127,9 +127,9 @@ class TargetContract:
             yield writer
 
     def _send(self, writer: Writer, first: int, last: int, **fields: Any) -> str:
-        with closing(Batch({}, writer.limits.columns)) as batch:
+        with closing(ExportBatch({}, writer.limits.columns)) as batch:
             for number in range(first, last + 1):
-                batch.add(Row(number, MOMENT, {KEY: f"row-{number}", "n": number, **fields}))
+                batch.add(ExportRow(number, MOMENT, {KEY: f"row-{number}", "n": number, **fields}))
             return writer.send(BatchName("contract", 1, 1, first, last), batch)
 
     def _numbers(self) -> list[int]:

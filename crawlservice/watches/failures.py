@@ -16,7 +16,7 @@ from crawlframe.revisit.rates import Evidence, learn
 from crawlframe.revisit.trust import Trust
 from crawlservice.models import Event, Page, Task, Watch, WatchDay, WatchedItem, WatchedPage
 from crawlservice.watches import page_rows
-from crawlservice.watches.group import Group, groups_of
+from crawlservice.watches.group import PageGroup, groups_of
 from crawlservice.watches.visits import VISITED, confirm, plan, trusts_of
 
 MISSING = (404, 410)
@@ -43,7 +43,7 @@ def take_back(
             page.next_at = now + PATIENCE
             continue
         policy = policy_of({**policies}, page.callback)
-        group = groups.get(page.group, Group())
+        group = groups.get(page.group, PageGroup())
         trust = trusts.get(page.host, Trust())
         before, page.last_visit = page.last_visit, now
         page.visits, page.status, page.reason = page.visits + 1, row.status, row.reason
@@ -76,7 +76,7 @@ def _is_over(page: WatchedPage, policy: Revisit | None) -> bool:
     return page.state == WatchedPage.State.GONE
 
 
-def _confirmed(page: WatchedPage, row: Page, before: datetime | None, group: Group) -> None:
+def _confirmed(page: WatchedPage, row: Page, before: datetime | None, group: PageGroup) -> None:
     """It was answered without its callback, as when it is not modified."""
     page.state, page.misses, page.reason = WatchedPage.State.LIVE, 0, ""
     if row.status == NOT_MODIFIED and page.last_visit is not None:
@@ -103,7 +103,7 @@ def _missed(watch: Watch, page: WatchedPage, row: Page, now: datetime) -> None:
     )
 
 
-def check_start(watch: Watch, group: Group, now: datetime) -> None:
+def check_start(watch: Watch, group: PageGroup, now: datetime) -> None:
     """After a round that was to run ``start``: if that did not end, it runs again soon; if it
     failed, after some time, not only when it is due. Raises django.db.Error."""
     number = group.round

@@ -17,7 +17,7 @@ LONGEST = 365 * DAY  # the same, at most
 BURST = 1 / 8  # of a day's budget that may be spent at once
 
 
-class Group(msgspec.Struct, omit_defaults=True):
+class PageGroup(msgspec.Struct, omit_defaults=True):
     """As it is kept in Watch.groups. The prior is that of the rates of change, per second.
     ``hosts``: levels of hosts that would need more than their own budget at ``level``."""
 
@@ -63,16 +63,16 @@ def refilled(tokens: float | None, at: float, budget: float, now: float) -> floa
     return most if tokens is None else min(most, tokens + budget * max(0.0, now - at) / DAY)
 
 
-def groups_of(kept: Mapping[str, Any]) -> dict[str, Group]:
+def groups_of(kept: Mapping[str, Any]) -> dict[str, PageGroup]:
     """Those of a watch; what cannot be read begins anew."""
     found = {}
     for name, value in kept.items():
         try:
-            found[name] = msgspec.convert(value, Group)
+            found[name] = msgspec.convert(value, PageGroup)
         except msgspec.ValidationError:
-            found[name] = Group()
+            found[name] = PageGroup()
     return found
 
 
-def as_kept(groups: Mapping[str, Group]) -> dict[str, Any]:
+def as_kept(groups: Mapping[str, PageGroup]) -> dict[str, Any]:
     return {name: msgspec.to_builtins(group) for name, group in groups.items()}

@@ -12,7 +12,7 @@ from crawlframe.revisit.declared import DAY
 from crawlframe.revisit.rates import Evidence
 from crawlservice.models import Watch, WatchDay, WatchedPage
 from crawlservice.watches import clock
-from crawlservice.watches.group import Group, groups_of
+from crawlservice.watches.group import PageGroup, groups_of
 
 SHOWN_DAYS = 60
 KEPT = 10  # times as long as counting takes
@@ -84,5 +84,5 @@ def rate_of(watch: Watch, page: WatchedPage) -> float | None:
     """Changes per day, as far as they are known; None if nothing is."""
     if not page.visits:
         return None
-    prior = groups_of(watch.groups).get(page.group, Group()).prior
+    prior = groups_of(watch.groups).get(page.group, PageGroup()).prior
     return DAY * Evidence(page.shape, page.time).over(prior).mean

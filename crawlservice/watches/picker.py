@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from crawlframe.revisit.declared import START, Revisit
 from crawlservice.models import Watch, WatchedHost, WatchedPage
 from crawlservice.watches.clock import NOW
-from crawlservice.watches.group import Group, refilled
+from crawlservice.watches.group import PageGroup, refilled
 from crawlservice.watches.parked import NOTHING, Parked, held_callbacks
 
 MOST = 500  # pages of a round
@@ -51,7 +51,7 @@ class Picker:
     def __init__(
         self,
         watch: Watch,
-        groups: dict[str, Group],
+        groups: dict[str, PageGroup],
         policies: dict[str, Revisit],
         now: datetime,
         slow: Collection[int],

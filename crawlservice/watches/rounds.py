@@ -28,7 +28,7 @@ from crawlservice.security.sealing import SealError
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.arguments.secrets import revealed
 from crawlservice.watches import clock, failures, page_rows, parked, tuning
-from crawlservice.watches.group import Group, as_kept, groups_of
+from crawlservice.watches.group import PageGroup, as_kept, groups_of
 from crawlservice.watches.parked import NOTHING, Parked
 from crawlservice.watches.picker import Picker, patience, waiting_pages
 
@@ -127,7 +127,7 @@ def _with_own(watch: Watch, policies: dict[str, Revisit]) -> dict[str, Revisit]:
     return found
 
 
-def _regroup(watch: Watch, groups: dict[str, Group], policies: dict[str, Revisit]) -> None:
+def _regroup(watch: Watch, groups: dict[str, PageGroup], policies: dict[str, Revisit]) -> None:
     """After a change of the code: pages go to the groups that its callbacks have now."""
     pages = WatchedPage.objects.filter(watch=watch)
     for name in groups.keys() - policies.keys():
@@ -165,7 +165,7 @@ def _take_back(watch: Watch, policies: dict[str, Revisit], now: datetime) -> Non
 
 def _make(
     watch: Watch,
-    groups: dict[str, Group],
+    groups: dict[str, PageGroup],
     policies: dict[str, Revisit],
     info: SpiderInfo,
     now: datetime,

@@ -20,7 +20,7 @@ from crawlframe.revisit.trust import Trust
 from crawlservice.models import Watch, WatchDay, WatchedHost, WatchedPage
 from crawlservice.watches import page_rows
 from crawlservice.watches.clock import NOW
-from crawlservice.watches.group import Group
+from crawlservice.watches.group import PageGroup
 from crawlservice.watches.visits import PLANNED, phase_of, trusts_of
 
 EVERY = 600.0  # seconds between two looks at a group
@@ -34,7 +34,7 @@ FEWEST = 20  # visits after the first one of a page, for that
 REMEMBERED = 500.0  # visits of a host of which its sitemap spoke; trust forgets earlier ones
 
 
-class Known(NamedTuple):
+class KnownPage(NamedTuple):
     """What is known of one page."""
 
     host: str
@@ -45,7 +45,7 @@ class Known(NamedTuple):
 
 def tune(
     watch: Watch,
-    groups: dict[str, Group],
+    groups: dict[str, PageGroup],
     policies: Mapping[str, Revisit],
     now: datetime,
     still_here: Callable[[], None] = lambda: None,
@@ -54,7 +54,7 @@ def tune(
     ``still_here`` is called again and again. Raises django.db.Error."""
     looked = False
     for name, policy in policies.items():
-        group = groups.setdefault(name, Group())
+        group = groups.setdefault(name, PageGroup())
         at = now.timestamp()
         if policy.is_optimal and not 0 <= at - group.tuned_at < EVERY:
             _Tuning(watch, name, group, policy, still_here).run(now)
@@ -73,7 +73,7 @@ class _Tuning:
         self,
         watch: Watch,
         name: str,
-        group: Group,
+        group: PageGroup,
         policy: Revisit,
         still_here: Callable[[], None],
     ) -> None:
@@ -103,15 +103,15 @@ class _Tuning:
             group.replan = 0
         group.fresh, group.whole = (step * some for some in _fresh(known, group, now))
 
-    def _sample(self, step: int) -> list[Known]:
+    def _sample(self, step: int) -> list[KnownPage]:
         rows = self._rows.alias(turn=F("pk") % step).filter(turn=0) if step > 1 else self._rows
         columns = ("host", "importance", "shape", "time", "last_visit")
         return [
-            Known(host, weight, Evidence(shape, time), visited)
+            KnownPage(host, weight, Evidence(shape, time), visited)
             for host, weight, shape, time, visited in rows.values_list(*columns)
         ]
 
-    def _learn(self, known: Collection[Known]) -> None:
+    def _learn(self, known: Collection[KnownPage]) -> None:
         prior = self._group.prior
         for _ in range(FITS):
             prior = fit(prior, (page.evidence for page in known))
@@ -127,7 +127,7 @@ class _Tuning:
 
     # -- levels -----------------------------------------------------------------------------------
 
-    def _set_levels(self, known: Collection[Known], sizes: Mapping[str, int]) -> None:
+    def _set_levels(self, known: Collection[KnownPage], sizes: Mapping[str, int]) -> None:
         group, budget = self._group, self._policy.budget / DAY
         former, group.hosts = group.hosts, {}
         for _ in range(ROUNDS):
@@ -142,11 +142,11 @@ class _Tuning:
             group.hosts = self._levels_of_hosts(known, sizes, former)
 
     def _levels_of_hosts(
-        self, known: Collection[Known], sizes: Mapping[str, int], former: Mapping[str, float]
+        self, known: Collection[KnownPage], sizes: Mapping[str, int], former: Mapping[str, float]
     ) -> dict[str, float]:
         wanted = self._wanted(known, sizes)
         over = [host for host, some in wanted.items() if some > self._most]
-        pages: dict[str, list[Known]] = defaultdict(list)
+        pages: dict[str, list[KnownPage]] = defaultdict(list)
         for page in known:
             pages[page.host].append(page)
         found = {}
@@ -164,7 +164,7 @@ class _Tuning:
         self._group.hosts = {}
         return found
 
-    def _wanted(self, known: Iterable[Known], sizes: Mapping[str, int]) -> dict[str, float]:
+    def _wanted(self, known: Iterable[KnownPage], sizes: Mapping[str, int]) -> dict[str, float]:
         """Visits per second of each host, if it had no budget of its own. A host of which no page
         is known has the mean of the others."""
         sums: dict[str, float] = defaultdict(float)
@@ -179,10 +179,10 @@ class _Tuning:
             for host, n in sizes.items()
         }
 
-    def _mean(self, known: Collection[Known]) -> float:
+    def _mean(self, known: Collection[KnownPage]) -> float:
         return sum(map(self._visits, known)) / len(known)
 
-    def _visits(self, page: Known) -> float:
+    def _visits(self, page: KnownPage) -> float:
         """Visits per second."""
         self._still_here()
         belief = page.evidence.over(self._group.prior)
@@ -201,7 +201,7 @@ def _pages(watch: Watch, name: str) -> QuerySet[WatchedPage]:
 def _replan(
     watch: Watch,
     name: str,
-    group: Group,
+    group: PageGroup,
     policy: Revisit,
     now: datetime,
     still_here: Callable[[], None],
@@ -245,7 +245,7 @@ def _next_at(page: WatchedPage, interval: float, now: datetime) -> datetime:
     return now + timedelta(seconds=rest * phase_of(page))  # not all of them at once
 
 
-def _fresh(known: Iterable[Known], group: Group, now: datetime) -> tuple[float, float]:
+def _fresh(known: Iterable[KnownPage], group: PageGroup, now: datetime) -> tuple[float, float]:
     """The importance of the pages that are up to date, as far as their rates are known, and of
     all."""
     fresh = whole = 0.0
@@ -256,7 +256,7 @@ def _fresh(known: Iterable[Known], group: Group, now: datetime) -> tuple[float, 
     return fresh, whole
 
 
-def _note_fresh(watch: Watch, groups: Iterable[Group], now: datetime) -> None:
+def _note_fresh(watch: Watch, groups: Iterable[PageGroup], now: datetime) -> None:
     """Writes down which share of the pages of all groups with a budget is up to date."""
     both = [(group.fresh, group.whole) for group in groups]
     if whole := sum(some for _, some in both):

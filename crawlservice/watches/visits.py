@@ -21,7 +21,7 @@ from crawlframe.run.participant import Participant
 from crawlservice.models import Watch, WatchedHost, WatchedItem, WatchedPage
 from crawlservice.watches import clock, found, page_rows
 from crawlservice.watches.found import HEARD, Finder, found_by
-from crawlservice.watches.group import Group, groups_of
+from crawlservice.watches.group import PageGroup, groups_of
 
 PHASES = 1009  # a prime: parts of the first interval
 PLANNED = ("every", "said_every", "mean_every", "next_at")
@@ -99,7 +99,7 @@ class _Recorder:
     def _see(
         self, page: WatchedPage, visit: Visit, policy: Revisit, trust: Trust, version: str
     ) -> None:
-        group = self.groups.get(page.group, Group())
+        group = self.groups.get(page.group, PageGroup())
         changed = _changed(page, visit, version)
         # After a visit that failed, it is not known when it was last seen.
         failed = page.state == WatchedPage.State.FAILED or page.misses > 0
@@ -171,7 +171,7 @@ def confirm(pages: Collection[WatchedPage], now: datetime) -> None:
         WatchedItem.objects.filter(pk__in=numbers).update(last_seen=now)
 
 
-def plan(page: WatchedPage, policy: Revisit, group: Group, trust: Trust) -> None:
+def plan(page: WatchedPage, policy: Revisit, group: PageGroup, trust: Trust) -> None:
     """Decides when a page that was visited is due next."""
     belief = Evidence(page.shape, page.time).over(group.prior)
     times = group.times(policy, belief, trust, page.importance, page.host)

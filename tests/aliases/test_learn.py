@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from crawlframe.aliases.content import Content
-from crawlframe.aliases.learn import MIN_SUPPORT, MOST_PLACES, Found, Sample, learn
+from crawlframe.aliases.learn import MIN_SUPPORT, MOST_PLACES, LearnedRule, Sample, learn
 from crawlframe.aliases.rule import MAX_URL, Aliases
-from crawlframe.aliases.verify import Fetched, Verdict, chosen, verify
+from crawlframe.aliases.verify import AliasPage, AliasVerdict, chosen, verify
 
 SITE = "http://shop.example"
 
@@ -29,7 +29,7 @@ def pairs(names: int = 10, prefix: str = "/p") -> list[Sample]:
     return found
 
 
-def told(found: list[Found]) -> list[str]:
+def told(found: list[LearnedRule]) -> list[str]:
     return [str(one.rule) for one in found]
 
 
@@ -160,11 +160,11 @@ def test_a_url_may_be_too_long_for_a_rule() -> None:
 class Site:
     """``pages``: what URLs bring, by path; a function is called each time."""
 
-    def __init__(self, **pages: Fetched) -> None:
+    def __init__(self, **pages: AliasPage) -> None:
         self.pages = pages
         self.asked: list[str] = []
 
-    async def fetch(self, url: str) -> Fetched:
+    async def fetch(self, url: str) -> AliasPage:
         self.asked.append(url)
         name = url.removeprefix(SITE + "/")
         plain = self.pages.get(name.partition("?")[0].strip("0123456789"), page(url))
@@ -172,12 +172,12 @@ class Site:
         return got if got.final or got.problem else got._replace(final=url)
 
 
-def page(url: str, status: int = 200, proves: bool = True) -> Fetched:
+def page(url: str, status: int = 200, proves: bool = True) -> AliasPage:
     text = url.partition("?")[0].encode()
-    return Fetched("", status, Content(text, text, proves))
+    return AliasPage("", status, Content(text, text, proves))
 
 
-def verdict(site: Site, found: Found | None = None) -> Verdict:
+def verdict(site: Site, found: LearnedRule | None = None) -> AliasVerdict:
     return asyncio.run(verify(found or learn(pairs())[0], site.fetch))
 
 
@@ -209,7 +209,7 @@ def test_what_is_gone_without_the_parameter_refutes_it() -> None:
 
 def test_nothing_is_known_if_nothing_could_be_compared() -> None:
     for got in (
-        Fetched(problem="robots.txt forbids it"),
+        AliasPage(problem="robots.txt forbids it"),
         page("", 503),
         page("", 429),
         page("/login", proves=False),
@@ -224,7 +224,7 @@ def test_what_spoke_against_it_must_be_compared() -> None:
     """A parameter may matter where pages also change with each fetch, or cannot be fetched."""
     against = [sample("/q", "one"), sample("/q?sid=1", "other")]
     found = learn([*pairs(20), *against])[0]
-    judged = verdict(Site(q=Fetched(problem="robots.txt forbids it")), found)
+    judged = verdict(Site(q=AliasPage(problem="robots.txt forbids it")), found)
     assert (judged.state, len(judged.equal)) == ("proposed", 3)
     assert "speak against it" in judged.problem
 

@@ -10,7 +10,7 @@ from crawlframe.base.urls import canonical
 from crawlframe.request.request import Request
 from crawlframe.run.alias_filter import KnownByRules
 from crawlframe.run.collector import Collector
-from crawlframe.run.link_filters import Keep, Known, LinkFilter, LinkPage
+from crawlframe.run.link_filters import Keep, KnownFilter, LinkFilter, LinkPage
 from crawlframe.run.outcome import Outcome
 
 SITE = "https://shop.example"
@@ -130,7 +130,7 @@ def test_an_alias_that_is_too_long_hides_no_page() -> None:
             return lambda link: "url_length" if len(link.request.url) > 100 else None
 
     outcome = Outcome(b"r" * 16, 1, "h", b"", 0, 0)
-    filters: list[LinkFilter] = [KnownByRules([SID], lambda line: None), Known(), TooLong()]
+    filters: list[LinkFilter] = [KnownByRules([SID], lambda line: None), KnownFilter(), TooLong()]
     collector = Collector(LinkPage(outcome, depth=1), filters)
     for query in (f"?sid={'0' * 100}", "?sid=1", "", f"?sid={'1' * 100}"):
         collector.take(Request(f"{SITE}/a{query}"))

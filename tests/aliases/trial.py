@@ -11,9 +11,9 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from crawlframe.aliases.content import content_of
-from crawlframe.aliases.learn import Found, Sample, learn
+from crawlframe.aliases.learn import LearnedRule, Sample, learn
 from crawlframe.aliases.rule import AliasRule
-from crawlframe.aliases.verify import Fetched, Verdict, verify
+from crawlframe.aliases.verify import AliasPage, AliasVerdict, verify
 from crawlframe.base.limits import ALIAS, UNFOLLOWED
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
@@ -58,8 +58,8 @@ class Crawl:
 
 @dataclass
 class Learned:
-    found: list[Found]
-    verdicts: list[Verdict]
+    found: list[LearnedRule]
+    verdicts: list[AliasVerdict]
 
     @property
     def rules(self) -> list[AliasRule]:
@@ -140,13 +140,13 @@ async def crawl(
     return done
 
 
-async def check(found: list[Found], pairs: int = 5) -> Learned:
+async def check(found: list[LearnedRule], pairs: int = 5) -> Learned:
     """Fetches what verification asks for, without a delay."""
     downloader = Downloader(HERE)
 
-    async def fetch(url: str) -> Fetched:
+    async def fetch(url: str) -> AliasPage:
         response = await downloader.fetch(Request(url), SpiderSettings())
-        return Fetched(response.url, response.status, content_of(response))
+        return AliasPage(response.url, response.status, content_of(response))
 
     try:
         return Learned(found, [await verify(one, fetch, pairs) for one in found])

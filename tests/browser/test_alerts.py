@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from crawlframe.frontier import Frontier
 from crawlservice.alerts import state
-from crawlservice.alerts.condition import Finding
+from crawlservice.alerts.condition import Alarm
 from crawlservice.connections import clock
 from crawlservice.models import Installation
 from tests.servers import served
@@ -30,7 +30,7 @@ def address(
     Installation.objects.get_or_create(pk=1)
     now = clock.now()
     findings = [
-        Finding("task_failed", name, now, {"spider": name, "task": 7, "reason": "no <b>items</b>"})
+        Alarm("task_failed", name, now, {"spider": name, "task": 7, "reason": "no <b>items</b>"})
         for name in ("shop", "news")
     ]
     state.record({"task_failed": findings}, {}, now)

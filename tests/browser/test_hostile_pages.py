@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect
 
 from crawlframe.frontier import Frontier
-from crawlframe.pages.copy import Held, PageCopy
+from crawlframe.pages.copy import HeldBytes, PageCopy
 from crawlframe.request.request import Request, make_rid
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
@@ -119,7 +119,7 @@ def keep(body: bytes, kind: str = "text/html") -> KeptPage:
     outcome.url = request.url
     headers = {"sent": [["Accept", "*/*"]], "received": [["Content-Type", kind]]}
     copy = PageCopy(
-        request.url, "shop.example", "GET", 200, headers, body, request.encode(), Held()
+        request.url, "shop.example", "GET", 200, headers, body, request.encode(), HeldBytes()
     )
     outcome.results.page = copy
     outcome.end(Verdict.ERROR, "callback", "KeyError: 'price'")

@@ -17,7 +17,7 @@ from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.node.worker.pages.kept_pages import KeptPages
 from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.node.worker.start.start_run import Room, StartParts, Starts
+from crawlframe.node.worker.start.start_run import StartParts, StartRoom, StartRuns
 from crawlframe.node.worker.task.open_task import CrawlMaker
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
@@ -30,7 +30,7 @@ from crawlframe.spider.task_info import Summary
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task
 from crawlservice.reparse import submission as reparse
-from crawlservice.reparse.submission import Wanted
+from crawlservice.reparse.submission import WantedPages
 from crawlservice.tasks.submit import submit
 from tests.node.runner import HERE, Spiders
 
@@ -101,8 +101,8 @@ class _Parts(StartParts):
     async def found(self, task: int, visit: Visit) -> None:
         self._ledger.starts.add_found(task, visit)
 
-    async def room(self, task: int) -> Room:
-        return Room.GO
+    async def room(self, task: int) -> StartRoom:
+        return StartRoom.GO
 
 
 class Crawling:
@@ -127,7 +127,7 @@ class Crawling:
 
     def begin(self, task: Task | None = None, **wanted: Any) -> Task:
         self.frontier.spiders.publish([describe(self.spider)])
-        return reparse.submit(Wanted(task.pk if task else None, **wanted))
+        return reparse.submit(WantedPages(task.pk if task else None, **wanted))
 
     def run(self, task: Task) -> Task:
         waiting = unpack_admissions(task.seeds)
@@ -168,7 +168,7 @@ class Crawling:
             runner = RequestRunner(
                 *(HERE, _Source(self.ledger, maker.make), self.version, self.web, Sieve()),
                 lambda slot, rid: None,
-                records=Records(Starts(parts), _Pages(self.ledger)),
+                records=Records(StartRuns(parts), _Pages(self.ledger)),
             )
             one = admission
             claimed = Claimed(one.rid, task.pk, one.host, 9, 1, one.record, 0, 0, 0)

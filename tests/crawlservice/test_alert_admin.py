@@ -19,7 +19,7 @@ from crawlframe.frontier import Frontier
 from crawlservice.accounts.roles import ROLES
 from crawlservice.alerts import needs, state
 from crawlservice.alerts.announcements import announce
-from crawlservice.alerts.condition import Finding
+from crawlservice.alerts.condition import Alarm
 from crawlservice.connections import clock
 from crawlservice.models import (
     Action,
@@ -72,7 +72,7 @@ def find(kind: str, *spiders: str, **facts: Any) -> None:
     """A leader looked now, and found this."""
     now = clock.now()
     findings = [
-        Finding(
+        Alarm(
             kind,
             name,
             now - timedelta(hours=2),

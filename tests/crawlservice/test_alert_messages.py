@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from crawlframe.frontier import Frontier
 from crawlservice.alerts import announcements, state, wording
 from crawlservice.alerts.announcements import announce
-from crawlservice.alerts.condition import Finding
+from crawlservice.alerts.condition import Alarm
 from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.sender import AlertSender
 from crawlservice.alerts.targets import set_address
@@ -73,7 +73,7 @@ def add_rule(*targets: AlertTarget, **fields: Any) -> AlertRule:
 def find(now: datetime, *spiders: str, kind: str = "task_failed") -> None:
     """What a leader found at this time."""
     findings = [
-        Finding(kind, name, now, {"spider": name, "task": 7, "reason": "no pages"}, spider=name)
+        Alarm(kind, name, now, {"spider": name, "task": 7, "reason": "no pages"}, spider=name)
         for name in spiders
     ]
     state.record({kind: findings}, {}, now)

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from crawlservice.alerts.kinds import BadRule, check_kinds, check_thresholds, conditions, least
-from crawlservice.alerts.rules import GATHERING, Batch, Known, decide, is_quiet, wants
+from crawlservice.alerts.rules import GATHERING, Batch, KnownAlert, decide, is_quiet, wants
 from crawlservice.models import AlertRule, Severity
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(hours=1)
 
 
-def known(number: int = 1, **fields: Any) -> Known:
+def known(number: int = 1, **fields: Any) -> KnownAlert:
     usual: dict[str, Any] = {
         "kind": "task_failed",
         "severity": Severity.SEVERE,
         "opened_at": LONG_AGO,
     }
-    return Known(number, **(usual | fields))
+    return KnownAlert(number, **(usual | fields))
 
 
 def rule(**fields: Any) -> AlertRule:

@@ -13,9 +13,9 @@ from django.core.management import CommandError, call_command
 from django.test import Client, override_settings
 
 from crawlframe.aliases.learn import learn
-from crawlframe.aliases.verify import Verdict
+from crawlframe.aliases.verify import AliasVerdict
 from crawlframe.frontier import Frontier
-from crawlframe.pages.copy import Held, PageCopy
+from crawlframe.pages.copy import HeldBytes, PageCopy
 from crawlframe.request.request import Request, make_rid
 from crawlframe.run.outcome import Outcome
 from crawlframe.spider.spider import SpiderInfo
@@ -54,7 +54,7 @@ def keep(task: Task, site: Site, origin: str, targets: list[str]) -> None:
         headers = {"sent": [], "received": [["Content-Type", "text/html; charset=utf-8"]]}
         outcome.results.page = PageCopy(
             *(request.url, request.host, "GET", status, headers, text.encode()),
-            *(request.encode(), Held()),
+            *(request.encode(), HeldBytes()),
         )
         outcome.results.page.size = len(outcome.results.page.body)
         done.append(outcome)
@@ -136,7 +136,7 @@ def test_somebody_decides_while_it_is_verified(
 ) -> None:
     real = rules.decide
 
-    def decide(row: AliasRule, verdict: Verdict) -> AliasRule | None:
+    def decide(row: AliasRule, verdict: AliasVerdict) -> AliasRule | None:
         one = AliasRule.objects.get()
         rules.revoke([one]) if what == "revoke" else rules.forget(one)
         return real(row, verdict)

@@ -18,7 +18,7 @@ from crawlframe.base.secret import MASK
 from crawlframe.frontier import Frontier
 from crawlservice.accounts.roles import ROLES
 from crawlservice.alerts import state
-from crawlservice.alerts.condition import Finding
+from crawlservice.alerts.condition import Alarm
 from crawlservice.cli.resealing import reseal_all
 from crawlservice.connections import clock
 from crawlservice.models import (
@@ -58,8 +58,7 @@ def find(*spiders: str) -> None:
     facts = {"task": 7, "reason": "no pages"}
     since = now - timedelta(hours=1)
     findings = [
-        Finding("task_failed", name, since, facts | {"spider": name}, spider=name)
-        for name in spiders
+        Alarm("task_failed", name, since, facts | {"spider": name}, spider=name) for name in spiders
     ]
     state.record({"task_failed": findings}, {}, now)
     state.mark_checked(now)

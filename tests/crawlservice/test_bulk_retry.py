@@ -22,7 +22,7 @@ from crawlservice.ledger.reconcile import Reconciliation
 from crawlservice.models import Action, BulkRetry, ErrorGroup, Page, Task
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks import bulk_retry
-from crawlservice.tasks.bulk_retry import Wanted, extent, start, step, stop, work
+from crawlservice.tasks.bulk_retry import WantedErrors, extent, start, step, stop, work
 from crawlservice.tasks.spider_switch import SpiderDisabled, disable
 from crawlservice.tasks.submit import WrongState
 from tests.crawlservice.conftest import redis_at
@@ -32,7 +32,7 @@ from tests.crawlservice.web import log_in_as, rows, texts
 pytestmark = pytest.mark.databases("sqlite", "postgres")
 
 WHO: dict[str, Any] = {"command": True}
-GRAPH = Wanted("graph")
+GRAPH = WantedErrors("graph")
 
 
 def crawled(frontier: Frontier, ends: bool = True) -> GraphCrawl:
@@ -101,13 +101,13 @@ def test_only_those_that_are_meant(service: Frontier) -> None:
     assert one is not None
     Page.objects.filter(pk=one.pk).update(error_group=17, reason="timeout")
     ErrorGroup.objects.create(id=17, spider="graph", reason="timeout")
-    assert extent(Wanted("graph", "timeout")).errors == 1
-    assert extent(Wanted("graph", group=group.pk)).errors == errors(crawl) - 1
-    assert extent(Wanted("graph", since=timezone.now() + timedelta(hours=1))).errors == 0
-    assert extent(Wanted("other")).errors == 0
+    assert extent(WantedErrors("graph", "timeout")).errors == 1
+    assert extent(WantedErrors("graph", group=group.pk)).errors == errors(crawl) - 1
+    assert extent(WantedErrors("graph", since=timezone.now() + timedelta(hours=1))).errors == 0
+    assert extent(WantedErrors("other")).errors == 0
     with pytest.raises(ArgumentError, match="is not one of spider 'graph'"):
-        extent(Wanted("graph", "timeout", group.pk))
-    row = start(Wanted("graph", group=17), WHO)
+        extent(WantedErrors("graph", "timeout", group.pk))
+    row = start(WantedErrors("graph", group=17), WHO)
     while step(row.pk):
         pass
     assert not Page.objects.filter(pk=one.pk).exists()
@@ -121,9 +121,9 @@ def test_errors_of_an_older_release_have_no_group_and_run_again_too(service: Fro
     Page.objects.filter(pk__in=[page.pk for page in some]).update(error_group=None)
     reason = some[0].reason
     assert extent(GRAPH).errors == failed
-    assert extent(Wanted("graph", reason)).errors == failed
-    assert extent(Wanted("graph", "timeout")).errors == 0
-    assert extent(Wanted("graph", group=ErrorGroup.objects.get().pk)).errors == failed - 2
+    assert extent(WantedErrors("graph", reason)).errors == failed
+    assert extent(WantedErrors("graph", "timeout")).errors == 0
+    assert extent(WantedErrors("graph", group=ErrorGroup.objects.get().pk)).errors == failed - 2
     Page.objects.filter(pk=some[0].pk).update(reason="robots")  # it is no error
     assert extent(GRAPH).errors == failed - 1
     row = start(GRAPH, WHO)
@@ -139,7 +139,7 @@ def test_only_errors_of_that_time_and_later(service: Frontier) -> None:
     one, other, *_ = Page.objects.filter(state=Page.State.ERROR).order_by("pk")
     Page.objects.update(created_at=now - timedelta(minutes=1))
     Page.objects.filter(pk=one.pk).update(created_at=now)
-    since = Wanted("graph", since=now)
+    since = WantedErrors("graph", since=now)
     assert extent(since).errors == 1  # those after it are older
     row = start(since, WHO)
     while step(row.pk):

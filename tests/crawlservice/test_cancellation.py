@@ -16,7 +16,7 @@ from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.request.request import Admission, Request, make_rid, pack_admissions, root_admission
 from crawlservice.ledger import cancellation
 from crawlservice.ledger.audit import audit
-from crawlservice.ledger.cancellation import Known, Settler, settle
+from crawlservice.ledger.cancellation import KnownRequests, Settler, settle
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Event, Item, Page, Task
 from crawlservice.steward.steward import Steward
@@ -392,6 +392,6 @@ def test_no_batch_is_larger_than_one_transaction_takes(one_partition: Frontier) 
     crawl = GraphCrawl(one_partition)
     seeds = [crawl.admission(n) for n in range(40)]
     crawl.task.seeds = pack_admissions(seeds)
-    batches = [*Known(crawl.task).batches()]
+    batches = [*KnownRequests(crawl.task).batches()]
     assert [len(batch) for batch in batches] == [7] * 5 + [5]
     assert [admission for batch in batches for admission in batch] == seeds

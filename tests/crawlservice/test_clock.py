@@ -28,7 +28,7 @@ from crawlservice.models import (
 )
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
-from crawlservice.tasks.bulk_submit import Wanted, submit_once
+from crawlservice.tasks.bulk_submit import WantedTask, submit_once
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
 
@@ -106,7 +106,7 @@ def test_prune_deletes_what_is_as_old_as_it_says(published: Frontier) -> None:
 def test_a_key_holds_for_a_day(published: Frontier) -> None:
     user = User.objects.create_user("ada")
 
-    wanted = Wanted("shop", {"city": "Ulm"})
+    wanted = WantedTask("shop", {"city": "Ulm"})
     assert [submit_once("key", [wanted], user, lambda task: None)[1] for _ in range(2)] == [
         True,
         False,

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.frontier import Frontier
 from crawlservice.alerts import state, wording
 from crawlservice.alerts.chores import AlertMonitor
-from crawlservice.alerts.condition import Condition, Finding, View
+from crawlservice.alerts.condition import Alarm, Condition, ServiceView
 from crawlservice.alerts.conditions import host_held, schedule, webhook_fails
 from crawlservice.alerts.kinds import GROUP, check_kinds, conditions
 from crawlservice.connections import clock
@@ -35,12 +35,12 @@ from crawlservice.testing.condition_contract import ConditionContract
 pytestmark = pytest.mark.usefixtures("orm")
 
 
-def view() -> View:
+def view() -> ServiceView:
     def nowhere() -> Frontier:
         raise AssertionError("it needs no Redis")
 
     least = {one.name: one.threshold.usual for one in conditions().values() if one.threshold}
-    return View(clock.now(), nowhere, [], least)
+    return ServiceView(clock.now(), nowhere, [], least)
 
 
 def fail(name: str = "pager", minutes: float = 10, **fields: Any) -> Delivery:
@@ -55,7 +55,7 @@ def fail(name: str = "pager", minutes: float = 10, **fields: Any) -> Delivery:
 class TestWebhookFails(ConditionContract):
     condition = webhook_fails.CONDITION
 
-    def arrange(self) -> View:
+    def arrange(self) -> ServiceView:
         fail()
         return view()
 
@@ -63,7 +63,7 @@ class TestWebhookFails(ConditionContract):
 class TestHostHeld(ConditionContract):
     condition = host_held.CONDITION
 
-    def arrange(self) -> View:
+    def arrange(self) -> ServiceView:
         Host.objects.create(name=f"h{Host.objects.count()}", held_why="blocked")
         return view()
 
@@ -71,7 +71,7 @@ class TestHostHeld(ConditionContract):
 class TestSchedule(ConditionContract):
     condition = schedule.CONDITION
 
-    def arrange(self) -> View:
+    def arrange(self) -> ServiceView:
         name = f"s{Schedule.objects.count()}"
         Schedule.objects.create(name=name, spider="shop", every=60, problem="no spider\nshop")
         return view()
@@ -80,7 +80,7 @@ class TestSchedule(ConditionContract):
 # -- a webhook that fails --------------------------------------------------------------------------
 
 
-def failing() -> dict[str, Finding]:
+def failing() -> dict[str, Alarm]:
     return {one.facts["webhook"]: one for one in webhook_fails.find(view())}
 
 
@@ -116,7 +116,7 @@ RAIN = Condition(
     "rain",
     _("it rains"),
     Severity.NOTICE,
-    lambda view: [Finding("rain", "roof", view.now, {"where": "roof"})],
+    lambda view: [Alarm("rain", "roof", view.now, {"where": "roof"})],
     lambda facts: f"It rains on the {facts['where']}.",
 )
 BROKEN = replace(RAIN, name="silent")

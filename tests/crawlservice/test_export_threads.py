@@ -12,7 +12,7 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlservice.exports import exporter
-from crawlservice.exports.batch import Batch, Limits
+from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.chores import Exports
 from crawlservice.exports.writer import BatchName, Writer
 from crawlservice.models import Export
@@ -55,11 +55,11 @@ class Hanging:
     limits = Limits(100, 1 << 20)
     released = threading.Event()
 
-    def send(self, name: BatchName, batch: Batch) -> str:
+    def send(self, name: BatchName, batch: ExportBatch) -> str:
         assert self.released.wait(60)
         return "at last"
 
-    def test(self, name: BatchName, empty: Batch) -> None: ...
+    def test(self, name: BatchName, empty: ExportBatch) -> None: ...
 
     def close(self) -> None: ...
 

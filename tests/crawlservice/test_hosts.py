@@ -22,7 +22,7 @@ from crawlservice.hosts import orders
 from crawlservice.hosts.chores import look_after
 from crawlservice.hosts.names import BadHost, UnknownHost, check_name, get_host
 from crawlservice.hosts.orders import BadOrder, Terms
-from crawlservice.hosts.rules import Condition
+from crawlservice.hosts.rules import HostCondition
 from crawlservice.hosts.states import HostNow, read
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Action, Event, Host, RobotsFile
@@ -102,9 +102,9 @@ def test_resume_ends_a_pause_without_limits_and_the_rest_of_the_host(service: Fr
     orders.resume(NAME, WHO)
     assert (in_force(service), Host.objects.get().ordered_at) == (None, None)
     hold(service, NAME, "blocked")
-    assert now_of().condition is Condition.HELD
+    assert now_of().condition is HostCondition.HELD
     orders.resume(NAME, WHO)
-    assert now_of().condition is Condition.IDLE
+    assert now_of().condition is HostCondition.IDLE
     assert service.hosts.held() == {}
 
 

@@ -26,7 +26,7 @@ from crawlservice.tasks.results.comparison import (
     whole,
 )
 from crawlservice.tasks.results.item_filter import BadItemFilter, ItemFilter
-from crawlservice.tasks.results.item_table import Column, Row, arranged, columns, latest
+from crawlservice.tasks.results.item_table import Column, ItemRow, arranged, columns, latest
 from tests.crawlservice.web import log_in_as, login, rows, texts
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
@@ -38,8 +38,8 @@ THINGS: list[dict[str, Any]] = [
 ]
 
 
-def _rows(items: list[dict[str, Any]]) -> list[Row]:
-    return [Row(n, data) for n, data in enumerate(items)]
+def _rows(items: list[dict[str, Any]]) -> list[ItemRow]:
+    return [ItemRow(n, data) for n, data in enumerate(items)]
 
 
 def test_a_column_says_its_types_and_how_full_it_is() -> None:

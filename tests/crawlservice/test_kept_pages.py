@@ -15,7 +15,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from crawlframe.pages.copy import Held, PageCopy
+from crawlframe.pages.copy import HeldBytes, PageCopy
 from crawlframe.pages.packing import digest_of
 from crawlframe.pages.stored import response_of
 from crawlframe.request.request import Request
@@ -44,7 +44,17 @@ def kept(task: Task, name: str, body: bytes = b"<p>1", reason: str = "", **more:
         made.end(Verdict.ERROR, reason)
     headers = {"sent": [["Accept", "*/*"]], "received": [["Server", "nginx"]]}
     made.results.page = PageCopy(
-        made.url, "h", "GET", 200, headers, body, b"record", Held(), reason, size=len(body), **more
+        made.url,
+        "h",
+        "GET",
+        200,
+        headers,
+        body,
+        b"record",
+        HeldBytes(),
+        reason,
+        size=len(body),
+        **more,
     )
     return made
 

@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.cluster.trials import WAITING, TrialOrder
-from crawlframe.pages.copy import Held, PageCopy
+from crawlframe.pages.copy import HeldBytes, PageCopy
 from crawlframe.request.request import Request, make_rid
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.accounts import tokens
@@ -45,7 +45,7 @@ def keep(
     outcome = Outcome(rid, task.pk, request.host, request.encode(), 1, 1)
     outcome.url = url
     headers = {"sent": [["Accept", "*/*"]], "received": [["Content-Type", kind], ["X-A", "<b>"]]}
-    page = PageCopy(url, request.host, "GET", status, headers, body, request.encode(), Held())
+    page = PageCopy(url, request.host, "GET", status, headers, body, request.encode(), HeldBytes())
     page.reason, page.size = reason, len(body)
     outcome.results.page = page
     if reason:

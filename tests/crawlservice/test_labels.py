@@ -18,7 +18,7 @@ from crawlservice.api import events
 from crawlservice.models import Action, Event, Item, Label, Page, Run, Schedule, Task
 from crawlservice.scheduling.schedules import run_now
 from crawlservice.tasks import label_rows
-from crawlservice.tasks.bulk_submit import Wanted, _digest
+from crawlservice.tasks.bulk_submit import WantedTask, _digest
 from crawlservice.tasks.label_rows import Place, rows_of
 from crawlservice.tasks.labels import BadLabel, check, of_task, parse_all, write
 from crawlservice.tasks.relabel import change_labels
@@ -101,9 +101,9 @@ def test_the_tasks_of_a_schedule_have_its_labels(published: Frontier) -> None:
 
 
 def test_a_key_without_labels_stands_for_what_it_stood_for() -> None:
-    plain = Wanted("shop", {"city": "Ulm"}, 0)
-    assert _digest([plain]) == _digest([Wanted("shop", {"city": "Ulm"}, 0, {}, {})])
-    assert _digest([plain]) != _digest([Wanted("shop", {"city": "Ulm"}, 0, {}, {"a": "b"})])
+    plain = WantedTask("shop", {"city": "Ulm"}, 0)
+    assert _digest([plain]) == _digest([WantedTask("shop", {"city": "Ulm"}, 0, {}, {})])
+    assert _digest([plain]) != _digest([WantedTask("shop", {"city": "Ulm"}, 0, {}, {"a": "b"})])
 
 
 def test_commands_submit_and_find_by_label(

@@ -19,7 +19,7 @@ from crawlservice.steward import task_chore
 from crawlservice.steward.steward import Steward
 from crawlservice.steward.task_chore import TaskChore
 from crawlservice.tasks import bulk_submit, submit
-from crawlservice.tasks.bulk_submit import Wanted, submit_many
+from crawlservice.tasks.bulk_submit import WantedTask, submit_many
 from tests.crawlservice.chores import work_of
 from tests.crawlservice.graph import GraphCrawl
 
@@ -112,7 +112,7 @@ def test_a_batch_is_recorded_together(
     """And opened as one by one."""
     user = User.objects.create_user("ops", is_superuser=True)
     recorded: list[int] = []
-    wanted = [Wanted("shop", {"city": f"city {n}"}, labels={"n": str(n)}) for n in range(60)]
+    wanted = [WantedTask("shop", {"city": f"city {n}"}, labels={"n": str(n)}) for n in range(60)]
     done = Task.objects.create(
         spider="shop", seeds=b"", na=7, state="finished", outcome="finished",
         arguments_hash=submit.submit("shop", {"city": "city 3"}).arguments_hash,
@@ -146,7 +146,7 @@ def test_a_task_that_ended_before_its_batch_was_opened_stays_closed(
         open_(task)
 
     monkeypatch.setattr(submit, "open_in_frontier", end_the_other)
-    first, other = submit_many([Wanted("shop", {"city": "Ulm"})] * 2, user, lambda task: None)
+    first, other = submit_many([WantedTask("shop", {"city": "Ulm"})] * 2, user, lambda task: None)
     assert published.open_tasks() == opened == [first.pk]
     assert bulk_submit.KEPT
     assert other.pk

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from crawlframe.frontier import Frontier, TaskLimits
-from crawlframe.frontier.client.records import ANSWERED, Fetched, Signal
+from crawlframe.frontier.client.records import ANSWERED, FreedSlot, Signal
 from crawlframe.proxies.place import pair_of, place_of
 from crawlframe.request.request import Admission
 from crawlservice.alerts import wording
@@ -216,7 +216,7 @@ def test_a_fetch_leaves_what_the_page_shows(waiting: Frontier) -> None:
     add("a.example:1")
     publish(waiting)
     (claimed,) = look_for(waiting)
-    over = Fetched(claimed.rid, claimed.host, claimed.claim, Signal(ANSWERED, 100))
+    over = FreedSlot(claimed.rid, claimed.host, claimed.claim, Signal(ANSWERED, 100))
     waiting.claim(5, 2, 1, [over])
     pair = waiting.proxies.used_at(HOST).pairs[claimed.proxy]
     assert (pair.latency_ms, pair.errors) == (100, 0)

@@ -26,7 +26,7 @@ from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds, read
 from crawlservice.quality.run import decode
 from crawlservice.quality.version_trial import VersionTrial
-from crawlservice.quality.watch import Watch
+from crawlservice.quality.watch import QualityWatch
 from crawlservice.quality.wording import words_of
 from crawlservice.rollouts.canary import CanaryTrial
 from crawlservice.rollouts.refusal import take_back
@@ -250,7 +250,7 @@ def test_what_is_left_to_read_at_the_end_is_judged_later(
     task = end(start(items(60, price=None)))
     assert task.outcome == "finished"
     assert not Profile.objects.get(task=task).judged
-    watch = Watch(all_rows, no_refusal)
+    watch = QualityWatch(all_rows, no_refusal)
     watch.tick({})
     task = Task.objects.get(pk=task.pk)
     assert task.outcome == "finished_with_errors"
@@ -267,11 +267,11 @@ def test_a_judge_that_fails_keeps_no_task_from_ending(
     monkeypatch.setattr(judging, "history_of", fail)
     assert end(start(items(60))).outcome == "finished"
     assert "could not be judged" in caplog.text
-    watch = Watch(all_rows, no_refusal)
+    watch = QualityWatch(all_rows, no_refusal)
     watch.tick({})  # it goes on, too
     monkeypatch.undo()
     assert not Profile.objects.get().judged
-    Watch(all_rows, no_refusal).tick({})
+    QualityWatch(all_rows, no_refusal).tick({})
     assert Profile.objects.get().judged
 
 
@@ -280,7 +280,7 @@ def test_a_judge_that_fails_keeps_no_task_from_ending(
 )
 def test_actions(start: Any, action: Any, state: str) -> None:
     task = start(items(40), Expect(fields={"colour": 0.9}, action=action))
-    watch = Watch(all_rows, no_refusal)
+    watch = QualityWatch(all_rows, no_refusal)
     counts = {task.pk: Counts("running", 6, 5, 0, 0, 0, 0, 0, 0, items=40)}
     watch.tick(counts)
     watch.tick(counts)
@@ -303,7 +303,7 @@ def test_a_version_is_refused(start: Any) -> None:
             raise FrontierError("Redis is unreachable")
         taken.append((task.pk, bad, good))
 
-    watch = Watch(all_rows, refuse)
+    watch = QualityWatch(all_rows, refuse)
     task = start(items(60, price=None), Expect(action="refuse"))
     Item.objects.filter(task=task).update(version="3f00")
     counts = {task.pk: Counts("running", 8, 7, 0, 0, 0, 0, 0, 0, items=60)}
@@ -520,7 +520,7 @@ def test_tasks_that_cannot_be_judged_keep_none_waiting(
     bad = [end(start(items(20))) for _ in range(10)]
     Profile.objects.all().update(content=b"\xff")
     fine = end(start(items(20)))
-    watch = Watch(all_rows, no_refusal)
+    watch = QualityWatch(all_rows, no_refusal)
     for _ in range(3):
         watch.tick({})
     judged = Profile.objects.filter(judged=True)

@@ -17,7 +17,7 @@ from crawlservice.quality.metrics import Key, metrics
 from crawlservice.quality.norms import NONE, Good, Norms, Totals, norms_of
 from crawlservice.quality.profile import FIELDS, NAMES, Content, merged, section_of
 from crawlservice.quality.recent import ALIKE, LEVELS
-from crawlservice.quality.run import Run, decode, encode
+from crawlservice.quality.run import RunStats, decode, encode
 from crawlservice.quality.sketch import (
     FREQUENT,
     KEPT,
@@ -38,8 +38,8 @@ def item(n: int, **fields: Any) -> dict[str, Any]:
     return {"sku": f"s{n}", "name": text, "price": 5 + random.random() * 20, "old": n % 2} | fields
 
 
-def a_run(count: int, first: int = 0, faulty_from: int = 10**9, **fault: Any) -> Run:
-    run = Run()
+def a_run(count: int, first: int = 0, faulty_from: int = 10**9, **fault: Any) -> RunStats:
+    run = RunStats()
     for n in range(first, first + count):
         at = float(n - first)
         data = item(n, **(fault if at >= faulty_from else {}))
@@ -140,7 +140,7 @@ def test_letters_of_languages() -> None:
 
 
 def test_a_profile_is_bounded() -> None:
-    run = Run()
+    run = RunStats()
     for n in range(300):
         run.add_item({f"f{n}": "x" * 1000, "list": [n], "odd": {"a": n}}, f"v{n}", 0, ())
         run.add_page(f"http://h{n}.example/a/b", n, 1, failed=False, version=f"v{n}", at=0)
@@ -211,7 +211,7 @@ def test_faults_are_found_at_once(fault: dict[str, Any], expected: str) -> None:
 
 
 def test_what_is_not_there_at_all() -> None:
-    run = Run()
+    run = RunStats()
     for n in range(30):
         data = item(n)
         del data["price"]
@@ -248,8 +248,8 @@ def test_a_fault_is_seen_after_few_items_whenever_it_begins() -> None:
 def test_empty_stretches_that_good_runs_have_too_are_no_fault() -> None:
     """A part of the site has no prices: 15 items in a row, at another place in each run."""
 
-    def with_gap(place: int, size: int) -> Run:
-        run = Run()
+    def with_gap(place: int, size: int) -> RunStats:
+        run = RunStats()
         for n in range(1000):
             gap = place <= n < place + size
             run.add_item(item(n, **({"price": None} if gap else {})), "v1", float(n), ())
@@ -259,7 +259,7 @@ def test_empty_stretches_that_good_runs_have_too_are_no_fault() -> None:
         [Good(n, with_gap(90 * n + 50, 15), totals(1000)) for n in range(8)], alike=True
     )
     for end in range(400, 430):
-        run = Run()
+        run = RunStats()
         for n in range(end):
             fields = {"price": None} if 400 <= n < 415 else {}
             run.add_item(item(n, **fields), "v1", float(n), ())
@@ -267,8 +267,8 @@ def test_empty_stretches_that_good_runs_have_too_are_no_fault() -> None:
 
 
 def test_pages_with_half_of_their_items_are_seen_after_few_pages() -> None:
-    def pages(count: int, *items: int) -> Run:
-        run = Run()
+    def pages(count: int, *items: int) -> RunStats:
+        run = RunStats()
         for n in range(count):
             n_items = items[n % len(items)]
             run.add_page(f"http://a.example/x/{n}", 200, n_items, failed=False, version="v",
@@ -286,8 +286,8 @@ def test_pages_with_half_of_their_items_are_seen_after_few_pages() -> None:
 def test_pages_that_were_read_before_their_items_do_not_hide_a_fault() -> None:
     """The service reads up to some hundred pages, and then their items."""
 
-    def run(count: int, faulty_from: int = 10**9) -> Run:
-        made = Run()
+    def run(count: int, faulty_from: int = 10**9) -> RunStats:
+        made = RunStats()
         for start in range(0, count, 500):
             for n in range(start, min(count, start + 500)):
                 made.add_page(f"http://a.example/x/{n}", 200, 1, failed=False, version="", at=n)
@@ -304,7 +304,7 @@ def test_pages_that_were_read_before_their_items_do_not_hide_a_fault() -> None:
 
 
 def test_blocks_of_the_latest_part_grow_with_their_age() -> None:
-    run = Run()
+    run = RunStats()
     for n in range(3_003):
         run.add_item({"a": n}, "v1", float(n), ())
     latest = run.latest_items
@@ -381,8 +381,8 @@ def test_errors_and_statuses() -> None:
 
 
 def test_a_part_of_the_site_that_is_gone() -> None:
-    def site(sections: str, first: int) -> Run:
-        run = Run()
+    def site(sections: str, first: int) -> RunStats:
+        run = RunStats()
         for n in range(120):
             section = sections[n % len(sections)]
             run.add_item(item(first + n, category=section), "v1", n, ())
@@ -414,7 +414,7 @@ def test_expectations_while_it_runs(ended: bool) -> None:
 
 def test_errors_that_later_pages_can_still_make_up_for() -> None:
     expect = Expect(errors=0.5)
-    run = Run()
+    run = RunStats()
     for n in range(60):
         run.add_page("http://a.example/", 500, 0, failed=True, version="", at=n)
     for pages, expected in ((1000, []), (100, ["errors"]), (0, ["errors"])):

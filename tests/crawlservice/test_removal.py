@@ -28,7 +28,7 @@ from crawlservice.models import (
     Webhook,
 )
 from crawlservice.tasks import removal
-from crawlservice.tasks.removal import Extent, ended_before, extent, remove
+from crawlservice.tasks.removal import RemovalExtent, ended_before, extent, remove
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as
@@ -220,7 +220,7 @@ def test_a_large_task_goes_piece_by_piece(make: Make, monkeypatch: pytest.Monkey
     tasks = ended_before(ago(30))
     whole = extent(tasks)
     steps = [*remove(tasks)]
-    assert Extent(*map(sum, zip(*steps, strict=True))) == whole == Extent(4, 21, 17)
+    assert RemovalExtent(*map(sum, zip(*steps, strict=True))) == whole == RemovalExtent(4, 21, 17)
     assert all(some.items <= 3 and some.pages <= 3 for some in steps)
     assert left() == [young.pk]
 
@@ -229,7 +229,7 @@ def test_many_small_ones_go_together(make: Make) -> None:
     for _ in range(6):
         make(31, pages=1)
     with CaptureQueriesContext(connection) as queries:
-        assert [*remove(ended_before(ago(30)))] == [Extent(6, 12, 6)]
+        assert [*remove(ended_before(ago(30)))] == [RemovalExtent(6, 12, 6)]
     assert len(queries) < 30
 
 

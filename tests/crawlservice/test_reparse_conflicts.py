@@ -16,7 +16,7 @@ from crawlframe.revisit import Revisit
 from crawlframe.run.outcome import Verdict
 from crawlframe.spider.spider import describe
 from crawlservice.ledger.audit import audit
-from crawlservice.ledger.cancellation import Known
+from crawlservice.ledger.cancellation import KnownRequests
 from crawlservice.models import (
     Event,
     Finding,
@@ -63,7 +63,7 @@ def retried(crawling: Crawling, task: Task) -> None:
     """Its errors are fetched again, and it ends again."""
     retry(task.pk)
     task.refresh_from_db()
-    known = [one for batch in Known(task).batches() for one in batch]
+    known = [one for batch in KnownRequests(task).batches() for one in batch]
     done = {rid.bytes for rid in Page.objects.filter(task=task).values_list("rid", flat=True)}
     crawling.outcomes = [crawling.take(task, one)[0] for one in [*known] if one.rid not in done]
     crawling.end(task, len(known))

@@ -19,7 +19,7 @@ from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlservice.management.commands import rollout as command_module
-from crawlservice.management.commands.rollout import View
+from crawlservice.management.commands.rollout import NodesView
 from crawlservice.models import Page, Task
 from crawlservice.rollouts import canary, rollout
 from crawlservice.rollouts.canary import CanaryTrial, exception_of
@@ -691,7 +691,7 @@ def test_ctrl_c_leaves_everything_as_it_stands(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(View, "show", interrupt)
+    monkeypatch.setattr(NodesView, "show", interrupt)
     out = StringIO()
     with pytest.raises(SystemExit) as raised:
         call_command("rollout", NEW, "--canary", "alpha", stdout=out, stderr=out)
@@ -744,7 +744,7 @@ def test_on_a_terminal_a_table_is_kept_up_to_date() -> None:
         file=out, force_terminal=True, width=100, markup=False, _environ={"TERM": "xterm"}
     )
     alpha = NodeStatus("alpha", OLD12, Phase.CHECKING)
-    with View(console) as view:
+    with NodesView(console) as view:
         view.show([alpha], "3 of 5 pages")
         view.show([alpha._replace(version=NEW12, phase=Phase.REFUSED, why="[red]\x07 bad")], "")
     text = out.getvalue()
@@ -754,7 +754,7 @@ def test_on_a_terminal_a_table_is_kept_up_to_date() -> None:
 
 def test_notes_are_not_said_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
     out = StringIO()
-    view = View(Console(file=out))
+    view = NodesView(Console(file=out))
     for number in range(10):
         view.show([], f"{number} of 10 pages")
     monkeypatch.setattr(command_module, "NOTE_EVERY", 0.0)

@@ -14,7 +14,7 @@ from selectolax.lexbor import LexborHTMLParser
 from crawlframe.frontier import Frontier
 from crawlframe.render.attempt import Taught
 from crawlframe.render.knowledge import NEEDED, Lesson
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 from crawlservice.models import Action, DisabledSpider, Page, Profile, Schedule, Task
 from crawlservice.tasks import spider_runs
 from crawlservice.tasks.spider_switch import disable
@@ -167,10 +167,10 @@ def test_others_cannot(published: Frontier, role: str) -> None:
     assert not DisabledSpider.objects.exists()
 
 
-PRODUCTS = Template("parse", "shop.example/product/*")
+PRODUCTS = URLTemplate("parse", "shop.example/product/*")
 
 
-def taught(frontier: Frontier, *lessons: Lesson, template: Template = PRODUCTS) -> None:
+def taught(frontier: Frontier, *lessons: Lesson, template: URLTemplate = PRODUCTS) -> None:
     frontier.renders.learn("shop", [Taught(template, lesson, True) for lesson in lessons])
 
 
@@ -178,7 +178,7 @@ def test_the_page_of_a_spider_shows_which_pages_need_the_browser(published: Fron
     client = log_in_as("viewer")
     assert "need the browser" not in get(client, "/admin/spiders/shop")
     taught(published, *[Lesson.NEEDED] * NEEDED, Lesson.VAIN)
-    taught(published, Lesson.STATIC, template=Template("parse_list", "shop.example/*"))
+    taught(published, Lesson.STATIC, template=URLTemplate("parse_list", "shop.example/*"))
     page = get(client, "/admin/spiders/shop")
     found = [row[:6] for row in rows(page) if row[0].startswith("parse")]
     assert found == [
@@ -191,12 +191,12 @@ def test_the_page_of_a_spider_shows_which_pages_need_the_browser(published: Fron
 def test_what_was_learned_can_be_forgotten(published: Frontier) -> None:
     ran()
     taught(published, Lesson.NEEDED)
-    taught(published, Lesson.NEEDED, template=Template("parse", "shop.example/<b>"))
+    taught(published, Lesson.NEEDED, template=URLTemplate("parse", "shop.example/<b>"))
     client = log_in_as("operator")
     assert "shop.example/&lt;b&gt;" in get(client, "/admin/spiders/shop")
     order = {"verb": "forget", "template": "parse shop.example/product/*"}
     client.post("/admin/spiders/shop", order)
-    assert [*published.renders.of("shop")] == [Template("parse", "shop.example/<b>")]
+    assert [*published.renders.of("shop")] == [URLTemplate("parse", "shop.example/<b>")]
     action = Action.objects.latest("pk")
     assert (action.verb, action.detail) == (
         "forget rendering",

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from crawlframe.conf import Settings
 from crawlservice.exports import changes, target
 from crawlservice.exports.addresses import Address
-from crawlservice.exports.batch import Batch, Limits
+from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.definition import Definition
 from crawlservice.exports.target import GROUP, FormField, Target, TargetKind, Text, kinds, place_of
 from crawlservice.exports.targets import files, http
@@ -74,11 +74,11 @@ SHELF: list[dict[str, Any]] = []
 class ShelfWriter:
     limits = Limits(rows=100, bytes=1 << 20)
 
-    def send(self, name: BatchName, batch: Batch) -> str:
+    def send(self, name: BatchName, batch: ExportBatch) -> str:
         SHELF.extend(row for rows in batch.chunks() for row in rows)
         return f"shelf, to {name.last}"
 
-    def test(self, name: BatchName, empty: Batch) -> None: ...
+    def test(self, name: BatchName, empty: ExportBatch) -> None: ...
 
     def close(self) -> None: ...
 

@@ -14,7 +14,7 @@ pytest.importorskip("playwright.async_api", reason="no playwright here")
 from crawlframe.errors import ActionFailed, FetchTimeout, PageCrashed
 from crawlframe.fetch.browser.documents import Document
 from crawlframe.fetch.browser.orders import Done, Order, Profile
-from crawlframe.fetch.browser.visit import Visit
+from crawlframe.fetch.browser.visit import TabVisit
 from crawlframe.response.browser_response import Rendered
 
 URL = "http://shop.example/"
@@ -35,7 +35,7 @@ class Page:
         return b"picture"
 
 
-class Ran(Visit):
+class Ran(TabVisit):
     """The order is carried out, or fails."""
 
     def __init__(self, error: ActionFailed | None = None, hold: float = 0) -> None:

@@ -26,7 +26,7 @@ from crawlframe.fetch.names import name_servers
 from crawlframe.fetch.names import resolver as module
 from crawlframe.fetch.names.name_servers import FAILED, GONE, Unresolved
 from crawlframe.fetch.names.pins import place_of
-from crawlframe.fetch.names.resolver import LEAST_TTL, LONGEST_TTL, Known, Names, load_hook
+from crawlframe.fetch.names.resolver import LEAST_TTL, LONGEST_TTL, HostKnowledge, Names, load_hook
 from crawlframe.request.request import Request
 from crawlframe.spider.settings import SpiderSettings
 
@@ -486,10 +486,10 @@ def test_place_of_a_url(url: str, place: tuple[str, str]) -> None:
 # -- a resolver of the project's own --------------------------------------------------------------
 
 
-def hooked(hook: Any, host: str) -> tuple[Known | str, float]:
+def hooked(hook: Any, host: str) -> tuple[HostKnowledge | str, float]:
     """What such a function leads to, and for how long it is known."""
 
-    async def main() -> tuple[Known | str, float]:
+    async def main() -> tuple[HostKnowledge | str, float]:
         names = Names(hook, ["127.0.0.1:9"])
         try:
             return await names.resolve(host), left(names, host)
@@ -506,7 +506,7 @@ def test_a_function_of_the_project_resolves() -> None:
         return [f"192.0.2.{len(host)}", "2001:DB8::1"], 30
 
     known, seconds = hooked(resolve, "shop.test")
-    assert isinstance(known, Known)
+    assert isinstance(known, HostKnowledge)
     assert known.addresses == ("192.0.2.9", "2001:db8::1")
     assert 25 < seconds <= 30
 

@@ -28,7 +28,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.proxies.choice import check_address
-from crawlframe.proxies.proxy import Proxy, fixed_proxy
+from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.spider.settings import SpiderSettings
@@ -54,15 +54,15 @@ def start() -> Iterator[Start]:
         yield begin
 
 
-def of_pool(proxy: ProxyServer, scheme: str = "", password: str = "") -> Proxy:
+def of_pool(proxy: ProxyServer, scheme: str = "", password: str = "") -> ChosenProxy:
     user, _, own = proxy.login.partition(":")
     address = check_address(f"{scheme or proxy.scheme}://127.0.0.1:{proxy.port}")
-    return Proxy(7, *address, user, Secret(password or own))
+    return ChosenProxy(7, *address, user, Secret(password or own))
 
 
 def fetch(
     request: Request | str,
-    via: Proxy | None,
+    via: ChosenProxy | None,
     kind: str = "curl",
     *,
     allow: tuple[Any, ...] = ALLOWED,
@@ -158,7 +158,7 @@ def closed_port() -> int:
 @KINDS
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_that_is_not_there(site: Site, kind: str, scheme: str) -> None:
-    gone = Proxy(7, "http", "127.0.0.1", closed_port(), "user", Secret(SECRET))
+    gone = ChosenProxy(7, "http", "127.0.0.1", closed_port(), "user", Secret(SECRET))
     url = site.url if scheme == "http" else site.tls_url
     with pytest.raises(ProxyFailed) as caught:
         fetch(f"{url}/a", gone, kind)
@@ -261,7 +261,7 @@ def test_a_post_goes_through(site: Site, start: Start) -> None:
 
 
 def test_its_text_shows_no_credentials() -> None:
-    proxy = Proxy(7, "http", "p.example", 3128, "account", Secret(SECRET))
+    proxy = ChosenProxy(7, "http", "p.example", 3128, "account", Secret(SECRET))
     for text in (repr(proxy), str(proxy), f"{proxy}", format(proxy)):
         assert "account" not in text
         assert SECRET not in text

@@ -8,7 +8,7 @@ from typing import Any
 
 from redis import Redis
 
-from crawlframe.frontier import Claim, Claimed, Completion, Counts, Fetched, Frontier, TaskLimits
+from crawlframe.frontier import Claim, Claimed, Completion, Counts, FreedSlot, Frontier, TaskLimits
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.client.records import SENT, Redirect, Signal
 from crawlframe.frontier.cluster.leases import Leases
@@ -124,7 +124,7 @@ class Bench:
     def whole_claim(
         self, n: int = 500, generation: int = NODE, fetched: Iterable[Claimed] = ()
     ) -> Claim:
-        over = [Fetched(request.rid, request.host, request.claim) for request in fetched]
+        over = [FreedSlot(request.rid, request.host, request.claim) for request in fetched]
         claim = self._claim(generation, n, over)
         if sent := [request for request in claim.requests if request.due is not None]:
             self.report_sent(*sent, generation=generation)
@@ -134,14 +134,14 @@ class Bench:
         """The workers sent these requests ``ago`` milliseconds ago."""
         signal = Signal(SENT, ago)
         self._claim(
-            generation, 0, [Fetched(one.rid, one.host, one.claim, signal) for one in requests]
+            generation, 0, [FreedSlot(one.rid, one.host, one.claim, signal) for one in requests]
         )
 
     def claim_unsent(self, n: int = 500, generation: int = NODE) -> list[Claimed]:
         """A claim whose requests the workers have not sent yet."""
         return self._claim(generation, n).requests
 
-    def _claim(self, generation: int, n: int, over: Sequence[Fetched] = ()) -> Claim:
+    def _claim(self, generation: int, n: int, over: Sequence[FreedSlot] = ()) -> Claim:
         self.sequences[generation] += 1
         claim = self.frontier.claim(generation, self.sequences[generation], n, over)
         self.wait = claim.wait

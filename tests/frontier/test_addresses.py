@@ -12,7 +12,7 @@ from redis import Redis
 
 from crawlframe.frontier import Claimed, TaskLimits
 from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.records import NOTHING, Fetched, Signal
+from crawlframe.frontier.client.records import NOTHING, FreedSlot, Signal
 
 from .bench import NODE, Bench
 
@@ -93,7 +93,7 @@ def test_a_task_without_such_limits_is_not_counted(bench: Bench) -> None:
     begin(bench, hosts=2, each=2)
     some = bench.claim()
     assert [one.homeless for one in some] == [False] * 4
-    fetched = [Fetched(one.rid, one.host, one.claim, at(ONE)) for one in some]
+    fetched = [FreedSlot(one.rid, one.host, one.claim, at(ONE)) for one in some]
     bench.frontier.claim(NODE, 99, 0, fetched)
     assert slots(bench) == 0
     assert not bench.redis.exists(bench.key("PLACED"))
@@ -245,7 +245,7 @@ def test_a_host_that_moves_takes_its_slots_along(bench: Bench) -> None:
     flying = settle(bench)
     assert (slots(bench, ONE), slots(bench, TWO)) == (4, 0)
     mine = [one for one in flying if one.host == "h0"]
-    fetched = [Fetched(mine[0].rid, "h0", mine[0].claim, at(TWO))]
+    fetched = [FreedSlot(mine[0].rid, "h0", mine[0].claim, at(TWO))]
     bench.sequences[NODE] += 1
     more = bench.frontier.claim(NODE, bench.sequences[NODE], 0, fetched)
     assert more.requests == []
@@ -260,7 +260,7 @@ def test_a_host_that_waits_is_found_after_it_moved(bench: Bench) -> None:
     begin(bench, hosts=1, each=4, concurrency=1)
     (one,) = settle(bench)
     bench.sequences[NODE] += 1
-    fetched = [Fetched(one.rid, one.host, one.claim, at(TWO))]
+    fetched = [FreedSlot(one.rid, one.host, one.claim, at(TWO))]
     claim = bench.frontier.claim(NODE, bench.sequences[NODE], 10, fetched)
     assert len(claim.requests) == 1
     assert (slots(bench, ONE), slots(bench, TWO)) == (0, 1)
@@ -281,7 +281,7 @@ def test_hosts_that_wait_are_found_after_one_moved_with_an_unsent_request(bench:
         bench.report_sent(unsent)
     mover = flying.pop(unsent.host)
     bench.complete_all(flying.values())
-    moved = Fetched(mover.rid, mover.host, mover.claim, at(TWO))
+    moved = FreedSlot(mover.rid, mover.host, mover.claim, at(TWO))
     bench.sequences[NODE] += 1
     bench.frontier.claim(NODE, bench.sequences[NODE], 0, [moved])
     assert bench.frontier.audit() == []
@@ -425,7 +425,7 @@ def test_any_order_of_events_keeps_the_numbers(make_bench: Any, seed: int) -> No
                 bench.frontier.retry(NODE, [(one.rid, one.host, 1, signal)])
             elif event < 0.75:
                 bench.sequences[NODE] += 1
-                fetched = [Fetched(one.rid, one.host, one.claim, signal)]
+                fetched = [FreedSlot(one.rid, one.host, one.claim, signal)]
                 claim = bench.frontier.claim(NODE, bench.sequences[NODE], 0, fetched)
                 assert claim.requests == []
                 bench.complete_all([one])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from crawlframe.errors import Fenced
-from crawlframe.frontier import Fetched
+from crawlframe.frontier import FreedSlot
 from crawlframe.frontier.client.partitions import PartitionedStore
 from tests.frontier.bench import Bench
 
@@ -172,7 +172,7 @@ def test_a_lost_answer_frees_no_slot_twice(make_bench: Callable[..., Bench], los
     bench.open(*(one for host in hosts.values() for one in bench.requests(4, host)), concurrency=2)
     held = bench.claim()
     assert len(held) == 6
-    over = [Fetched(one.rid, one.host, one.claim) for one in held]
+    over = [FreedSlot(one.rid, one.host, one.claim) for one in held]
     bench.store.calls = 0
     with pytest.raises(ConnectionError):
         bench.frontier.claim(1, 2, 6, over[:3])

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from redis import Redis
 
 from crawlframe.errors import Fenced, FrontierError
-from crawlframe.frontier import Completion, Fetched, Frontier, TaskLimits
+from crawlframe.frontier import Completion, FreedSlot, Frontier, TaskLimits
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.client.records import Redirect
 from crawlframe.frontier.tasks import mark_of
@@ -149,14 +149,14 @@ class Machine(RuleBasedStateMachine):
 
     def told(
         self, generation: int, chosen: Sequence[tuple[int, int]], *, late: bool
-    ) -> list[Fetched]:
+    ) -> list[FreedSlot]:
         """A generation reports these fetches as finished; ``late`` also those from before."""
         told = []
         for number, name in chosen:
             one = self.admission(number, name)
             task = self.tasks.get(number)
             claim = task.claims.get(one.rid, 0) if task else 0
-            told.append(Fetched(one.rid, one.host, claim - late))
+            told.append(FreedSlot(one.rid, one.host, claim - late))
             if task and task.places.get(one.rid) == generation and not late:
                 task.fetched.add(one.rid)
         return told
@@ -309,7 +309,7 @@ class Machine(RuleBasedStateMachine):
             return
         self.claimed(generation, sequence, n, self.told(generation, chosen, late=late))
 
-    def claimed(self, generation: int, sequence: int, n: int, told: list[Fetched]) -> None:
+    def claimed(self, generation: int, sequence: int, n: int, told: list[FreedSlot]) -> None:
         poorer = self.poorer(generation)
         claim = self.frontier.claim(generation, sequence, n, told)
         assert len(claim.requests) <= n

@@ -18,7 +18,7 @@ from crawlframe.frontier.client.records import (
     SENT,
     SURE,
     UNREACHABLE,
-    Fetched,
+    FreedSlot,
     Signal,
 )
 from crawlframe.frontier.proxies import PooledProxy
@@ -66,7 +66,7 @@ def begin(
 def over(bench: Bench, *requests: Claimed, signal: Signal | None = None) -> None:
     """Their fetches have ended, with this signal."""
     signal = signal or Signal(ANSWERED, 5)
-    bench._claim(NODE, 0, [Fetched(one.rid, one.host, one.claim, signal) for one in requests])
+    bench._claim(NODE, 0, [FreedSlot(one.rid, one.host, one.claim, signal) for one in requests])
     assert bench.frontier.audit() == []
 
 
@@ -505,7 +505,7 @@ def test_no_request_is_sent_early_by_a_report_of_another_one(bench: Bench) -> No
     publish(bench, *pool(1))
     begin(bench, 3, delay=1000)
     (first,) = bench.claim_unsent()
-    stranger = Fetched(first.rid, first.host, first.claim + 7, Signal(SENT, 900))
+    stranger = FreedSlot(first.rid, first.host, first.claim + 7, Signal(SENT, 900))
     bench._claim(NODE, 0, [stranger])
     assert bench.claim_unsent() == []
     done(bench, first)

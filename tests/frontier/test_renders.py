@@ -7,10 +7,10 @@ import pytest
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.render.attempt import Taught
 from crawlframe.render.knowledge import LIFE, NEEDED, Knowledge, Lesson
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 
-PAGE = Template("parse", "shop.example/product/*")
-OTHER = Template("parse_list", "shop.example/product/*")
+PAGE = URLTemplate("parse", "shop.example/product/*")
+OTHER = URLTemplate("parse_list", "shop.example/product/*")
 
 
 def teach(bench, *lessons, template=PAGE, items=True, spider="shop"):
@@ -82,7 +82,7 @@ def test_a_call_that_is_repeated_teaches_nothing_more(make_bench):
 
 def test_spiders_callbacks_and_partitions_are_apart(make_bench):
     bench = make_bench(partitions=3)
-    forms = [Template("parse", f"{name}.example/*") for name in "abcdefgh"]
+    forms = [URLTemplate("parse", f"{name}.example/*") for name in "abcdefgh"]
     for form in forms:
         teach(bench, Lesson.STATIC, template=form)
     teach(bench, Lesson.NEEDED, template=forms[0], spider="other")
@@ -123,7 +123,7 @@ def test_what_has_not_been_used_for_long_begins_anew(bench, ago, streak):
 
 def test_the_templates_used_last_are_kept(make_bench):
     bench = make_bench(store=PartitionedStore)
-    forms = [Template("parse", f"shop.example/{n}/*") for n in range(501)]
+    forms = [URLTemplate("parse", f"shop.example/{n}/*") for n in range(501)]
     order = [*forms[400:500], *forms[:400]]
     for some in (order[:100], order[100:]):
         pages = [Taught(form, Lesson.STATIC, True) for form in some]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from crawlframe.frontier.reservations import Reservation
+from crawlframe.frontier.reservations import PageReservation
 
 KEY, OTHER = b"k" * 16, b"l" * 16
 MINE, YOURS = b"m" * 16, b"y" * 16
@@ -12,7 +12,7 @@ LONG = 60_000
 
 
 def take(bench, key=KEY, rid=MINE, lasts=LONG):
-    return bench.frontier.reservations.take([Reservation(key, "a.example", rid, lasts)])
+    return bench.frontier.reservations.take([PageReservation(key, "a.example", rid, lasts)])
 
 
 def test_one_request_has_a_page(bench):
@@ -40,7 +40,8 @@ def test_it_lapses(bench):
 def test_many_at_once_in_several_partitions(make_bench):
     bench = make_bench(partitions=3)
     wanted = [
-        Reservation(b"%016d" % n, f"{n}.example", b"%016d" % (n % 700), LONG) for n in range(1400)
+        PageReservation(b"%016d" % n, f"{n}.example", b"%016d" % (n % 700), LONG)
+        for n in range(1400)
     ]
     assert bench.frontier.reservations.take(wanted) == dict.fromkeys((one.rid for one in wanted), 0)
     others = [one._replace(rid=YOURS) for one in wanted]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from crawlframe.frontier import Claimed, Completion, Fetched, Frontier
+from crawlframe.frontier import Claimed, Completion, FreedSlot, Frontier
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.client.records import (
     ANSWERED,
@@ -34,7 +34,7 @@ HOUR = 3_600_000  # ms
 def tell(bench: Bench, kind: int, ms: int, *requests: Claimed, generation: int = 1) -> None:
     """A node reports that these fetches are over, and what they say."""
     bench.sequences[generation] += 1
-    over = [Fetched(one.rid, one.host, one.claim, Signal(kind, ms)) for one in requests]
+    over = [FreedSlot(one.rid, one.host, one.claim, Signal(kind, ms)) for one in requests]
     bench.frontier.claim(generation, bench.sequences[generation], 0, over)
 
 
@@ -68,7 +68,7 @@ def test_a_refusal_seen_by_one_node_stops_the_host_for_all(redis_client: Redis) 
     one.open_task(1, TaskLimits(), bench.requests(9))
     other.open_task(2, TaskLimits(), bench.requests(9, task=2))
     (held,) = one.claim(1, 1, 1).requests
-    one.claim(1, 2, 0, [Fetched(held.rid, HOST, held.claim, Signal(REFUSED, NO_TIME))])
+    one.claim(1, 2, 0, [FreedSlot(held.rid, HOST, held.claim, Signal(REFUSED, NO_TIME))])
     claim = other.claim(2, 1, 9)
     assert claim.requests == []
     assert 0 < claim.wait <= 200
@@ -521,7 +521,7 @@ def test_a_report_that_is_repeated_is_not_about_the_next_one(bench: Bench) -> No
     (one,) = bench.claim_unsent()
     time.sleep(0.11)
     bench.sequences[1] += 1
-    sent = Fetched(one.rid, one.host, one.claim, Signal(SENT, 105))
+    sent = FreedSlot(one.rid, one.host, one.claim, Signal(SENT, 105))
     again = bench.frontier.claim(1, bench.sequences[1], 5, [sent])  # its script is sent twice
     assert len(again.requests) == 1
     time.sleep(0.11)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from crawlframe.frontier import TaskLimits
-from crawlframe.frontier.client.records import REFUSED, Fetched, Signal
+from crawlframe.frontier.client.records import REFUSED, FreedSlot, Signal
 from crawlframe.frontier.hosts import HostOrder
 from tests.frontier.bench import NODE, Bench
 
@@ -75,7 +75,7 @@ def test_a_rest_is_a_wait(bench: Bench) -> None:
     (one,) = bench.claim(1)
     signal = Signal(REFUSED, 30_000)
     bench.sequences[NODE] += 1
-    over = [Fetched(one.rid, one.host, one.claim, signal)]
+    over = [FreedSlot(one.rid, one.host, one.claim, signal)]
     bench.frontier.claim(NODE, bench.sequences[NODE], 0, over)
     bench.complete(one)
     why, until = waits(bench) or ("", 0.0)

@@ -27,12 +27,12 @@ from crawlframe.node.master.template import Template
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import (
     CheckoutPulled,
+    CodeLoaded,
     CodeReport,
     FromMaster,
     FromTemplate,
     ImportingModule,
     InitialState,
-    Loaded,
     LoadingVersion,
     Reload,
     Serving,
@@ -49,8 +49,8 @@ SILENT = 60.0  # seconds, longer than any template may be silent
 KILLED = -signal.SIGKILL
 
 
-def loaded(version: str, **broken: str) -> Loaded:
-    return Loaded("/spiders", version, f"digest {version}", f"r{version}", [], broken, [])
+def loaded(version: str, **broken: str) -> CodeLoaded:
+    return CodeLoaded("/spiders", version, f"digest {version}", f"r{version}", [], broken, [])
 
 
 class NoTemplate(Template):

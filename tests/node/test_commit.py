@@ -29,12 +29,12 @@ from crawlframe.frontier.client.records import NOTHING, REFUSED
 from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
-from crawlframe.node.worker.fetch.replay import Replay
+from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.links.sieve import Sieve
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.render.attempt import Attempt
 from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 from crawlframe.request.record import Hop, with_hops, with_render
 from crawlframe.request.request import Admission, Request, pack_admissions, unpack_admissions
 from crawlframe.run.ledger import FilesGone, LedgerRefused, Recorded
@@ -113,7 +113,7 @@ class Desk:
         self.settled.clear()
         return committer
 
-    def committer(self, replay: Replay | None = None) -> Committer:
+    def committer(self, replay: CacheReplay | None = None) -> Committer:
         def on_fenced() -> None:
             self.fenced += 1
 
@@ -132,7 +132,7 @@ class Desk:
         return any(name.encode() in some for some in self.sieve.of(1))
 
 
-SHELF = Template("parse", "a.example/*")
+SHELF = URLTemplate("parse", "a.example/*")
 
 
 def attempt(lesson: Lesson | None) -> Attempt:
@@ -230,7 +230,7 @@ def test_cookies_of_any_answer_are_kept(desk: Desk, verdict: Verdict) -> None:
 
 def test_the_proxy_of_a_session_is_kept_once(desk: Desk) -> None:
     committer = desk.committer()
-    proxy = Proxy(7, "http", "p.example", 1)
+    proxy = ChosenProxy(7, "http", "p.example", 1)
     with CaptureQueriesContext(connection) as queries:
         for name in PAGES:
             committer._write([desk.outcome(name, route="pool#1.s", via=proxy)])
@@ -725,7 +725,7 @@ def test_the_row_of_a_budget_may_be_refused(desk: Desk, monkeypatch: pytest.Monk
     assert desk.bench.places() == (0, 2, 0, 1)
 
 
-class Kept(Replay):
+class Kept(CacheReplay):
     """A development cache that has every page."""
 
     def place(self, admissions: list[Admission]) -> list[Admission]:

@@ -14,7 +14,7 @@ import pytest
 from crawlframe import Request, Response, Spider
 from crawlframe.errors import FileGone
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.node.worker.fetch.replay import Replay
+from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.testing import run
 from tests.fetch.conftest import Site, _server, site
@@ -60,7 +60,7 @@ def outcome_of(folder: Path, request: Request, *, cached: bool = False) -> Outco
 
     async def main() -> Outcome:
         downloader = Downloader(settings)
-        task = Tasks(Shop, downloader, settings=settings, replay=Replay.of(settings))
+        task = Tasks(Shop, downloader, settings=settings, replay=CacheReplay.of(settings))
         try:
             return await task.run(request)
         finally:

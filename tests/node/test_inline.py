@@ -13,8 +13,8 @@ from crawlframe.errors import FetchError
 from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier.client.records import ANSWERED, REFUSED, Claimed
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.fetch.permits import Held, HostPermits
-from crawlframe.node.worker.fetch.replay import Replay
+from crawlframe.node.worker.fetch.permits import HeldPermit, HostPermits
+from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
@@ -46,8 +46,8 @@ class Recorded(HostPermits):
         *,
         own: bool = False,
         address: str = "",
-    ) -> AsyncIterator[Held]:
-        held = Held()
+    ) -> AsyncIterator[HeldPermit]:
+        held = HeldPermit()
         self.open.append(host)
         self.most = max(self.most, len(self.open))
         await asyncio.sleep(0)
@@ -272,7 +272,7 @@ def test_bytes_are_counted_and_none_are_fetched_beyond_the_limit() -> None:
 
 def test_a_kept_page_needs_no_permit(tmp_path: Path) -> None:
     async def run(twice: list[int]) -> None:
-        replay = Replay(lambda: PageCache(tmp_path / "pages"), places=False)
+        replay = CacheReplay(lambda: PageCache(tmp_path / "pages"), places=False)
         for number in twice:
             worker = Worker(Fetches, {INSIDE: (302, f"{B}/x")}, replay=replay)
             assert items(await worker.run())[0]["url"] == f"{B}/x"

@@ -24,7 +24,7 @@ from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.node.worker.commit.committer import _value
 from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.proxies.place import place_of
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.record import Hop
 from crawlframe.request.request import make_rid
 from crawlframe.run.outcome import Outcome, Verdict
@@ -32,7 +32,7 @@ from crawlframe.spider.settings import SpiderSettings
 from tests.node.runner import Ready, Tasks
 
 URL = "http://h.example/"
-ONE = Proxy(7, "http", "proxy.example", 3128)
+ONE = ChosenProxy(7, "http", "proxy.example", 3128)
 
 
 class Through(Spider):
@@ -49,17 +49,17 @@ class Through(Spider):
 class Pool(ProxySource):
     """Has one proxy, or says why not."""
 
-    def __init__(self, proxy: Proxy | None = ONE, error: Exception | None = None) -> None:
+    def __init__(self, proxy: ChosenProxy | None = ONE, error: Exception | None = None) -> None:
         self.asked: list[int] = []
         self._proxy, self._error = proxy, error
 
-    async def find(self, proxy: int) -> Proxy | None:
+    async def find(self, proxy: int) -> ChosenProxy | None:
         self.asked.append(proxy)
         if self._error is not None:
             raise self._error
         return self._proxy
 
-    async def any_of(self, choice: str) -> Proxy | None:
+    async def any_of(self, choice: str) -> ChosenProxy | None:
         return self._proxy
 
 
@@ -68,7 +68,7 @@ class Noting(Ready):
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
-        self.via: list[Proxy | None] = []
+        self.via: list[ChosenProxy | None] = []
 
     async def fetch(
         self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT

@@ -16,7 +16,7 @@ from crawlframe.node.worker.fetch.rendering import RenderSource
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.spider import spider_of
 from crawlframe.render.knowledge import NEEDED, PROBES, UNKNOWN, Knowledge, Lesson
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 from crawlframe.request.record import Hop, render_of, with_hops, without_hops
 from crawlframe.request.request import make_rid
 from crawlframe.run.outcome import Outcome, Verdict
@@ -64,14 +64,14 @@ class Known(RenderSource):
 
     def __init__(self, known: Knowledge = UNKNOWN) -> None:
         self.known = known
-        self.asked: list[tuple[str, Template]] = []
+        self.asked: list[tuple[str, URLTemplate]] = []
         self.begun: list[bool] = []
 
-    async def find(self, spider: str, template: Template) -> Knowledge:
+    async def find(self, spider: str, template: URLTemplate) -> Knowledge:
         self.asked.append((spider, template))
         return self.known
 
-    def begin(self, spider: str, template: Template, *, direct: bool) -> None:
+    def begin(self, spider: str, template: URLTemplate, *, direct: bool) -> None:
         self.begun.append(direct)
 
 
@@ -119,7 +119,7 @@ async def test_a_complete_page_is_not_rendered():
     assert items(outcome) == [{"name": "Shoe", "price": "7"}]
     assert pages.fetched == [None]
     assert lesson(outcome) is Lesson.STATIC
-    assert pages.source.asked == [("shop", Template("parse", "shop.example/*"))]
+    assert pages.source.asked == [("shop", URLTemplate("parse", "shop.example/*"))]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from crawlframe import Request, Response, Spider
 from crawlframe.errors import CacheUnusable
 from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier.client.records import Claimed
-from crawlframe.node.worker.fetch.replay import KEPT_HOST, PAUSE, Replay
+from crawlframe.node.worker.fetch.replay import KEPT_HOST, PAUSE, CacheReplay
 from crawlframe.request.record import Hop
 from crawlframe.request.request import Admission, make_rid
 from crawlframe.run.outcome import Outcome
@@ -37,7 +37,7 @@ def cache(tmp_path: Path) -> PageCache:
 
 
 def tasks(cache: PageCache, downloader: Ready, **more: Any) -> Tasks:
-    return Tasks(Shop, downloader, replay=Replay(lambda: cache, places=True), **more)
+    return Tasks(Shop, downloader, replay=CacheReplay(lambda: cache, places=True), **more)
 
 
 def run(tasks: Tasks, request: Request, host: str = "") -> Outcome:
@@ -91,11 +91,11 @@ def admission(url: str) -> Admission:
 def test_links_to_kept_pages_do_not_wait_for_their_hosts(cache: PageCache) -> None:
     cache.keep(Request(URL), Response(URL, 200, {}, b"", Request(URL)))
     known, new = admission(URL), admission("http://shop.example/new")
-    placed = Replay(lambda: cache, places=True).place([known, new])
+    placed = CacheReplay(lambda: cache, places=True).place([known, new])
     assert placed == [known._replace(host=KEPT_HOST + known.rid.hex()), new]
-    assert Replay(lambda: cache, places=False).place([known, new]) == [known, new]
+    assert CacheReplay(lambda: cache, places=False).place([known, new]) == [known, new]
     broken = known._replace(record=b"?")
-    assert Replay(lambda: cache, places=True).place([broken]) == [broken]
+    assert CacheReplay(lambda: cache, places=True).place([broken]) == [broken]
 
 
 @pytest.mark.parametrize("used", [True, False])
@@ -117,7 +117,7 @@ def test_a_replayed_page_costs_no_bytes(cache: PageCache, kept: bool) -> None:
 
     if kept:
         cache.keep(Request(URL), Response(URL, 200, {}, b"x" * 99, Request(URL)))
-    replay = Replay(lambda: cache, places=True)
+    replay = CacheReplay(lambda: cache, places=True)
     outcome = run(Tasks(Bounded, Ready(body=b"y" * 99), replay=replay), Request(URL))
     assert (outcome.fetch.size, outcome.fetch.budget is None) == (99, kept)
 
@@ -138,7 +138,7 @@ def test_a_cache_that_cannot_be_used_is_left_alone_for_a_minute(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [0.0]
-    replay = Replay(lambda: Broken(tmp_path / "pages"), places=True, clock=lambda: now[0])
+    replay = CacheReplay(lambda: Broken(tmp_path / "pages"), places=True, clock=lambda: now[0])
     for body in (b"1", b"2"):
         made = Tasks(Shop, Ready(body=body, headers=SETS), replay=replay)
         assert items_of(run(made, Request(URL)))[0]["body"] == body.decode()
@@ -154,4 +154,4 @@ def test_a_cache_that_cannot_be_used_is_left_alone_for_a_minute(
 
 
 def test_without_the_setting_there_is_none() -> None:
-    assert Replay.of(HERE) is None
+    assert CacheReplay.of(HERE) is None

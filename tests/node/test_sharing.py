@@ -12,7 +12,7 @@ import pytest
 from crawlframe import Request, Secret, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.frontier.client.records import Claimed
-from crawlframe.node.worker.pages.page_source import Asked, Found, PageSource
+from crawlframe.node.worker.pages.page_source import Asked, KeptCopy, PageSource
 from crawlframe.node.worker.verdict.fetch_reports import NEVER
 from crawlframe.pages.packing import digest_of
 from crawlframe.pages.results import Results
@@ -58,13 +58,15 @@ class Store(PageSource):
         self.earlier: Results | None = None
         self.asked: list[Asked] = []
 
-    async def find(self, asked: Asked) -> Found:
+    async def find(self, asked: Asked) -> KeptCopy:
         self.asked.append(asked)
         fresh = asked.is_fresh(self.page)
         wanted = fresh or asked.conditional
         body = self._body if wanted and self.page is not None else None
         waits = 700 if not fresh and self.other and asked.lasts else 0
-        return Found(self.page, fresh, body, waits, bool(asked.lasts) and not fresh and not waits)
+        return KeptCopy(
+            self.page, fresh, body, waits, bool(asked.lasts) and not fresh and not waits
+        )
 
     async def results(self, page: StoredPage) -> Results | None:
         return self.earlier

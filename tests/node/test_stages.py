@@ -89,13 +89,13 @@ def test_what_is_used_is_in_the_list(
 @pytest.mark.parametrize(
     ("settings", "names"),
     [
-        ({}, ["Ended", "Known", "LinkLimits"]),
-        ({"url_length": 0, "repeated_segments": 0}, ["Ended", "Known"]),
+        ({}, ["Ended", "KnownFilter", "LinkLimits"]),
+        ({"url_length": 0, "repeated_segments": 0}, ["Ended", "KnownFilter"]),
         (
             {"depth_limit": 3, "denoise": "template", "skip_unchanged": True, "keep": "all"},
-            ["Repeated", "Ended", "PageLimits", "TemplateOnce", "Known", "LinkLimits"],
+            ["Repeated", "Ended", "PageLimits", "TemplateOnce", "KnownFilter", "LinkLimits"],
         ),
-        ({"downloader": "browser"}, ["Ended", "RenderedFragments", "Known", "LinkLimits"]),
+        ({"downloader": "browser"}, ["Ended", "RenderedFragments", "KnownFilter", "LinkLimits"]),
     ],
 )
 def test_the_filters_of_links_are_those_that_the_crawl_uses(

@@ -11,7 +11,13 @@ import pytest
 from crawlframe import CloseTask
 from crawlframe.frontier.client.records import Claimed
 from crawlframe.node.worker.start import start_run
-from crawlframe.node.worker.start.start_run import PART, Room, StartEnded, StartParts, Starts
+from crawlframe.node.worker.start.start_run import (
+    PART,
+    StartEnded,
+    StartParts,
+    StartRoom,
+    StartRuns,
+)
 from crawlframe.request.request import Request, root_admission
 from crawlframe.revisit import Revisit
 from crawlframe.revisit.visit import Visit
@@ -52,7 +58,7 @@ class Kept(StartParts):
     def __init__(self) -> None:
         self.parts: list[StartPart] = []
         self.known: set[bytes] = set()
-        self.rooms: list[Room] = []
+        self.rooms: list[StartRoom] = []
         self.pages: list[str] = []  # that were found
         self.asked = 0
         self.dies_at = -1
@@ -80,9 +86,9 @@ class Kept(StartParts):
     async def found(self, task: int, visit: Visit) -> None:
         self.pages += [page.url for page in visit.found]
 
-    async def room(self, task: int) -> Room:
+    async def room(self, task: int) -> StartRoom:
         self.asked += 1
-        return self.rooms.pop(0) if self.rooms else Room.GO
+        return self.rooms.pop(0) if self.rooms else StartRoom.GO
 
     @property
     def urls(self) -> list[str]:
@@ -91,7 +97,7 @@ class Kept(StartParts):
 
 class Worker(Tasks):
     def __init__(self, spider: type[Spider], parts: StartParts) -> None:
-        self.starts = Starts(parts)
+        self.starts = StartRuns(parts)
         super().__init__(spider, Ready(), starts=self.starts)
 
 
@@ -269,7 +275,7 @@ def test_another_run_that_went_on_ends_this_one() -> None:
 def test_a_start_waits_while_enough_of_its_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start_run, "POLL", 0.001)
     parts = Kept()
-    parts.rooms = [Room.WAIT, Room.WAIT, Room.GO]
+    parts.rooms = [StartRoom.WAIT, StartRoom.WAIT, StartRoom.GO]
     assert run(requests, parts).verdict is Verdict.DONE
     assert parts.asked == 4  # after each part but the last
     assert parts.urls == all_urls()
@@ -277,7 +283,7 @@ def test_a_start_waits_while_enough_of_its_requests_wait(monkeypatch: pytest.Mon
 
 def test_a_cancelled_start_ends() -> None:
     parts = Kept()
-    parts.rooms = [Room.CANCELLED]
+    parts.rooms = [StartRoom.CANCELLED]
     outcome = run(requests, parts)
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, CANCELLED)
     assert parts.urls == all_urls(PART)
@@ -300,7 +306,7 @@ def test_a_worker_that_ends_gives_the_start_back(waits: bool) -> None:
 
         worker = Worker(feed(things), parts)
         if waits:
-            parts.rooms = [Room.WAIT] * 1000
+            parts.rooms = [StartRoom.WAIT] * 1000
             asyncio.get_running_loop().call_later(0.05, worker.starts.leave)
         return await worker.start()
 

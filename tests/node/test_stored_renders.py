@@ -11,9 +11,9 @@ from redis.exceptions import ConnectionError
 
 from crawlframe.node.worker.fetch.stored_renders import IDLE, StoredRenders
 from crawlframe.render.knowledge import LIFE, NEEDED, UNKNOWN, Knowledge
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 
-PAGE = Template("parse", "shop.example/*")
+PAGE = URLTemplate("parse", "shop.example/*")
 KNOWN = Knowledge(browser=9, streak=NEEDED, used=1_000)
 
 
@@ -26,7 +26,7 @@ class Redis:
         self.away = False
         self.renders = self
 
-    def of(self, spider: str) -> dict[Template, Knowledge]:
+    def of(self, spider: str) -> dict[URLTemplate, Knowledge]:
         self.reads.append(spider)
         if self.away:
             raise ConnectionError("Redis is away")
@@ -42,7 +42,7 @@ class Worker:
         here: Any = cast(Any, self.redis)
         self.stored = StoredRenders(here, here, clock=lambda: self.now)
 
-    def find(self, template: Template = PAGE) -> Knowledge:
+    def find(self, template: URLTemplate = PAGE) -> Knowledge:
         return asyncio.run(self.stored.find("shop", template))
 
 
@@ -53,7 +53,7 @@ def worker() -> Worker:
 
 def test_a_spider_is_read_once_and_then_followed(worker: Worker) -> None:
     assert worker.find() == worker.find() == KNOWN
-    assert worker.find(Template("parse", "other.example/*")) == UNKNOWN
+    assert worker.find(URLTemplate("parse", "other.example/*")) == UNKNOWN
     assert worker.redis.reads == ["shop"]
     worker.redis.found[PAGE] = KNOWN._replace(streak=0)
     worker.stored.tick()

@@ -8,7 +8,7 @@ from typing import Any
 
 from crawlframe import Request, Response
 from crawlframe.fetch.page_cache import PageCache
-from crawlframe.node.worker.fetch.replay import KEPT_HOST, Replay
+from crawlframe.node.worker.fetch.replay import KEPT_HOST, CacheReplay
 from crawlframe.node.worker.start.stored_starts import StoredStarts
 from crawlframe.request.request import Admission, make_rid
 from crawlframe.run.ledger import StartPart
@@ -29,7 +29,9 @@ def test_pages_of_the_cache_do_not_wait_for_their_hosts(tmp_path: Path) -> None:
         return True
 
     nothing: Any = SimpleNamespace(starts=SimpleNamespace(push=push))
-    made = StoredStarts(nothing, nothing, nothing, nothing, 1, Replay(lambda: cache, places=True))
+    made = StoredStarts(
+        nothing, nothing, nothing, nothing, 1, CacheReplay(lambda: cache, places=True)
+    )
     assert made._push("start", part)
     assert [one.host for one in pushed[0][-1]] == [KEPT_HOST + one.rid.hex()]
     assert part.follow_ups == [one]  # the ledger has its real host

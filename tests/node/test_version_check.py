@@ -16,9 +16,9 @@ from crawlframe.node.messages import (
     Checked,
     CheckingPage,
     CheckRecorded,
+    CodeLoaded,
     FromChecker,
     InitialState,
-    Loaded,
     Reload,
     child_line,
 )
@@ -87,7 +87,7 @@ class CheckedNode(Node):
         self.says(with_checks(version, **marks))
 
 
-def with_checks(version: str, **marks: str) -> Loaded:
+def with_checks(version: str, **marks: str) -> CodeLoaded:
     return msgspec.structs.replace(loaded(version), checks=marks)
 
 

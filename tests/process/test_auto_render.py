@@ -17,7 +17,7 @@ import pytest
 
 from crawlframe.fetch.browser.settings import PROGRAMS
 from crawlframe.render.knowledge import NEEDED
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 from crawlservice.tasks.progress.stats import of_tasks
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit
@@ -126,7 +126,7 @@ def test_only_what_needs_it_is_rendered_and_all_nodes_know(
     assert by == {"static": 0, "script": 14, "half": 14}
     assert sum(count for path, count in shop.rendered.items() if path.startswith("/more")) == 0
     assert max(shop.rendered.values()) == max(shop.plain.values()) == 1
-    form = Template("parse", f"{shop.url.split('/')[2]}/script/*")
+    form = URLTemplate("parse", f"{shop.url.split('/')[2]}/script/*")
     known = look.frontier.renders.of("chosen")[form]
     assert known.static == 0
     assert known.browser == 14

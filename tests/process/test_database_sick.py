@@ -326,7 +326,9 @@ def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
     crawl.check_end()
     print(cluster.output[-6000:])
     crawl.check_workers()
-    assert cluster.output.count("results wait: the database has not answered for") == WORKERS
+    # A worker may have been reading the task instead.
+    late = re.findall(r"(results wait|a request waits): the database has not", cluster.output)
+    assert len(late) == WORKERS
     wait(lambda: not any(node.health.waits for node in nodes.read()))
 
 

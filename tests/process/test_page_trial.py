@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from crawlframe.pages.copy import Held, PageCopy
+from crawlframe.pages.copy import HeldBytes, PageCopy
 from crawlframe.request.request import Request, make_rid
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
@@ -86,7 +86,7 @@ def keep(
     )
     headers = {"received": [["Content-Type", "text/html"]]}
     body = b"<h1>Hello</h1>"
-    copy = PageCopy(request.url, "h", "GET", status, headers, body, request.encode(), Held())
+    copy = PageCopy(request.url, "h", "GET", status, headers, body, request.encode(), HeldBytes())
     outcome.results.page, copy.size = copy, len(body)
     if items is None:
         outcome.end(Verdict.ERROR, "callback", "KeyError")

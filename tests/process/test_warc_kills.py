@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.warc import DirectoryArchive, Place, recover
+from crawlframe.warc import CapturePlace, DirectoryArchive, recover
 from crawlframe.warc.segment_files import OPEN
 from tests.warc.captures import body_of_page, judged
 
@@ -64,10 +64,12 @@ def _writer(directory: Path, seed: int) -> subprocess.Popen[str]:
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
 
 
-def _synced(writers: list[subprocess.Popen[str]], said: list[str]) -> Iterator[tuple[int, Place]]:
+def _synced(
+    writers: list[subprocess.Popen[str]], said: list[str]
+) -> Iterator[tuple[int, CapturePlace]]:
     for writer, first in zip(writers, said, strict=True):
         rest, _ = writer.communicate()
         for line in [first, *rest.splitlines(keepends=True)]:
             if line.endswith("\n"):
                 number, segment, offset, length = line.split()
-                yield int(number), Place(segment, int(offset), int(length))
+                yield int(number), CapturePlace(segment, int(offset), int(length))

@@ -12,7 +12,7 @@ import pytest
 from crawlframe.errors import SpiderError
 from crawlframe.recipes.lines import line_of, lines_of
 from crawlframe.recipes.reading import RecipeError, from_data, from_text
-from crawlframe.recipes.recipe import Argument, Field, Next, Rule, as_data, as_text
+from crawlframe.recipes.recipe import Argument, Field, LinkRule, Next, as_data, as_text
 
 TOML = """\
 name = "books"
@@ -69,7 +69,7 @@ def test_a_whole_file() -> None:
     }
     assert recipe.next == Next("a.next")
     assert recipe.detail.fields == {"isbn": Field(regex=r"ISBN (\d+)")}
-    assert recipe.rules == (Rule(("/shelf/",)), Rule(("/new/",), items=False))
+    assert recipe.rules == (LinkRule(("/shelf/",)), LinkRule(("/new/",), items=False))
     assert recipe.arguments == {"shelf": Argument(default="poetry")}
 
 

@@ -17,8 +17,8 @@ from crawlframe import CloseTask, JSONSpider, Request, Response, Secret, Spider
 from crawlframe.actions import KeepPage
 from crawlframe.recorded.folder import Recording, RecordingError
 from crawlframe.recorded.record import Made, make
-from crawlframe.recorded.recorder import Recorder, Visit
-from crawlframe.recorded.replay import NotReplayed, Replay
+from crawlframe.recorded.recorder import RecordedVisit, Recorder
+from crawlframe.recorded.replay import NotReplayed, RecordingReplay
 from crawlframe.robots.rules import Rules
 from tests.recorded.site import CSRF, PICTURE, REFRESH, SESSION, SETTINGS, TOKEN, Site
 
@@ -86,7 +86,7 @@ class Shop(Spider):
 
 def record(
     kind: type[Spider], folder: Path, pages: int = 20, check: Any = None, **arguments: Any
-) -> tuple[Made, list[Visit]]:
+) -> tuple[Made, list[RecordedVisit]]:
     settings = replace(SETTINGS, files=str(folder.parent / "files"))
     recorder = Recorder(kind, arguments, settings, check=check, pause=0)
     visits = recorder.run(pages)
@@ -106,7 +106,9 @@ def test_all_kinds_of_pages_replay_without_the_site(made: Made, site: Site) -> N
     recording = Recording.read(made.recording.directory)
     assert made.refused == []
     assert next(iter(recording.pages)) == "start"
-    results = {name: Replay(recording, Shop).run(name).snapshot for name in recording.pages}
+    results = {
+        name: RecordingReplay(recording, Shop).run(name).snapshot for name in recording.pages
+    }
     items = {name: result.get("items", []) for name, result in results.items()}
     assert items["book-emma"] == [{"title": "emma", "price": "12.50", "from": []}]
     assert items["old-emma"][0]["from"] == [f"{site.url}/old/emma"]
@@ -255,7 +257,7 @@ def test_a_token_that_another_page_fetched_is_found(site: Site, tmp_path: Path) 
     assert made.refused == []
     recording = Recording.read(tmp_path / "api")
     for name in recording.pages:
-        assert Replay(recording, Api).run(name).snapshot == recording.results[name]
+        assert RecordingReplay(recording, Api).run(name).snapshot == recording.results[name]
     assert len(recording.pages) == 3
     for path in recording.directory.iterdir():
         for secret in (TOKEN, REFRESH, "cl13nt"):
@@ -299,7 +301,7 @@ def test_no_file_has_the_name_of_another_one(site: Site, tmp_path: Path) -> None
     recording = Recording.read(tmp_path / "names")
     assert len({name.lower() for name in recording.pages}) == len(recording.pages) >= 7
     for name in recording.pages:
-        assert Replay(recording, Names).run(name).snapshot == recording.results[name]
+        assert RecordingReplay(recording, Names).run(name).snapshot == recording.results[name]
 
 
 def test_an_error_with_half_a_character_is_recorded(site: Site, tmp_path: Path) -> None:
@@ -327,7 +329,7 @@ def test_changed_code_shows_in_the_result(made: Made) -> None:
             for item in super().book(response):
                 yield {**item, "price": None}
 
-    replay = Replay(made.recording, Changed)
+    replay = RecordingReplay(made.recording, Changed)
     assert replay.run("book-emma").snapshot["items"][0]["price"] is None
 
 
@@ -338,7 +340,7 @@ def test_code_that_asks_for_what_was_not_recorded_is_told_so(made: Made) -> None
             return [(await self._inline.fetch(Request(response.urljoin("/other.json")))).json()]
 
     with pytest.raises(NotReplayed, match=r"asks for GET http\S+/other.json, which was not rec"):
-        Replay(made.recording, Elsewhere).run("stocked")
+        RecordingReplay(made.recording, Elsewhere).run("stocked")
 
 
 def test_a_missing_callback_is_named(made: Made) -> None:
@@ -346,9 +348,9 @@ def test_a_missing_callback_is_named(made: Made) -> None:
         book = None  # type: ignore[assignment]
 
     with pytest.raises(NotReplayed, match=r"page book-emma \(http.*no method 'book'"):
-        Replay(made.recording, Renamed).run("book-emma")
+        RecordingReplay(made.recording, Renamed).run("book-emma")
     with pytest.raises(RecordingError, match="has no page 'nothing'; it has start"):
-        Replay(made.recording, Shop).run("nothing")
+        RecordingReplay(made.recording, Shop).run("nothing")
 
 
 def test_a_connection_that_the_author_swallows_still_fails(made: Made) -> None:
@@ -361,7 +363,7 @@ def test_a_connection_that_the_author_swallows_still_fails(made: Made) -> None:
             yield {}
 
     with pytest.raises(NotReplayed, match=r"reached for shop\.example"):
-        Replay(made.recording, Quiet).run("book-emma")
+        RecordingReplay(made.recording, Quiet).run("book-emma")
     assert socket.getaddrinfo("127.0.0.1", 80)  # allowed again
 
 
@@ -381,7 +383,7 @@ def test_damage_is_named(made: Made, file: str, text: str | None, words: str) ->
     path = made.recording.directory / file
     path.unlink() if text is None else path.write_text(text)
     with pytest.raises(RecordingError, match=words):
-        Replay(Recording.read(made.recording.directory), Shop).run("book-emma")
+        RecordingReplay(Recording.read(made.recording.directory), Shop).run("book-emma")
 
 
 def test_a_recording_without_pages_is_no_recording(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from crawlframe.actions import Evaluate, Screenshot
 from crawlframe.recorded.folder import Recording
 from crawlframe.recorded.record import make
 from crawlframe.recorded.recorder import Recorder
-from crawlframe.recorded.replay import Replay
+from crawlframe.recorded.replay import RecordingReplay
 from crawlframe.response.browser_response import RenderedResponse
 from tests.recorded.site import SETTINGS, Site
 
@@ -53,7 +53,7 @@ def test_the_dom_is_recorded(site: Site, tmp_path: Path) -> None:
     [other] = recording.pages.keys() - {"start", "script"}
     assert recording.results[other]["items"] == [{"price": 42, "picture": "ffd8"}]
     for name in recording.pages:
-        assert Replay(recording, Rendered).run(name).snapshot == recording.results[name]
+        assert RecordingReplay(recording, Rendered).run(name).snapshot == recording.results[name]
     # The plain page was incomplete, so it was rendered.
     exchanges = recording.pages["script"].exchanges
     assert [exchange.rendered is not None for exchange in exchanges] == [False, True]

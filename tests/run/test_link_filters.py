@@ -16,13 +16,13 @@ from crawlframe.run.link_filters import (
     DUPLICATE,
     OFFSITE,
     WATCHED,
-    Domains,
+    DomainFilter,
     Ended,
     Keep,
-    Known,
-    Link,
+    KnownFilter,
     LinkFilter,
     LinkPage,
+    NewRequest,
     PageLimits,
     RenderedFragments,
     Repeated,
@@ -44,8 +44,8 @@ def reasons(one: LinkFilter, at: LinkPage, *given: str | Request) -> list[str | 
     return [None if keep is None else keep(link_of(request)) for request in requests]
 
 
-def link_of(request: Request) -> Link:
-    link = Link()
+def link_of(request: Request) -> NewRequest:
+    link = NewRequest()
     link.request, link.key = request, None
     return link
 
@@ -65,11 +65,11 @@ def link_of(request: Request) -> Link:
         (SpiderFollow(lambda request, response: None), {}, DROPPED),
         (SpiderFollow(lambda request, response: None), {"again": True}, None),
         (SpiderFollow(lambda request, response: request), {}, None),
-        (Domains(lambda url: "a.example" in url), {}, None),
-        (Domains(lambda url: "b.example" in url), {}, OFFSITE),
-        (Known(), {"known": ({Request(A).fingerprint()}, ())}, DUPLICATE),
-        (Known(), {"known": ((), {Request(A).fingerprint()})}, DUPLICATE),
-        (Known(), {}, None),
+        (DomainFilter(lambda url: "a.example" in url), {}, None),
+        (DomainFilter(lambda url: "b.example" in url), {}, OFFSITE),
+        (KnownFilter(), {"known": ({Request(A).fingerprint()}, ())}, DUPLICATE),
+        (KnownFilter(), {"known": ((), {Request(A).fingerprint()})}, DUPLICATE),
+        (KnownFilter(), {}, None),
     ],
 )
 def test_why_a_link_is_not_followed(
@@ -85,13 +85,15 @@ def test_a_page_that_keeps_all_links_is_not_asked_for_each() -> None:
 
 def test_a_domain_does_not_bind_what_is_not_filtered() -> None:
     free = Request(B, dont_filter=True)
-    assert reasons(Domains(lambda url: False), page(), A, free) == [OFFSITE, None]
+    assert reasons(DomainFilter(lambda url: False), page(), A, free) == [OFFSITE, None]
 
 
 def test_a_page_knows_its_links() -> None:
-    assert reasons(Known(), page(), A, B, A) == [None, None, DUPLICATE]
+    assert reasons(KnownFilter(), page(), A, B, A) == [None, None, DUPLICATE]
     free = Request(A, dont_filter=True)
-    assert reasons(Known(), page(), A, free, free) == [None, None, DUPLICATE], "not admitted yet"
+    assert reasons(KnownFilter(), page(), A, free, free) == [None, None, DUPLICATE], (
+        "not admitted yet"
+    )
 
 
 def test_fragments_that_are_rendered_name_the_browser() -> None:
@@ -119,7 +121,7 @@ def test_how_reasons_are_counted(reason: str, duplicates: int, counted: dict[str
     told: list[tuple[str, str | None]] = []
     at = page()
     at.notes.append(lambda link, why: told.append((link.request.url, why)))
-    Collector(at, [One(), Known()]).take(Request(A))
+    Collector(at, [One(), KnownFilter()]).take(Request(A))
     stats = at.outcome.results.stats
     assert (at.outcome.results.duplicates, stats.counters if stats else {}) == (duplicates, counted)
     assert (at.outcome.results.follow_ups, told) == ([], [(A, reason)])
@@ -136,7 +138,7 @@ def test_what_is_refused_with_an_error(
     one: LinkFilter, more: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        Collector(page(**more), [one, Known()]).take(Request(A))
+        Collector(page(**more), [one, KnownFilter()]).take(Request(A))
 
 
 @pytest.mark.parametrize("make", [lambda: float("nan"), lambda: 1e9])
@@ -144,12 +146,12 @@ def test_a_delay_must_be_a_number_of_seconds(make: Callable[[], float]) -> None:
     request = Request(A)
     request.delay = make()
     with pytest.raises(BadRequest, match="delay is"):
-        Collector(page(), [Known()]).take(request)
+        Collector(page(), [KnownFilter()]).take(request)
 
 
 def test_a_filter_may_change_a_link() -> None:
     at = page()
     other = SpiderFollow(lambda request, response: request.replace(url=B))
-    collector = Collector(at, [other, Domains(lambda url: "b.example" in url), Known()])
+    collector = Collector(at, [other, DomainFilter(lambda url: "b.example" in url), KnownFilter()])
     collector.take(Request(A))
     assert urls(at.outcome) == [B]

@@ -13,7 +13,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from crawlframe.errors import ArchiveError, PageDamaged, RecordGone
-from crawlframe.warc import DirectoryArchive, Place, gzip_members, records_of
+from crawlframe.warc import CapturePlace, DirectoryArchive, gzip_members, records_of
 from crawlframe.warc.archive import FILES
 from crawlframe.warc.gzip_members import compress, decompress, members
 from tests.warc.captures import body_of_page, page, writer
@@ -30,7 +30,7 @@ def test_a_place_that_is_not_of_a_record_is_refused(tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(PageDamaged, match=place.segment):
             archive.read(wrong)
-    request = Place(place.segment, place.offset + place.length, 0)
+    request = CapturePlace(place.segment, place.offset + place.length, 0)
     with pytest.raises(PageDamaged, match="is a request, which has no body"):
         archive.read(request._replace(length=other.offset - request.offset))
 
@@ -70,7 +70,7 @@ def test_a_segment_that_is_gone_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "x.warc.gz", "", "a/pages-1.warc.gz"])
 def test_no_other_file_is_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(ArchiveError, match="is not the name of a segment"):
-        DirectoryArchive(tmp_path).read(Place(name, 0, 10))
+        DirectoryArchive(tmp_path).read(CapturePlace(name, 0, 10))
 
 
 def test_only_some_files_stay_open(tmp_path: Path) -> None:

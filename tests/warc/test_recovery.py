@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe.errors import PageDamaged
-from crawlframe.warc import DirectoryArchive, Place, records_in, recover
+from crawlframe.warc import CapturePlace, DirectoryArchive, records_in, recover
 from crawlframe.warc.segment_files import OPEN
 from tests.warc.captures import body_of_page, judged, page, writer
 
@@ -17,7 +17,7 @@ PAGES = 12
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> list[Place]:
+def places(tmp_path: Path) -> list[CapturePlace]:
     """Of pages in a segment whose writer is dead."""
     segments = writer(tmp_path)
     found = segments.append([page(number) for number in range(PAGES)])
@@ -27,7 +27,7 @@ def places(tmp_path: Path) -> list[Place]:
 
 
 @pytest.fixture
-def path(tmp_path: Path, places: list[Place]) -> Path:
+def path(tmp_path: Path, places: list[CapturePlace]) -> Path:
     return tmp_path / f"{places[0].segment}{OPEN}"
 
 
@@ -37,14 +37,16 @@ def complete(path: Path) -> list[int]:
     return [r.offset + r.length for r in records_in(archive, path.name.removesuffix(OPEN))]
 
 
-def test_a_segment_that_ends_well_is_finished_as_it_is(path: Path, places: list[Place]) -> None:
+def test_a_segment_that_ends_well_is_finished_as_it_is(
+    path: Path, places: list[CapturePlace]
+) -> None:
     before = path.read_bytes()
     assert recover(path.parent) == [places[0].segment]
     assert (path.parent / places[0].segment).read_bytes() == before
     assert recover(path.parent) == []
 
 
-def test_every_torn_tail_is_cut(path: Path, places: list[Place]) -> None:
+def test_every_torn_tail_is_cut(path: Path, places: list[CapturePlace]) -> None:
     """Cut anywhere, or followed by anything, what was complete remains."""
     whole, ends, chance = path.read_bytes(), complete(path), random.Random(1)
     second = ends[1]  # the warcinfo and one record
@@ -79,7 +81,7 @@ def test_a_segment_without_a_page_is_deleted(path: Path) -> None:
 
 
 def test_what_follows_damage_is_left(
-    path: Path, places: list[Place], caplog: pytest.LogCaptureFixture
+    path: Path, places: list[CapturePlace], caplog: pytest.LogCaptureFixture
 ) -> None:
     damaged = bytearray(path.read_bytes())
     for at in range(places[5].offset + 20, places[5].offset + places[5].length):
@@ -97,7 +99,9 @@ def test_what_follows_damage_is_left(
         [*records_in(archive, places[0].segment)]
 
 
-def test_living_writers_are_left_alone(tmp_path: Path, path: Path, places: list[Place]) -> None:
+def test_living_writers_are_left_alone(
+    tmp_path: Path, path: Path, places: list[CapturePlace]
+) -> None:
     living = writer(tmp_path, worker=8)
     living.append([page(1)])
     assert recover(tmp_path) == [places[0].segment]

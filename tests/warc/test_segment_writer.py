@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from crawlframe.errors import ArchiveError
-from crawlframe.warc import DirectoryArchive, Place, SegmentWriter, recover
+from crawlframe.warc import CapturePlace, DirectoryArchive, SegmentWriter, recover
 from crawlframe.warc.segment_files import begun_at, is_segment, node_of
 from tests.warc.captures import AT, body_of_page, judged, kinds, page, writer
 
@@ -23,13 +23,13 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-def append(segments: SegmentWriter, *numbers: int) -> list[Place]:
+def append(segments: SegmentWriter, *numbers: int) -> list[CapturePlace]:
     places = segments.append([page(number) for number in numbers])
     segments.sync()
     return places
 
 
-def check(directory: Path, places: dict[int, Place]) -> None:
+def check(directory: Path, places: dict[int, CapturePlace]) -> None:
     archive = DirectoryArchive(directory)
     for number, place in places.items():
         assert archive.read(place).payload == body_of_page(number)

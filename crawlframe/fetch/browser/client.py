@@ -42,7 +42,7 @@ from crawlframe.fetch.browser.orders import (
 from crawlframe.fetch.browser.settings import HostSettings
 from crawlframe.fetch.journey.journey import Answer, Journey
 from crawlframe.fetch.journey.proxied import check_answer
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import Captured
 from crawlframe.spider.settings import SpiderSettings
@@ -317,7 +317,7 @@ def _sent(cookie: Cookie) -> BrowserCookie:
     )
 
 
-def _upstream(proxy: Proxy) -> Upstream:
+def _upstream(proxy: ChosenProxy) -> Upstream:
     password = proxy.password.reveal()
     return Upstream(
         proxy.scheme, proxy.host, proxy.port, proxy.username, password, trusted=proxy.trusted

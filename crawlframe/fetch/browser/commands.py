@@ -9,7 +9,7 @@ from playwright.async_api import Error, Page, Response
 
 from crawlframe.errors import ActionFailed, BodyTooLarge
 from crawlframe.fetch.browser import failures
-from crawlframe.fetch.browser.orders import Command, Reply
+from crawlframe.fetch.browser.orders import Command, CommandReply
 from crawlframe.fetch.browser.steps import target_of
 from crawlframe.response.live_page import Step
 from crawlframe.response.page_calls import REFUSED, kind_after
@@ -18,10 +18,10 @@ MESSAGE = 2000  # characters of an error of Playwright
 PLAIN = (str, bytes, int, float, bool, list, dict, type(None))
 
 
-async def carry_out(page: Page, command: Command, limit: int) -> Reply:
+async def carry_out(page: Page, command: Command, limit: int) -> CommandReply:
     """The reply, with a result of at most ``limit`` bytes. Raises playwright's Error when the page
     has ended."""
-    reply = Reply(command.id, command.number)
+    reply = CommandReply(command.id, command.number)
     try:
         result = _plain(await _call(page, command.steps))
         size = len(msgspec.msgpack.encode(result))

@@ -15,12 +15,12 @@ from crawlframe.fetch.browser import failures
 from crawlframe.fetch.browser.orders import (
     Cancel,
     Command,
+    CommandReply,
     Failed,
     FromHost,
     Line,
     MayGo,
     Permission,
-    Reply,
 )
 from crawlframe.fetch.journey.journey import Journey
 from crawlframe.response.live_page import Step
@@ -50,7 +50,7 @@ class HeldPage:
         self._journey = journey
         self._ended = ended
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+        self._waiting: dict[int, asyncio.Future[CommandReply]] = {}
         self._failure: FetchError | None = None
         self._refusal: BaseException | None = None  # of a URL that the page asked for last
         self._listening = asyncio.ensure_future(self._listen(heard))
@@ -115,7 +115,7 @@ class HeldPage:
     async def _listen(self, heard: Heard) -> None:
         while True:
             match await heard.get():
-                case Reply() as reply:
+                case CommandReply() as reply:
                     waiting = self._waiting.get(reply.number)
                     if waiting is not None and not waiting.done():
                         waiting.set_result(reply)

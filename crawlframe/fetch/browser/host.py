@@ -18,6 +18,7 @@ from crawlframe.fetch.browser.directory import FILES
 from crawlframe.fetch.browser.orders import (
     Cancel,
     Command,
+    CommandReply,
     Failed,
     FromWorker,
     Go,
@@ -26,12 +27,11 @@ from crawlframe.fetch.browser.orders import (
     Order,
     Permission,
     Ready,
-    Reply,
     host_end,
 )
 from crawlframe.fetch.browser.pages import Pages
 from crawlframe.fetch.browser.settings import HostSettings
-from crawlframe.fetch.browser.visit import Visit
+from crawlframe.fetch.browser.visit import TabVisit
 from crawlframe.fetch.names.resolver import Names, load_hook
 
 BEAT = 1.0  # seconds
@@ -119,7 +119,7 @@ class _Running:
         self._order = order
         self._heard: asyncio.Queue[Go | Permission] = asyncio.Queue()
         self._asking = asyncio.Lock()
-        self._visit: Visit | None = None  # once its page is kept
+        self._visit: TabVisit | None = None  # once its page is kept
         self._obeying: set[asyncio.Task[None]] = set()
 
     def start(self, over: Callable[[int], object]) -> None:
@@ -140,7 +140,7 @@ class _Running:
             self._obeying.add(task)
             task.add_done_callback(self._obeying.discard)
 
-    async def _obey(self, visit: Visit, command: Command) -> None:
+    async def _obey(self, visit: TabVisit, command: Command) -> None:
         reply = await visit.obey(command)
         if reply is None:
             return
@@ -150,7 +150,9 @@ class _Running:
             pass  # the worker has gone
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             why = f"what it returned cannot be sent: {error}"
-            failed = Reply(command.id, command.number, None, ActionFailed.__name__, why, reply.url)
+            failed = CommandReply(
+                command.id, command.number, None, ActionFailed.__name__, why, reply.url
+            )
             with contextlib.suppress(OSError):
                 await self._line.send(failed)
 
@@ -174,7 +176,7 @@ class _Running:
         order = self._order
         origin = order.url[: order.url.find("/", 8)]
         tab = await self._pages.take(order.profile, origin)
-        visit = Visit(tab, order, self._may_send, self._may_go)
+        visit = TabVisit(tab, order, self._may_send, self._may_go)
         try:
             done = await visit.run()
             if visit.may_hold:
@@ -186,7 +188,7 @@ class _Running:
             await asyncio.shield(self._give_back(tab, visit))
         await self._line.send(done)
 
-    async def _give_back(self, tab: Tab, visit: Visit) -> None:
+    async def _give_back(self, tab: Tab, visit: TabVisit) -> None:
         self._visit = None
         for task in self._obeying:
             task.cancel()

@@ -166,7 +166,7 @@ class Failed(msgspec.Struct, tag="failed"):
     picture: bytes = b""  # JPEG: what the page showed then
 
 
-class Reply(msgspec.Struct, tag="reply"):
+class CommandReply(msgspec.Struct, tag="reply"):
     """Host to worker: what a command returned; or ``kind``, the name of a class of
     crawlframe.errors. ``url`` is that of the page, ``cookies`` are as in Done."""
 
@@ -179,7 +179,7 @@ class Reply(msgspec.Struct, tag="reply"):
     cookies: list[tuple[str, str]] = []
 
 
-FromHost = Ready | MayGo | Done | Failed | Reply
+FromHost = Ready | MayGo | Done | Failed | CommandReply
 
 
 class Line(Generic[In]):

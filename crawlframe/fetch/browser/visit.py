@@ -22,7 +22,7 @@ from crawlframe.errors import (
 from crawlframe.fetch.browser import commands, failures
 from crawlframe.fetch.browser.contexts import BLANK, Tab
 from crawlframe.fetch.browser.documents import Document, Documents
-from crawlframe.fetch.browser.orders import Command, Done, Order, Reply
+from crawlframe.fetch.browser.orders import Command, CommandReply, Done, Order
 from crawlframe.fetch.browser.steps import Steps
 from crawlframe.fetch.names.pins import place_of
 
@@ -38,7 +38,7 @@ PICTURE = 3.0  # seconds in which a picture of a page that failed is taken
 QUALITY = 50  # of a JPEG, of 100
 
 
-class Visit:
+class TabVisit:
     """``run`` it, ``hold`` it if the callback uses the page, and ``close`` it. ``whole`` is false
     when the tab must not be used again."""
 
@@ -145,7 +145,7 @@ class Visit:
             raise
         raise FetchTimeout(f"{self._order.url}: its page was kept for {self._order.hold:g} s")
 
-    async def obey(self, command: Command) -> Reply | None:
+    async def obey(self, command: Command) -> CommandReply | None:
         """Carries out a command of the callback. None: the page is gone, as ``hold`` reports."""
         page, order = self._tab.page, self._order
         try:

@@ -37,7 +37,7 @@ from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.fetch.journey.proxied import check_answer, check_target, failure_of, pin_of
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.name_servers import Unresolved
-from crawlframe.fetch.names.pins import Pin, Pins
+from crawlframe.fetch.names.pins import AddressPins, Pin
 from crawlframe.fetch.names.resolver import Names
 from crawlframe.identity.tls import refusal_of
 from crawlframe.request.request import Request
@@ -103,7 +103,7 @@ class CurlDownloader:
             )
         self._guard = AddressGuard(allow_private)
         self._concurrency = concurrency
-        self._pins = None if names is None else Pins(names)
+        self._pins = None if names is None else AddressPins(names)
         self._multi: pycurl.AsyncCurlMulti | None = None
         self._idle: list[Handle] = []
         self._idle_sockets = IdleSockets()
@@ -184,7 +184,7 @@ class CurlDownloader:
             return answer._replace(address="")  # that of the proxy
         return answer
 
-    async def _find(self, pins: Pins, journey: Journey) -> Pin:
+    async def _find(self, pins: AddressPins, journey: Journey) -> Pin:
         """The addresses of the host of a transfer."""
         try:
             return await pins.find(journey.url, min(journey.limits.connect, journey.remaining()))

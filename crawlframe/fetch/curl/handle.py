@@ -27,7 +27,7 @@ from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.pins import FORGET, Pin
 from crawlframe.identity.tls import Tls, usual_ca
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 
 BUFFER = 1 << 17  # bytes libcurl reads at a time
 _BLANK = (b"\r\n", b"\n")
@@ -146,7 +146,7 @@ class Handle:
             else:
                 self.curl.unsetopt(pycurl.HTTPHEADER)  # setting an empty list would change nothing
 
-    def _set_proxy(self, proxy: Proxy, gate: Pin, pin: Pin | None) -> None:
+    def _set_proxy(self, proxy: ChosenProxy, gate: Pin, pin: Pin | None) -> None:
         setopt = self.curl.setopt
         self._plain = False
         self._trusted = proxy.trusted

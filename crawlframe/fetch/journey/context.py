@@ -9,7 +9,7 @@ from crawlframe.fetch.body.memory import Account
 from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.fetch.journey.trail import Check, Trail
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.spider.spider import Spider
 
 
@@ -32,7 +32,7 @@ class FetchContext:
     trail: Trail | None = None
     send_time: SendTime | None = None
     rid: bytes = b""
-    proxy: Proxy | None = None
+    proxy: ChosenProxy | None = None
 
     def counted_by(self, account: Account) -> FetchContext:
         """The same with this account; dataclasses.replace takes six times as long."""

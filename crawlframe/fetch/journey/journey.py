@@ -31,11 +31,11 @@ from crawlframe.fetch.journey.sent import Sent
 from crawlframe.fetch.journey.trail import Challenged, Redirected
 from crawlframe.identity.identity import Identity
 from crawlframe.identity.tls import Tls, tls_of
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.record import Hop
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import Rendered, RenderedResponse
-from crawlframe.response.live_page import Held
+from crawlframe.response.live_page import PageHandle
 from crawlframe.response.response import Response
 
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
     address: str = ""  # the IP address it came from, if that is known
     url: str = ""  # of the page, if it is not the one that was fetched
     rendered: Rendered | None = None  # by a browser
-    held: Held | None = None  # its page, if it was kept
+    held: PageHandle | None = None  # its page, if it was kept
 
 
 class Journey:
@@ -74,7 +74,7 @@ class Journey:
         context: FetchContext = NO_CONTEXT,
         identity: Identity | None = None,
         saving: Saving | None = None,
-        proxy: Proxy | None = None,
+        proxy: ChosenProxy | None = None,
         tls: Mapping[str, Tls] | None = None,
     ) -> None:
         """``jar`` and ``proxy`` take the place of those of the context. ``identity`` signs each

@@ -19,9 +19,9 @@ from crawlframe.errors import (
 from crawlframe.fetch.journey.journey import Answer, Journey
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.name_servers import Unresolved
-from crawlframe.fetch.names.pins import Pin, Pins
+from crawlframe.fetch.names.pins import AddressPins, Pin
 from crawlframe.fetch.names.resolver import Names
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 
 AUTH = 407  # Proxy Authentication Required
 COULDNT_RESOLVE_PROXY, PROXY_FAILED = 5, 97  # curl
@@ -43,7 +43,7 @@ async def check_target(url: str, where: str, names: Names, guard: AddressGuard) 
             raise PrivateAddress.of(address, where)
 
 
-async def pin_of(proxy: Proxy, pins: Pins, seconds: float) -> Pin:
+async def pin_of(proxy: ChosenProxy, pins: AddressPins, seconds: float) -> Pin:
     """The addresses of a proxy. Raises ProxyFailed."""
     url = f"http://{proxy.url.partition('://')[2]}/"
     try:

@@ -36,7 +36,7 @@ _PROBLEMS = {
 _LASTING = ("ARES_ENOTFOUND", "ARES_ENODATA", "ARES_EBADNAME")
 
 
-class Found(NamedTuple):
+class HostAddresses(NamedTuple):
     """IPv6 and IPv4 addresses, the preferred one first, and how long they hold, in seconds."""
 
     addresses: tuple[str, ...]
@@ -61,7 +61,7 @@ class NameServers:
             servers or None, asyncio.get_running_loop(), flags=_FLAGS, tries=TRIES
         )
 
-    async def addresses_of(self, host: str) -> Found:
+    async def addresses_of(self, host: str) -> HostAddresses:
         """Raises Unresolved."""
         try:
             result = await self._resolver.getaddrinfo(host, type=socket.SOCK_STREAM)
@@ -71,7 +71,7 @@ class NameServers:
             raise Unresolved(f"{host}: {text}", GONE if code in _LASTING else FAILED) from None
         addresses = dict.fromkeys(node.addr[0].decode() for node in result.nodes)
         ttl = min([node.ttl for node in result.nodes] + [name.ttl for name in result.cnames])
-        return Found(tuple(addresses), ttl)
+        return HostAddresses(tuple(addresses), ttl)
 
     async def close(self) -> None:
         """Ends all questions."""

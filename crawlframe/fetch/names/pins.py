@@ -7,7 +7,7 @@ from time import monotonic
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
-from crawlframe.fetch.names.resolver import MAX_NAMES, Known, Names
+from crawlframe.fetch.names.resolver import MAX_NAMES, HostKnowledge, Names
 
 FORGET = 60  # seconds for which libcurl remembers addresses; it keeps 30,000, the newest
 TELL = 20.0  # seconds after which it receives them again, before it forgets
@@ -19,7 +19,7 @@ class Pin:
 
     __slots__ = ("line", "own", "told", "until")
 
-    def __init__(self, known: Known, host: str, port: str) -> None:
+    def __init__(self, known: HostKnowledge, host: str, port: str) -> None:
         self.own = known.own
         self.until = known.until
         self.told = 0.0
@@ -31,7 +31,7 @@ class Pin:
         return not self.own and (always or self.told + TELL < monotonic())
 
 
-class Pins:
+class AddressPins:
     """The pins of one downloader."""
 
     def __init__(self, names: Names) -> None:

@@ -18,7 +18,7 @@ from time import monotonic
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import is_address
 from crawlframe.errors import ConfigError
-from crawlframe.fetch.names.name_servers import Found, NameServers, Unresolved
+from crawlframe.fetch.names.name_servers import HostAddresses, NameServers, Unresolved
 
 LEAST_TTL = 1.0  # seconds: with a TTL of 0, every request would ask
 LONGEST_TTL = 86400.0
@@ -31,7 +31,7 @@ Hook = Callable[[str], Awaitable[tuple[Iterable[str], float] | None]]
 log = logging.getLogger(__name__)
 
 
-class Known:
+class HostKnowledge:
     """What is known about a host until ``until`` (time.monotonic()): ``addresses``, or the
     ``problem``. ``own``: it says itself where it is, as an IP address or localhost do."""
 
@@ -54,21 +54,21 @@ class Names:
         """``servers``: name servers other than the machine's, ``address`` or ``address:port``."""
         self._hook = hook
         self._servers = servers
-        self._known: BoundedDict[str, Known] = BoundedDict(MAX_NAMES)
-        self._asking: dict[str, asyncio.Task[Known]] = {}
+        self._known: BoundedDict[str, HostKnowledge] = BoundedDict(MAX_NAMES)
+        self._asking: dict[str, asyncio.Task[HostKnowledge]] = {}
         self._name_servers: NameServers | None = None
 
-    def known(self, host: str) -> Known | None:
+    def known(self, host: str) -> HostKnowledge | None:
         """What is known about a host, or None if it must be asked for."""
         known = self._known.get(host)
         return known if known is not None and known.until > monotonic() else None
 
-    async def resolve(self, host: str, seconds: float = QUESTION_TIMEOUT) -> Known:
+    async def resolve(self, host: str, seconds: float = QUESTION_TIMEOUT) -> HostKnowledge:
         """The addresses of a host. One question serves all who wait for it, and goes on when they
         give up. Raises Unresolved, after ``seconds`` at the latest."""
         known = self.known(host)
         if known is None and (addresses := _own_addresses(host)):
-            known = self._keep(host, Known(addresses, math.inf, own=True))
+            known = self._keep(host, HostKnowledge(addresses, math.inf, own=True))
         if known is None:
             known = await self._ask(host, seconds)
         if known.problem:
@@ -96,7 +96,7 @@ class Names:
             await self._name_servers.close()
             self._name_servers = None
 
-    async def _ask(self, host: str, seconds: float) -> Known:
+    async def _ask(self, host: str, seconds: float) -> HostKnowledge:
         task = self._asking.get(host)
         if task is None:
             task = self._asking[host] = asyncio.create_task(self._look_up(host))
@@ -106,7 +106,7 @@ class Names:
             raise Unresolved(_late(host, seconds))
         return task.result()
 
-    async def _look_up(self, host: str) -> Known:
+    async def _look_up(self, host: str) -> HostKnowledge:
         try:
             async with asyncio.timeout(QUESTION_TIMEOUT):
                 found = await self._by_hook(host) if self._hook is not None else None
@@ -119,9 +119,9 @@ class Names:
         except Unresolved as error:
             return self._failed(host, error)
         ttl = min(max(found.ttl, LEAST_TTL), LONGEST_TTL)
-        return self._keep(host, Known(found.addresses, monotonic() + ttl))
+        return self._keep(host, HostKnowledge(found.addresses, monotonic() + ttl))
 
-    async def _by_hook(self, host: str) -> Found | None:
+    async def _by_hook(self, host: str) -> HostAddresses | None:
         assert self._hook is not None
         try:
             given = await self._hook(host)
@@ -130,10 +130,10 @@ class Names:
             log.warning("CRAWLFRAME_RESOLVER, for %s: %r", host, error)
             raise Unresolved(f"{host}: CRAWLFRAME_RESOLVER: {error!r}") from None
 
-    def _failed(self, host: str, error: Unresolved) -> Known:
-        return self._keep(host, Known((), monotonic() + error.keep, str(error)))
+    def _failed(self, host: str, error: Unresolved) -> HostKnowledge:
+        return self._keep(host, HostKnowledge((), monotonic() + error.keep, str(error)))
 
-    def _keep(self, host: str, known: Known) -> Known:
+    def _keep(self, host: str, known: HostKnowledge) -> HostKnowledge:
         self._known[host] = known
         return known
 
@@ -159,12 +159,12 @@ def _own_addresses(host: str) -> tuple[str, ...]:
     return LOOPBACK if f".{host.rstrip('.')}".endswith(".localhost") else ()
 
 
-def _checked(given: tuple[Iterable[str], float]) -> Found:
+def _checked(given: tuple[Iterable[str], float]) -> HostAddresses:
     """What a project's function returned. Raises ValueError and TypeError if that is wrong."""
     addresses, ttl = given
     if isinstance(addresses, str):
         raise TypeError(f"addresses must be a list, not {addresses!r}")
-    found = Found(tuple(str(ipaddress.ip_address(one)) for one in addresses), float(ttl))
+    found = HostAddresses(tuple(str(ipaddress.ip_address(one)) for one in addresses), float(ttl))
     if not found.addresses:
         raise ValueError("no addresses; raise an error to say that the host has none")
     if not found.ttl >= 0:

@@ -24,7 +24,7 @@ from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.name_servers import Unresolved
 from crawlframe.fetch.names.resolver import Names
 from crawlframe.plug_in import PlugInDownloader, Reply
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.downloader_names import misfit, plug_ins
 
 LINGER = 1.0  # seconds that a cancelled fetch may take to end
@@ -82,7 +82,7 @@ class Plugged:
             return answer._replace(address="")  # that of the proxy
         return answer
 
-    def _check_proxy(self, journey: Journey, proxy: Proxy) -> None:
+    def _check_proxy(self, journey: Journey, proxy: ChosenProxy) -> None:
         """Raises ProxyUnfit: what should go through a proxy is never sent without."""
         schemes = getattr(self._downloader, "proxy_schemes", ())
         if proxy.scheme not in schemes:

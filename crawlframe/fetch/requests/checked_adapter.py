@@ -25,7 +25,7 @@ from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.requests.tolerant_response import TolerantResponse
 
 
-class Transfer(Protocol):
+class ThreadTransfer(Protocol):
     """One request and its response, in one thread."""
 
     where: str  # for error messages
@@ -43,7 +43,7 @@ class Transfer(Protocol):
 
 
 class _OnDuty(threading.local):
-    transfer: Transfer | None = None
+    transfer: ThreadTransfer | None = None
     target: str | None = None  # path and query to send in place of those that urllib3 has quoted
 
 

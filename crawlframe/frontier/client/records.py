@@ -105,7 +105,7 @@ class Signal(NamedTuple):
 NO_SIGNAL = Signal()
 
 
-class Fetched(NamedTuple):
+class FreedSlot(NamedTuple):
     """A request held by this generation whose fetch is over: its host's slot is freed before the
     request is settled. With a signal of the kind SENT, its fetch has begun."""
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterable
 from itertools import islice
 
-from crawlframe.frontier import Claim, Fetched, Frontier
+from crawlframe.frontier import Claim, FreedSlot, Frontier
 from crawlframe.frontier.client.batches import MAX_ENTRIES
 from crawlframe.frontier.client.records import SENT, UNSENT, Signal
 from crawlframe.identity.contact import Introduction
@@ -43,8 +43,9 @@ class Claims:
         self._one_worker = one_worker
         self._affinity = affinity or NodeAffinity()
         self._introduction = Introduction(user_agent)
-        self._over: dict[Fetched, None] = {}
-        self._sent: dict[Fetched, float] = {}  # time.monotonic() when it was; inf: it is not to be
+        self._over: dict[FreedSlot, None] = {}
+        # time.monotonic() when it was sent; inf: not to be sent
+        self._sent: dict[FreedSlot, float] = {}
         self._next_retake = 0.0
         self.start_over()
 
@@ -88,7 +89,7 @@ class Claims:
             held = child.held.get(rid)
             if held is not None and held.claim == claim:
                 self._report_by(now)
-                self._sent[Fetched(rid, held.host, claim)] = then
+                self._sent[FreedSlot(rid, held.host, claim)] = then
 
     def end_fetches(
         self, child: Child, over: Iterable[tuple[bytes, int, Signal]], now: float
@@ -98,7 +99,7 @@ class Claims:
             held = child.held.get(rid)
             if held is not None and held.claim == claim:
                 self._report_by(now)
-                self._over[Fetched(rid, held.host, claim, signal)] = None
+                self._over[FreedSlot(rid, held.host, claim, signal)] = None
 
     def due(self, *, taking: bool) -> float:
         """When the next claim is due. ``taking``: whether any worker has a free slot."""
@@ -142,7 +143,7 @@ class Claims:
         if not self._over and not self._sent:
             self._next_report = now + REPORT_DELAY
 
-    def _age(self, sent: Fetched, now: float) -> Signal:
+    def _age(self, sent: FreedSlot, now: float) -> Signal:
         then = self._sent[sent]
         return Signal(SENT, UNSENT if then == math.inf else max(0.0, 1000 * (now - then)))
 

@@ -16,12 +16,12 @@ from crawlframe.node.master.template import Template
 from crawlframe.node.master.version_check import VersionCheck
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import (
+    CodeLoaded,
     FromChecker,
     FromTemplate,
     GitBusy,
     ImportingModule,
     InitialState,
-    Loaded,
     LoadingVersion,
     Reload,
     Unsteady,
@@ -66,7 +66,7 @@ class CodeReload:
         return self.reports.state
 
     @property
-    def accepted(self) -> Loaded | None:
+    def accepted(self) -> CodeLoaded | None:
         """What was live last, even after its template has died."""
         return self.reports.loaded
 
@@ -175,7 +175,7 @@ class CodeReload:
                     self.drop_preload()
                 else:
                     self._on_unsteady(trial, problem, now)
-            case Loaded():
+            case CodeLoaded():
                 trial.loaded, trial.version = message, message.version
                 if message.unfit and self._cold:
                     self._wait_until_fit(trial, message.unfit, now)
@@ -197,7 +197,7 @@ class CodeReload:
         self._trial = None
         self.refuse(trial.version, f"{problem}, {UNSTEADY} times in a row")
 
-    def _judge(self, trial: Template, loaded: Loaded) -> None:
+    def _judge(self, trial: Template, loaded: CodeLoaded) -> None:
         self._trial = None
         if trial.expected not in (None, (loaded.digest, loaded.revision)):
             trial.end()  # it was preloaded, and the code has changed since
@@ -222,7 +222,7 @@ class CodeReload:
         else:
             self._check_or_accept(trial, loaded)
 
-    def _check_or_accept(self, trial: Template, loaded: Loaded) -> None:
+    def _check_or_accept(self, trial: Template, loaded: CodeLoaded) -> None:
         before, cold = self.accepted, self._cold
         if not cold and self._check.begin(trial, before, waits=True):
             self._trial = trial
@@ -252,7 +252,7 @@ class CodeReload:
             log.error("no worker can run, so nothing is fetched: %s", problem)
         self.reports.update(state="refused", candidate=trial.version, problem=problem[:MAX_PROBLEM])
 
-    def _accept(self, trial: Template, loaded: Loaded) -> None:
+    def _accept(self, trial: Template, loaded: CodeLoaded) -> None:
         faults.at("reload.ready")
         for module, text in loaded.broken.items():
             log.error("spider module %s is not loaded: %s", module, text)

@@ -19,7 +19,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, EraChanged, Fenced, FrontierError
 from crawlframe.frontier import Frontier, NodeInfo
 from crawlframe.frontier.cluster.nodes import CodeState, NodeHealth
-from crawlframe.node.messages import Loaded
+from crawlframe.node.messages import CodeLoaded
 from crawlframe.node.services import Services
 from crawlframe.run.ledger import LedgerAway
 
@@ -36,7 +36,7 @@ class Life:
         self._services = services
         self._concurrency = settings.concurrency
         self._waiting = False
-        self._published: Loaded | None = None  # the code whose spiders were published
+        self._published: CodeLoaded | None = None  # the code whose spiders were published
 
     @property
     def generation(self) -> int:
@@ -90,7 +90,7 @@ class Life:
         replay_dead(self.me, self._services, frontier)
 
     def publish(
-        self, frontier: Frontier, code: CodeState, loaded: Loaded | None, health: NodeHealth
+        self, frontier: Frontier, code: CodeState, loaded: CodeLoaded | None, health: NodeHealth
     ) -> None:
         """Publishes its description and, if they changed, the spiders that it has loaded."""
         infos = loaded.infos if loaded else []

@@ -10,7 +10,7 @@ import msgspec
 
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.node.master.supervisor_link import SupervisorLink
-from crawlframe.node.messages import CheckoutPulled, CodeReport, InitialState, Loaded, Serving
+from crawlframe.node.messages import CheckoutPulled, CodeLoaded, CodeReport, InitialState, Serving
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class ReloadReport:
 
     def __init__(self, link: SupervisorLink | None) -> None:
         self.state = CodeState(changed_at=time.time())
-        self.loaded: Loaded | None = None
+        self.loaded: CodeLoaded | None = None
         self._link = link
         self._awaited = False  # the first worker with what is loaded
 
@@ -56,13 +56,13 @@ class ReloadReport:
         """The checkout was moved to a revision, or could not be."""
         self.update(pulled=pulled.revision, pull_problem=pulled.problem, rollout=pulled.rollout)
 
-    def accept(self, loaded: Loaded, problem: str) -> None:
+    def accept(self, loaded: CodeLoaded, problem: str) -> None:
         """A version was accepted: it is live with its first worker. ``problem``: what is wrong with
         it; "" for nothing."""
         self.loaded, self._awaited = loaded, True
         self.update(candidate=loaded.version, problem=problem)
 
-    def accept_again(self, loaded: Loaded, problem: str) -> None:
+    def accept_again(self, loaded: CodeLoaded, problem: str) -> None:
         """What was accepted last is what is on the disk."""
         if self._awaited:
             self.update(candidate=loaded.version, problem=problem)

@@ -36,11 +36,11 @@ from crawlframe.node.child_process import CHECKER, Child, adopt_orphans, become_
 from crawlframe.node.code import Code
 from crawlframe.node.master import offspring
 from crawlframe.node.messages import (
+    CodeLoaded,
     FromChildLine,
     FromTemplate,
     GitBusy,
     ImportingModule,
-    Loaded,
     LoadingVersion,
     ToChildLine,
     Unsteady,
@@ -73,7 +73,7 @@ class Template:
     expected: tuple[str, str] | None = None  # digest and revision, if it was requested meanwhile
     version: str = ""  # the version that it is loading
     loading: str = ""  # the module that it is importing
-    loaded: Loaded | None = None
+    loaded: CodeLoaded | None = None
 
     @classmethod
     def spawn(
@@ -243,7 +243,7 @@ class _TemplateProcess:
             self._send(Unsteady(f"{names} changed while the code was loaded"))
             if not tolerant:
                 return None
-        loaded = Loaded(
+        loaded = CodeLoaded(
             str(code.spiders),
             taken.version,
             taken.digest,

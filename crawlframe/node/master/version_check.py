@@ -10,7 +10,7 @@ from crawlframe.node.child_process import Child, describe_exit
 from crawlframe.node.master.offspring import kill_with_all
 from crawlframe.node.master.template import Template
 from crawlframe.node.master.worker_pool import WorkerPool
-from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, FromChecker, Loaded
+from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, CodeLoaded, FromChecker
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class VersionCheck:
         self._until: float | None = None
         self._place = ("", "")  # spider and page that is replayed now
 
-    def begin(self, template: Template, live: Loaded | None, *, waits: bool) -> bool:
+    def begin(self, template: Template, live: CodeLoaded | None, *, waits: bool) -> bool:
         """Replays the pages of the spiders whose code differs from that of ``live``. Returns
         whether the template waits for the result, if it may wait (``waits``)."""
         self.end()

@@ -23,8 +23,8 @@ from crawlframe.node.master.browser_process import BrowserSocket
 from crawlframe.node.master.template import Template
 from crawlframe.node.messages import (
     Beat,
+    CodeLoaded,
     FromChild,
-    Loaded,
     Retire,
     ServiceReady,
     ToChild,
@@ -213,7 +213,7 @@ class WorkerPool:
                     child.stuck = message.stuck
                     child.failures = message.failures
                     continue
-                case WorkerReady() | ServiceReady() | Loaded():
+                case WorkerReady() | ServiceReady() | CodeLoaded():
                     child.ready = True
                     self._failed_boots = 0
             yield message

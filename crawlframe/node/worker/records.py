@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crawlframe.node.worker.pages.kept_pages import KeptPages
-from crawlframe.node.worker.start.start_run import Starts
+from crawlframe.node.worker.start.start_run import StartRuns
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class Records:
     """``starts`` records the parts of a start; None: nothing is recorded before an outcome.
     ``kept`` reads the pages that are parsed again; None: none is."""
 
-    starts: Starts | None = None
+    starts: StartRuns | None = None
     kept: KeptPages | None = None
 
 

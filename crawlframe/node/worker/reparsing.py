@@ -17,7 +17,7 @@ from crawlframe.node.worker.crawl.stage import CrawlFetch
 from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, check_fit
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
 from crawlframe.node.worker.records import Records
-from crawlframe.node.worker.start.start_run import POLL, Room, StartEnded
+from crawlframe.node.worker.start.start_run import POLL, StartEnded, StartRoom
 from crawlframe.node.worker.task.crawls import Crawls, UnknownTask
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.node.worker.verdict.backoff import backoff
@@ -125,9 +125,9 @@ class Reparsing:
         """Waits while it must. Raises StartEnded."""
         if self._starts.leaving.is_set():
             raise StartEnded(Verdict.RELEASE)
-        while (room := await self._starts.parts.room(task)) is Room.WAIT:
+        while (room := await self._starts.parts.room(task)) is StartRoom.WAIT:
             await self._rest()
-        if room is Room.CANCELLED:
+        if room is StartRoom.CANCELLED:
             raise StartEnded(Verdict.ERROR, CANCELLED)
 
     async def _rest(self) -> None:

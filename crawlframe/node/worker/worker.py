@@ -40,7 +40,7 @@ from crawlframe.node.worker.commit.log_writer import LogWriter
 from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.crawl.new_outcome import outcome_of
 from crawlframe.node.worker.fetch.permits import StoredPermits
-from crawlframe.node.worker.fetch.replay import Replay
+from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.fetch.stages import FetchSources
 from crawlframe.node.worker.fetch.stored_proxies import StoredProxies
 from crawlframe.node.worker.fetch.stored_renders import StoredRenders
@@ -52,7 +52,7 @@ from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.node.worker.start.start_run import Starts
+from crawlframe.node.worker.start.start_run import StartRuns
 from crawlframe.node.worker.start.stored_starts import StoredStarts
 from crawlframe.node.worker.task.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.task.open_task import CrawlMaker
@@ -152,7 +152,7 @@ class Worker:
         """Makes the parts of the worker, none of which has begun."""
         self._frontier = self._services.frontier()
         ledger = self._ledger = self._services.ledger()
-        replay = Replay.of(self._settings)
+        replay = CacheReplay.of(self._settings)
         self._committer = Committer(
             self._settings,
             self._generation,
@@ -178,7 +178,7 @@ class Worker:
         self._proxies = StoredProxies(self._committer, ledger.access)
         self._renders = StoredRenders(self._committer, self._frontier)
         ahead = self._settings.start_ahead
-        self._starts = Starts(StoredStarts(*stores, self._sieve, ahead, replay))
+        self._starts = StartRuns(StoredStarts(*stores, self._sieve, ahead, replay))
         tasks = StoredTasks(*stores, maker, self._identity, read=self._log.lines.learn)
         self._runner = RequestRunner(
             self._settings,

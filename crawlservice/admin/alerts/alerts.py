@@ -29,7 +29,7 @@ WORDS = {
 }
 
 
-class StateFilter(admin.SimpleListFilter):
+class AlertStateFilter(admin.SimpleListFilter):
     title = _("state")
     parameter_name = "state"
 
@@ -76,7 +76,7 @@ class AlertAdmin(OwnPage):
     row_page: ClassVar[RowPage] = alertpage
     list_display = ("id", "shown_severity", "sentence", "shown_state", "began", "over", "who")
     list_display_links = ("id",)
-    list_filter = (StateFilter, KindFilter, "severity")
+    list_filter = (AlertStateFilter, KindFilter, "severity")
     list_select_related = ("acknowledged_by",)
     actions = ("acknowledge", "silence_1", "silence_8", "silence_24", "reopen")
 

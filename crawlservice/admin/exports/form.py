@@ -31,7 +31,7 @@ from crawlservice.models import Export
 STORED = _("stored encrypted; empty: unchanged")
 
 
-class Part(NamedTuple):
+class TargetField(NamedTuple):
     """One field of one kind of target, and the form's name for it."""
 
     kind: str
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 PARTS = [
-    Part(kind.name, field, kind.definition)
+    TargetField(kind.name, field, kind.definition)
     for kind in kinds().values()
     for field in kind.definition.model_fields
     if field != "kind"

@@ -28,7 +28,7 @@ from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import part
 from crawlservice.admin.people.journal import verb_text
 from crawlservice.hosts import orders
-from crawlservice.hosts.rules import Condition, rule_of
+from crawlservice.hosts.rules import HostCondition, rule_of
 from crawlservice.hosts.states import HostNow, read, tasks_of
 from crawlservice.hosts.words import LABELS, pace, speed, why
 from crawlservice.models import Action, Host, Task
@@ -44,7 +44,7 @@ VERBS = ("pause host", "resume host", "order host", "clear host", "forget robots
 TONES = {"2": "good", "3": "primary", "4": "warn", "5": "bad"}  # by the first digit of a status
 
 
-class Decision(NamedTuple):
+class HostDecision(NamedTuple):
     """What an operator can decide. ``do`` gets the name, who decides, and the valid form."""
 
     verb: str
@@ -59,17 +59,17 @@ class Decision(NamedTuple):
 DECISIONS = {
     one.verb: one
     for one in (
-        Decision(
+        HostDecision(
             "pause", _("Pause"), "pause", PauseForm,
             lambda name, who, form: orders.pause(name, who, form.terms),
             _("No task fetches anything from it until it is resumed. Its requests wait."),
         ),
-        Decision(
+        HostDecision(
             "resume", _("Resume"), "play_arrow", NoForm,
             lambda name, who, form: orders.resume(name, who),
             _("Ends its pause, and the rest after it refused, blocked or was unreachable."),
         ),
-        Decision(
+        HostDecision(
             "order", _("Set limits"), "tune", OrderForm,
             lambda name, who, form: orders.order(
                 name, who, delay=form.cleaned_data["delay"],
@@ -77,12 +77,12 @@ DECISIONS = {
             ),
             _("An order: the limits of this host, in place of those of all tasks."),
         ),
-        Decision(
+        HostDecision(
             "clear", _("Clear order"), "close", NoForm,
             lambda name, who, form: orders.clear(name, who),
             _("The limits of each task apply again. A pause ends, too."),
         ),
-        Decision(
+        HostDecision(
             "forget-robots", _("Forget robots.txt"), "refresh", NoForm,
             lambda name, who, form: orders.forget_robots(name, who),
             _("Tasks that obey it fetch its robots.txt again before anything else."),
@@ -225,13 +225,13 @@ def _proxies(request: HttpRequest, host: Host, now: HostNow) -> dict[str, Any]:
     return {"proxies": rows, "tiers": sorted(tiers.items()), "lacks": lacks}
 
 
-def _buttons(now: HostNow) -> list[Decision]:
+def _buttons(now: HostNow) -> list[HostDecision]:
     """Those that change something."""
     wanted = {
         "pause": not now.host.paused,
         "resume": now.host.paused
         or bool(now.host.held_why)
-        or now.condition in (Condition.HELD, Condition.RESTING),
+        or now.condition in (HostCondition.HELD, HostCondition.RESTING),
         "order": True,
         "clear": now.host.ordered_at is not None,
         "forget-robots": True,

@@ -22,7 +22,7 @@ from crawlservice.admin.parts.keyset import row_number
 from crawlservice.files import download
 from crawlservice.models import KeptPage, Page, PageFile
 from crawlservice.pages import shown, today
-from crawlservice.pages.shown import Shown
+from crawlservice.pages.shown import ShownPage
 
 BODY = "crawlservice.view_pagebody"  # the right to see contents
 ORDER = re.compile(r"[0-9a-f]{32}")  # the id of a trial
@@ -47,7 +47,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
     row, content, problem = _row(pk), None, ""
     if request.user.has_perm(BODY):
         try:
-            content = Shown.of(row)
+            content = ShownPage.of(row)
             record("view_page", task=row.task_id, rid=str(row.rid), **by(request))
         except (PageDamaged, StoreError) as error:
             problem = str(error)
@@ -123,9 +123,9 @@ def _seen(request: HttpRequest, pk: int) -> KeptPage:
     return _row(pk)
 
 
-def _content(row: KeptPage) -> Shown:
+def _content(row: KeptPage) -> ShownPage:
     try:
-        return Shown.of(row)
+        return ShownPage.of(row)
     except (PageDamaged, StoreError) as error:
         raise Http404(str(error)) from None
 

@@ -27,7 +27,7 @@ from crawlservice.admin.parts.steering import note
 from crawlservice.models import KeptPage, Task
 from crawlservice.reparse import submission as reparse
 from crawlservice.reparse.changes import EXAMINED, polled_changes
-from crawlservice.reparse.submission import TEXT, Wanted
+from crawlservice.reparse.submission import TEXT, WantedPages
 
 TODAY = gettext_lazy(
     "They are parsed by the code of today, without the network. Their items take the place of "
@@ -93,9 +93,9 @@ class ReparseForm(forms.Form):
             self.fields["dry_run"].disabled = True
             del self.fields["follow"]
 
-    def wanted(self, task: Task) -> Wanted:
+    def wanted(self, task: Task) -> WantedPages:
         given = self.cleaned_data
-        return Wanted(
+        return WantedPages(
             task.pk,
             reason=given["reason"] or None,
             callback=given["callback"],
@@ -124,7 +124,7 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-def _submit(request: HttpRequest, wanted: Wanted) -> Task:
+def _submit(request: HttpRequest, wanted: WantedPages) -> Task:
     made = None
     try:
         with transaction.atomic():  # recorded even if Redis could not be updated

@@ -60,11 +60,11 @@ def _lines(label: Any, rows: int, **options: Any) -> forms.CharField:
     return forms.CharField(label=label, required=False, widget=widget, **options)
 
 
-class Row(forms.Form):
+class RecipeRow(forms.Form):
     gone = forms.BooleanField(required=False, widget=forms.HiddenInput(attrs={"data-gone": ""}))
 
 
-class FieldRow(Row):
+class FieldRow(RecipeRow):
     """A field of an item."""
 
     name = _text(_("name"))
@@ -88,7 +88,7 @@ class FieldRow(Row):
         return found
 
 
-class RuleRow(Row):
+class RuleRow(RecipeRow):
     """Which links are followed."""
 
     allow = _lines(_("addresses like"), 1, help_text=_("patterns, one per line; none: all"))
@@ -106,7 +106,7 @@ class RuleRow(Row):
         }
 
 
-class ArgumentRow(Row):
+class ArgumentRow(RecipeRow):
     """What is asked for each time that the spider is run."""
 
     name = _text(_("name"))
@@ -223,7 +223,7 @@ class RecipeForm(forms.Form):
         return {name: _value(text) for name, text in typed.items() if text}
 
 
-class Rows(BaseFormSet):
+class RecipeRows(BaseFormSet):
     """Rows that were neither removed nor left empty."""
 
     def _construct_form(self, i: int, **kwargs: Any) -> Any:
@@ -239,16 +239,16 @@ class Rows(BaseFormSet):
         return any(row.cleaned_data[name] for name in texts)
 
 
-class AllRows(Rows):
+class AllRows(RecipeRows):
     """Rows that were not removed: a rule without any pattern follows all links."""
 
     def counts(self, row: Any) -> bool:
         return True
 
 
-FieldRows = formset_factory(FieldRow, formset=Rows, extra=0, max_num=100)
+FieldRows = formset_factory(FieldRow, formset=RecipeRows, extra=0, max_num=100)
 RuleRows = formset_factory(RuleRow, formset=AllRows, extra=0, max_num=100)
-ArgumentRows = formset_factory(ArgumentRow, formset=Rows, extra=0, max_num=50)
+ArgumentRows = formset_factory(ArgumentRow, formset=RecipeRows, extra=0, max_num=50)
 
 
 def initial_of(recipe: Recipe) -> dict[str, Any]:

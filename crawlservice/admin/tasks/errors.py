@@ -27,7 +27,7 @@ from crawlservice.admin.parts.moments import moment_of
 from crawlservice.models import SPIDER, BulkRetry, KeptPage
 from crawlservice.models.error import REASON
 from crawlservice.tasks import bulk_retry
-from crawlservice.tasks.bulk_retry import Wanted
+from crawlservice.tasks.bulk_retry import WantedErrors
 from crawlservice.tasks.results import error_groups
 
 SPANS = {
@@ -133,7 +133,7 @@ def retry_page(site: AdminSite, request: HttpRequest) -> HttpResponse:
         since = None
     group = row_number(given.get("group"))
     spider, reason = _text(given, "spider", SPIDER), _text(given, "reason", REASON)
-    wanted = Wanted(spider, reason, group, since)
+    wanted = WantedErrors(spider, reason, group, since)
     problem, extent = "", None
     if given.get("since") and since is None:
         problem = _("The time is wrong: give one such as 2026-01-31T18:00.")

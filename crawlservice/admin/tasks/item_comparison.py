@@ -31,7 +31,7 @@ SHOWN = 200  # changes of each kind on the page
 KINDS = (("added", _("Added")), ("gone", _("Gone")), ("changed", _("Changed")))
 
 
-class Part(NamedTuple):
+class ChangeGroup(NamedTuple):
     """The changes of one kind: ``rows`` has the first of them."""
 
     kind: str
@@ -85,9 +85,9 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
     return TemplateResponse(request, "admin/crawlservice/item_comparison.html", context)
 
 
-def _parts(found: Compared) -> list[Part]:
+def _parts(found: Compared) -> list[ChangeGroup]:
     return [
-        Part(
+        ChangeGroup(
             *(kind, title, getattr(found.counts, kind)),
             [_row(one) for one in found.changes if one.kind == kind][:SHOWN],
         )

@@ -34,7 +34,7 @@ from crawlservice.tasks.results import export
 from crawlservice.tasks.results.item_filter import BadItemFilter, ItemFilter, is_empty, text_of
 from crawlservice.tasks.results.item_table import (
     Column,
-    Row,
+    ItemRow,
     Window,
     arranged,
     columns,
@@ -56,7 +56,7 @@ WORDS = (
 CONTENT_TYPE = "application/octet-stream"
 
 
-class View(NamedTuple):
+class ItemTableView(NamedTuple):
     """What the URL says. ``problems``: what it says and cannot be applied."""
 
     filters: list[ItemFilter]
@@ -67,7 +67,7 @@ class View(NamedTuple):
     problems: list[str]
 
     @classmethod
-    def of(cls, given: QueryDict) -> View:
+    def of(cls, given: QueryDict) -> ItemTableView:
         filters, problems = [], []
         parts = (given.getlist(name) for name in ("field", "operator", "value"))
         for field, operator, value in [*zip(*parts, strict=False)][:FILTERS]:
@@ -129,7 +129,7 @@ def task_of(request: HttpRequest, pk: int) -> Task:
 
 
 def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
-    task, view = task_of(request, pk), View.of(request.GET)
+    task, view = task_of(request, pk), ItemTableView.of(request.GET)
     window = latest(pk, view.before)
     known = columns(window.rows)
     if {one.name for one in known} <= {*view.chosen}:
@@ -162,14 +162,14 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
     return TemplateResponse(request, "admin/crawlservice/item_table.html", context)
 
 
-def _head(view: View, column: Column, rows: int) -> Head:
+def _head(view: ItemTableView, column: Column, rows: int) -> Head:
     down = f"-{column.name}"
     mark = {column.name: "ascending", down: "descending"}.get(view.sort, "none")
     to = {"ascending": down, "descending": ""}.get(mark, column.name)
     return Head(column, 100 * column.empty / max(1, rows), view.query(sort=to), mark)
 
 
-def _cells(row: Row, chosen: list[Column]) -> tuple[int, list[str]]:
+def _cells(row: ItemRow, chosen: list[Column]) -> tuple[int, list[str]]:
     return row.number, [cell(row.data.get(one.name)) for one in chosen]
 
 
@@ -180,7 +180,7 @@ def cell(value: Any) -> str:
     return text if len(text) <= CELL else f"{text[: CELL - 1]}…"
 
 
-def _turns(view: View, window: Window, number: int, pages: int) -> dict[str, str]:
+def _turns(view: ItemTableView, window: Window, number: int, pages: int) -> dict[str, str]:
     older = window.rows[-1].number if window.older else None
     return {
         "next": view.query(page=number + 1) if number < pages else "",
@@ -195,7 +195,7 @@ def _turns(view: View, window: Window, number: int, pages: int) -> dict[str, str
 def download(request: HttpRequest, pk: int, suffix: str) -> HttpResponseBase:
     """What the page shows: the items that its filters mean, with its columns; sorted, those that
     were looked at, otherwise all of the task."""
-    task, view = task_of(request, pk), View.of(request.GET)
+    task, view = task_of(request, pk), ItemTableView.of(request.GET)
     if f".{suffix}" not in export.FORMATS:
         raise Http404
     chunks = export.Items(task).chunks

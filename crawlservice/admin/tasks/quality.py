@@ -30,7 +30,7 @@ class Scale(NamedTuple):
     usual: float | None
 
 
-class Shown(NamedTuple):
+class ShownFinding(NamedTuple):
     finding: Finding
     words: Words
     scale: Scale
@@ -71,7 +71,7 @@ def shown(request: HttpRequest, task: Task) -> dict[str, Any]:
         "profile": profile,
         "judged": judged,
         "quality_open": task.state in Task.ACTIVE or (profile is not None and not judged),
-        "found": [Shown(one, words_of(one), _scale(one)) for one in found],
+        "found": [ShownFinding(one, words_of(one), _scale(one)) for one in found],
         "may_accept": (
             judged
             and any(one.accepted_at is None for one in found)

@@ -33,8 +33,8 @@ from crawlservice.display import change_since, duration, moment, sparkline, stat
 from crawlservice.exports.retention import held
 from crawlservice.models import Task
 from crawlservice.tasks.progress.progress import Progress, read
-from crawlservice.tasks.progress.run_history import History, histories
-from crawlservice.tasks.removal import Extent, extent, remove
+from crawlservice.tasks.progress.run_history import RunHistory, histories
+from crawlservice.tasks.removal import RemovalExtent, extent, remove
 from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.submit import SWEEP
 
@@ -58,7 +58,7 @@ def _progress_of(task: Task) -> Progress:
     return found or read([task])[0]
 
 
-def zip_histories(tasks: Iterable[Any]) -> Iterator[tuple[Any, History]]:
+def zip_histories(tasks: Iterable[Any]) -> Iterator[tuple[Any, RunHistory]]:
     """Tasks with their histories."""
     tasks = [*tasks]
     found = histories(tasks)
@@ -69,7 +69,7 @@ def _changed(task: Task, name: str) -> SafeString | str:
     """A number of a task, and for one that has ended the difference to the run before."""
     progress = _progress_of(task)
     now: int = getattr(progress, name)
-    history: History = getattr(task, "history", None) or histories([task])[task.pk]
+    history: RunHistory = getattr(task, "history", None) or histories([task])[task.pk]
     if history.before is None or not progress.ended:
         return f"{now:,}"
     before = history.before
@@ -225,7 +225,7 @@ class TaskAdmin(OwnPage):
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
         numbers = sorted(queryset.values_list("pk", flat=True))
         parts = remove(Task.objects.filter(pk__in=numbers), held)
-        gone = Extent(*(sum(part) for part in zip(*parts, strict=True)))
+        gone = RemovalExtent(*(sum(part) for part in zip(*parts, strict=True)))
         told = gone._asdict() | {"tasks": numbers}
         record("delete_task", **by(request), **told)
 

@@ -42,7 +42,7 @@ TONES = {"new": "primary", "live": "good", "gone": "muted", "failed": "bad"}
 STATES = {"running": "good", "paused": "warn", "ended": "muted"}
 
 
-class Decision(NamedTuple):
+class WatchDecision(NamedTuple):
     """What may be done with a watch. ``do`` gets its number and the valid form."""
 
     verb: str
@@ -59,25 +59,25 @@ JOURNALED = {"budget": "change watch", "start": "visit now"}  # the verbs of oth
 DECISIONS = {
     one.verb: one
     for one in (
-        Decision(
+        WatchDecision(
             "pause", _("Pause"), "pause", NoForm, lambda pk, given: editing.pause(pk),
             _("No rounds are made until it is resumed. A round under way waits."), ("running",),
         ),
-        Decision(
+        WatchDecision(
             "resume", _("Resume"), "play_arrow", NoForm, lambda pk, given: editing.resume(pk),
             _("Visits what is due."), ("paused",),
         ),
-        Decision(
+        WatchDecision(
             "budget", _("Set budget"), "speed", BudgetForm,
             lambda pk, given: editing.set_budget(pk, **given),
             _("How much it may fetch, in place of what its spider says."), ACTIVE,
         ),
-        Decision(
+        WatchDecision(
             "start", _("Look for new pages"), "travel_explore", NoForm,
             lambda pk, given: editing.visit_now(pk),
             _("Runs start with the next round."), ACTIVE,
         ),
-        Decision(
+        WatchDecision(
             "end", _("End"), "stop", NoForm, lambda pk, given: editing.end(pk),
             _("It visits nothing any more, for ever. What it knows stays."), ACTIVE,
         ),
@@ -175,7 +175,9 @@ def visit(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponseRedirect(f"{back}?{query}" if query else back)
 
 
-def _act(request: HttpRequest, watch: Watch, decision: Decision, given: dict[str, Any]) -> None:
+def _act(
+    request: HttpRequest, watch: Watch, decision: WatchDecision, given: dict[str, Any]
+) -> None:
     try:
         decision.do(watch.pk, given)
     except RedisNotUpdated as error:  # done in the database

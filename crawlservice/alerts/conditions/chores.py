@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import MAX_LINE, Condition, Facts, Finding, View
+from crawlservice.alerts.condition import MAX_LINE, Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.links import list_of, page_of
 from crawlservice.alerts.living_nodes import living
 from crawlservice.ledger.recovery import ERAS, LATELY, is_whole, newest
@@ -16,20 +16,20 @@ from crawlservice.models import Era, Severity
 RESTARTS = 3  # of a steward in ten minutes
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     """Finds Redis that nobody may claim from, and nodes whose steward dies again and again, or
     fails. Raises redis.RedisError and django.db.Error."""
     if newest() and not is_whole(view.frontier):
-        yield Finding("chores", "", view.now, {"why": "era"})
+        yield Alarm("chores", "", view.now, {"why": "era"})
     elif Era.objects.filter(started_at__gt=view.now - LATELY).count() > ERAS:
-        yield Finding("chores", "", view.now, {"why": "eras"})
+        yield Alarm("chores", "", view.now, {"why": "eras"})
     for info in living(view):
         health, facts = info.health, {"node": info.node, "generation": info.generation}
         if health.restarts >= RESTARTS:
-            yield Finding("chores", info.node, view.now, {**facts, "why": "restarts"})
+            yield Alarm("chores", info.node, view.now, {**facts, "why": "restarts"})
         elif health.failures:
             facts["problem"] = health.waits[:MAX_LINE]
-            yield Finding("chores", info.node, view.now, {**facts, "why": "failures"})
+            yield Alarm("chores", info.node, view.now, {**facts, "why": "failures"})
 
 
 def sentence(facts: Facts) -> str:

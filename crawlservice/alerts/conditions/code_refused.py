@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Condition, Facts, Finding, View, first_line
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, first_line
 from crawlservice.alerts.links import page_of
 from crawlservice.alerts.living_nodes import living
 from crawlservice.models import Severity
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     """Raises redis.RedisError."""
     for info in living(view):
         code = info.code
@@ -30,7 +30,7 @@ def find(view: View) -> Iterator[Finding]:
             "problem": first_line(problem),
         }
         since = datetime.fromtimestamp(code.changed_at, UTC) if code.changed_at else view.now
-        yield Finding("code_refused", info.node, since, facts)
+        yield Alarm("code_refused", info.node, since, facts)
 
 
 def sentence(facts: Facts) -> str:

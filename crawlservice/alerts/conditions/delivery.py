@@ -10,11 +10,11 @@ from django.utils.translation import gettext_lazy as _
 from crawlservice.alerts.condition import (
     MAX_LINE,
     MAX_SUBJECTS,
+    Alarm,
     Condition,
     Facts,
-    Finding,
+    ServiceView,
     Threshold,
-    View,
     first_line,
 )
 from crawlservice.alerts.links import list_of, page_of
@@ -22,12 +22,12 @@ from crawlservice.databases.delivery import databases
 from crawlservice.models import Export, RowDelivery, Severity
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     yield from _exports(view)
     yield from _rows(view)
 
 
-def _exports(view: View) -> Iterator[Finding]:
+def _exports(view: ServiceView) -> Iterator[Alarm]:
     """Exports whose target fails; paused ones are not tried."""
     rows = Export.active_ones().filter(problem_since__isnull=False)
     for export in rows.order_by("pk")[:MAX_SUBJECTS]:
@@ -37,13 +37,13 @@ def _exports(view: View) -> Iterator[Finding]:
             continue
         problem = first_line(export.problem)
         facts = {"export": export.name, "number": export.pk, "problem": problem}
-        yield Finding(
+        yield Alarm(
             "delivery", f"export:{export.pk}", export.problem_since, facts, round(minutes, 1),
             spider=export.spider,
         )  # fmt: skip
 
 
-def _rows(view: View) -> Iterator[Finding]:
+def _rows(view: ServiceView) -> Iterator[Alarm]:
     """Other databases: rows of items wait for one that fails, or were refused by one."""
     for name in databases():
         first = RowDelivery.objects.filter(database=name, refused=False).order_by("pk").first()
@@ -52,13 +52,13 @@ def _rows(view: View) -> Iterator[Finding]:
         minutes = view.minutes_since(first.created_at)
         if minutes >= view.floor("delivery"):
             facts = {"database": name, "problem": first.problem[:MAX_LINE]}
-            yield Finding("delivery", f"rows:{name}", first.created_at, facts, round(minutes, 1))
+            yield Alarm("delivery", f"rows:{name}", first.created_at, facts, round(minutes, 1))
     refused = RowDelivery.objects.filter(refused=True).order_by("pk")
     columns = ("database", "task", "problem", "tried_at", "created_at")
     for row in refused.only(*columns)[:MAX_SUBJECTS]:
         told = {"database": row.database, "refused": row.pk, "problem": row.problem[:MAX_LINE]}
         since = row.tried_at or row.created_at
-        yield Finding("delivery", f"refused:{row.pk}", since, told, task=row.task)
+        yield Alarm("delivery", f"refused:{row.pk}", since, told, task=row.task)
 
 
 def sentence(facts: Facts) -> str:

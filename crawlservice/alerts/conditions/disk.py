@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Condition, Facts, Finding, Threshold, View
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold
 from crawlservice.alerts.links import page_of
 from crawlservice.alerts.living_nodes import living
 from crawlservice.models import Severity
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     """Raises redis.RedisError."""
     for info in living(view):
         if info.health.disk >= view.floor("disk"):
             facts = {"node": info.node, "generation": info.generation, "percent": info.health.disk}
-            yield Finding("disk", info.node, view.now, facts, float(info.health.disk))
+            yield Alarm("disk", info.node, view.now, facts, float(info.health.disk))
 
 
 def sentence(facts: Facts) -> str:

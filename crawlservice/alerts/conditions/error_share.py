@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Condition, Facts, Finding, Threshold, Unknown, View
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold, Unknown
 from crawlservice.alerts.links import list_of
 from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
 from crawlservice.models import Severity
@@ -15,7 +15,7 @@ from crawlservice.models import Severity
 MIN_PAGES = 20  # from which on the share of errors says something
 
 
-def find(view: View) -> Iterator[Finding | Unknown]:
+def find(view: ServiceView) -> Iterator[Alarm | Unknown]:
     for task in view.tasks:
         counts = task.counts
         if counts is None:

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import MAX_SUBJECTS, Condition, Facts, Finding, View
+from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.links import page_of
 from crawlservice.models import HELD, Host, Severity
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     for host in Host.objects.filter(HELD).order_by("pk")[: MAX_SUBJECTS + 1]:
         until = host.held_until and host.held_until.isoformat()
         facts = {"host": host.name, "number": host.pk, "why": host.held_why, "until": until}
         since = host.held_since or view.now
-        yield Finding("host_held", host.name, since, facts, host=host.name)
+        yield Alarm("host_held", host.name, since, facts, host=host.name)
 
 
 def sentence(facts: Facts) -> str:

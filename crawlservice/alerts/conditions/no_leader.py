@@ -10,20 +10,20 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.alerts import state
-from crawlservice.alerts.condition import Condition, Facts, Finding, Threshold, Unknown, View
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold, Unknown
 from crawlservice.alerts.links import list_of
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Severity, Task
 
 
-def find(view: View) -> Iterator[Finding | Unknown]:
+def find(view: ServiceView) -> Iterator[Alarm | Unknown]:
     """Finds that no leader has looked for alerts for too long."""
     checked = state.checked_at()
     minutes = view.minutes_since(checked or view.now)
     if checked is None or minutes < view.least["no_leader"] or not _has_work():
         yield Unknown()
     elif why := _why(view):
-        yield Finding("no_leader", "", checked, {"why": why}, round(minutes, 1))
+        yield Alarm("no_leader", "", checked, {"why": why}, round(minutes, 1))
 
 
 def _has_work() -> bool:
@@ -31,7 +31,7 @@ def _has_work() -> bool:
     return active or Schedule.objects.filter(enabled=True).exists()
 
 
-def _why(view: View) -> str:
+def _why(view: ServiceView) -> str:
     """A word: redis does not answer, it belongs to an other installation, or there are no nodes;
     "" if a node leads, but looks for no alerts, since it is of an older release."""
     try:

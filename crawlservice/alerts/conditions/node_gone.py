@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from crawlservice.alerts.condition import MAX_SUBJECTS, Condition, Facts, Finding, View
+from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.links import page_of
 from crawlservice.models import Severity
 from crawlservice.monitoring import lives
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     for life in lives.offline()[: MAX_SUBJECTS + 1]:
         facts = {"node": life.node, "generation": life.pk, "requests": life.given_back}
-        yield Finding("node_gone", life.node, life.ended_at or view.now, facts)
+        yield Alarm("node_gone", life.node, life.ended_at or view.now, facts)
 
 
 def sentence(facts: Facts) -> str:

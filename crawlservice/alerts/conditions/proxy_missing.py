@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Condition, Facts, Finding, Threshold, View
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold
 from crawlservice.alerts.links import list_of, page_of
 from crawlservice.models import Host, Severity
 from crawlservice.proxies.lacking import Missing, missing
 from crawlservice.proxies.wording import facts_of, sentence_of
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     """Finds choices that no proxy fits, once for all hosts, and hosts where those that fit rest.
     Raises redis.RedisError and django.db.Error."""
     found: dict[str, Missing] = {}
@@ -32,7 +32,7 @@ def find(view: View) -> Iterator[Finding]:
         if one.at_host:
             facts["number"] = hosts.get(one.host)
         host = one.host if one.at_host else ""
-        yield Finding("proxy_missing", subject[:200], since, facts, round(minutes, 1), host=host)
+        yield Alarm("proxy_missing", subject[:200], since, facts, round(minutes, 1), host=host)
 
 
 def link(facts: Facts) -> str:

@@ -12,7 +12,7 @@ from django.db.models import Max
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import MAX_SUBJECTS, Condition, Facts, Finding, View
+from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.links import page_of
 from crawlservice.alerts.running_tasks import name_of
 from crawlservice.models import Finding as QualityFinding
@@ -25,7 +25,7 @@ MAX_NAMED = 3  # findings of a task that its sentence names
 COLUMNS = ("monitor", "field", "subject", "unit", "low", "high", "usual", "seen")
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     """Finds runs with findings, until these are accepted or a later run is good."""
     rows = open_findings().filter(created_at__gt=view.now - KEPT)
     runs = rows.order_by().values("spider", "task__arguments_hash").annotate(latest=Max("task"))
@@ -41,7 +41,7 @@ def find(view: View) -> Iterator[Finding]:
             "more": len(found[MAX_NAMED:]),
         }
         since = min(one.since or one.created_at for one in found)
-        yield Finding("quality", subject, since, facts, spider=task.spider, task=task.pk)
+        yield Alarm("quality", subject, since, facts, spider=task.spider, task=task.pk)
 
 
 def _facts(finding: QualityFinding) -> dict[str, Any]:

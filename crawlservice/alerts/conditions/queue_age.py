@@ -8,12 +8,12 @@ from datetime import timedelta
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Condition, Facts, Finding, Threshold, View
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold
 from crawlservice.alerts.links import list_of
 from crawlservice.models import Severity
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     """Finds the host whose requests have been due for the longest time. Raises
     redis.RedisError."""
     oldest = view.frontier.hosts.longest_due()
@@ -22,7 +22,7 @@ def find(view: View) -> Iterator[Finding]:
     host, seconds = oldest
     if seconds >= 60 * view.floor("queue_age"):
         since = view.now - timedelta(seconds=seconds)
-        yield Finding("queue_age", "", since, {"host": host}, round(seconds / 60, 1), host=host)
+        yield Alarm("queue_age", "", since, {"host": host}, round(seconds / 60, 1), host=host)
 
 
 def sentence(facts: Facts) -> str:

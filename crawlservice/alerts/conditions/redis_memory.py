@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Condition, Facts, Finding, Threshold, View
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold
 from crawlservice.alerts.links import list_of
 from crawlservice.models import Severity
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     """Raises redis.RedisError."""
     memory = view.frontier.store.redis.info("memory")
     most, used = int(memory.get("maxmemory", 0)), int(memory.get("used_memory", 0))
@@ -21,7 +21,7 @@ def find(view: View) -> Iterator[Finding]:
     percent = round(100 * used / most)
     if percent >= view.floor("redis_memory"):
         facts = {"percent": percent, "bytes": most}
-        yield Finding("redis_memory", "", view.now, facts, float(percent))
+        yield Alarm("redis_memory", "", view.now, facts, float(percent))
 
 
 def sentence(facts: Facts) -> str:

@@ -9,17 +9,17 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import (
     MAX_SUBJECTS,
+    Alarm,
     Condition,
     Facts,
-    Finding,
-    View,
+    ServiceView,
     first_line,
 )
 from crawlservice.alerts.links import page_of
 from crawlservice.models import Schedule, Severity
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     rows = Schedule.objects.filter(enabled=True).exclude(problem="").order_by("pk")
     for one in rows.defer("arguments")[: MAX_SUBJECTS + 1]:
         since = one.problem_since or view.now
@@ -27,7 +27,7 @@ def find(view: View) -> Iterator[Finding]:
             "schedule": one.name, "number": one.pk, "spider": one.spider,
             "problem": first_line(one.problem),
         }  # fmt: skip
-        yield Finding("schedule", str(one.pk), since, facts, spider=one.spider)
+        yield Alarm("schedule", str(one.pk), since, facts, spider=one.spider)
 
 
 def sentence(facts: Facts) -> str:

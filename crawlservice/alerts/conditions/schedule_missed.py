@@ -9,14 +9,14 @@ from django.db.models import Exists, OuterRef
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import MAX_SUBJECTS, Condition, Facts, Finding, View
+from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.links import page_of
 from crawlservice.models import Run, Severity
 
 RECENT = timedelta(days=2)  # after which a missed start is history
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     later = Run.objects.filter(schedule=OuterRef("schedule"), due_at__gt=OuterRef("due_at"))
     rows = Run.objects.filter(
         ~Exists(later),
@@ -31,7 +31,7 @@ def find(view: View) -> Iterator[Finding]:
             "schedule": one.name, "number": one.pk, "spider": one.spider,
             "due": run.due_at.isoformat(),
         }  # fmt: skip
-        yield Finding("schedule_missed", str(one.pk), run.due_at, facts, spider=one.spider)
+        yield Alarm("schedule_missed", str(one.pk), run.due_at, facts, spider=one.spider)
 
 
 def sentence(facts: Facts) -> str:

@@ -9,13 +9,13 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import (
+    Alarm,
     Condition,
     Facts,
-    Finding,
     RunningTask,
+    ServiceView,
     Threshold,
     Unknown,
-    View,
 )
 from crawlservice.alerts.links import page_of
 from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
@@ -50,7 +50,7 @@ class Silence:
         return found
 
 
-def find(view: View) -> Iterator[Finding | Unknown]:
+def find(view: ServiceView) -> Iterator[Alarm | Unknown]:
     """A task that the gate keeps back is not silent. Raises redis.RedisError."""
     silence = view.memory.setdefault("silent", Silence())
     began = Alert.objects.filter(OPEN, kind="silent").values_list("subject", "since")

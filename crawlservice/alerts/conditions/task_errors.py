@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from crawlservice.alerts.condition import Condition, Facts, Finding, View
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.ended_tasks import finding_of, latest_runs
 from crawlservice.alerts.links import list_of
 from crawlservice.alerts.running_tasks import name_of
@@ -15,7 +15,7 @@ from crawlservice.models import Severity, Task
 from crawlservice.quality.verdict import QUALITY
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     for task in latest_runs("task_errors", Task.Outcome.FINISHED_WITH_ERRORS, view.now):
         # If only its quality failed, that is a condition of its own.
         if task.errors or not task.reason.startswith(QUALITY):

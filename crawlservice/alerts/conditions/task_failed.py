@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Condition, Facts, Finding, View
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.ended_tasks import finding_of, latest_runs
 from crawlservice.alerts.links import page_of
 from crawlservice.alerts.running_tasks import name_of
 from crawlservice.models import Severity, Task
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     for task in latest_runs("task_failed", Task.Outcome.FAILED, view.now):
         yield finding_of("task_failed", task, view.now)
 

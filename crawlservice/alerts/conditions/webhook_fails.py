@@ -11,11 +11,11 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import (
     MAX_SUBJECTS,
+    Alarm,
     Condition,
     Facts,
-    Finding,
+    ServiceView,
     Threshold,
-    View,
     first_line,
 )
 from crawlservice.alerts.links import list_of
@@ -24,7 +24,7 @@ from crawlservice.models import Delivery, Severity
 KEPT = timedelta(days=7)  # after which a delivery that was given up is history
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ServiceView) -> Iterator[Alarm]:
     """Finds webhooks with deliveries that failed, until a later one arrives."""
     failed = Delivery.objects.filter(delivered_at=None, webhook__enabled=True).exclude(problem="")
     failed = failed.filter(event__created_at__gt=view.now - KEPT).order_by()
@@ -39,7 +39,7 @@ def find(view: View) -> Iterator[Finding]:
         if last is None:  # it has just arrived
             continue
         facts = {"webhook": last[0], "number": webhook, "problem": first_line(last[1])}
-        yield Finding("webhook_fails", str(webhook), row["since"], facts, round(minutes, 1))
+        yield Alarm("webhook_fails", str(webhook), row["since"], facts, round(minutes, 1))
 
 
 def sentence(facts: Facts) -> str:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from crawlservice.alerts.state import LONGEST_SILENCE
 from crawlservice.api.parts.paging import TEXT
-from crawlservice.api.parts.schemas import Given
+from crawlservice.api.parts.schemas import StrictInput
 
 SeverityWord = Literal["notice", "warning", "severe"]
 StateWord = Literal["open", "acknowledged", "silenced", "resolved"]
@@ -49,11 +49,11 @@ class AlertsOut(BaseModel):
     )
 
 
-class SilenceIn(Given):
+class SilenceIn(StrictInput):
     hours: Annotated[float, Field(gt=0, le=LONGEST_SILENCE)]
 
 
-class TargetIn(Given):
+class TargetIn(StrictInput):
     name: Name
     kind: KindWord
     address: Annotated[str, Field(max_length=2000, pattern=TEXT)] = Field(
@@ -83,7 +83,7 @@ class TestOut(BaseModel):
     reply: str = Field(description="of the target")
 
 
-class RuleIn(Given):
+class RuleIn(StrictInput):
     """A rule. What is left out has its usual value."""
 
     name: Name

@@ -27,7 +27,7 @@ from crawlservice.api.parts.paging import LARGEST, TEXT, After, Id, Limit, newes
 from crawlservice.models import SPIDER, BulkRetry
 from crawlservice.models.error import REASON
 from crawlservice.tasks import bulk_retry
-from crawlservice.tasks.bulk_retry import Wanted
+from crawlservice.tasks.bulk_retry import WantedErrors
 from crawlservice.tasks.results import error_groups
 from crawlservice.tasks.results.error_groups import GroupNow
 
@@ -85,7 +85,7 @@ def count_retries(
     since: Since = None,
 ) -> BulkExtentOut:
     """How many errors a retry would run again."""
-    found = bulk_retry.extent(Wanted(spider, reason or "", group, _given(request, since)))
+    found = bulk_retry.extent(WantedErrors(spider, reason or "", group, _given(request, since)))
     return BulkExtentOut(
         errors=found.errors,
         tasks=len(found.tasks),
@@ -98,7 +98,7 @@ def count_retries(
 def start_retry(request: ApiRequest, body: Annotated[BulkRetryIn, Body()]) -> Status[BulkRetryOut]:
     """Runs errors of a spider again, over its tasks that have ended."""
     caller = request.auth
-    wanted = Wanted(body.spider, body.reason, body.group, _checked(body.since))
+    wanted = WantedErrors(body.spider, body.reason, body.group, _checked(body.since))
     return Status(201, _retry(bulk_retry.get(bulk_retry.start(wanted, caller.who).pk)))
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AwareDatetime, BaseModel, Field
 
 from crawlservice.api.parts.paging import LARGEST, TEXT
-from crawlservice.api.parts.schemas import Given, PageOut
+from crawlservice.api.parts.schemas import PageOut, StrictInput
 from crawlservice.models import SPIDER
 from crawlservice.models.error import REASON
 
@@ -52,7 +52,7 @@ class ErrorGroupDetail(ErrorGroupOut):
     )
 
 
-class BulkRetryIn(Given):
+class BulkRetryIn(StrictInput):
     """Which errors run again. `since`: by when they were recorded."""
 
     spider: Annotated[str, Field(min_length=1, max_length=SPIDER, pattern=TEXT)]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from crawlservice.api.parts.schemas import Given
+from crawlservice.api.parts.schemas import StrictInput
 from crawlservice.exports.definition import Definition
 
 Begin = Annotated[
@@ -29,7 +29,7 @@ class ExportChange(Definition):
     """The whole definition. Masked secrets stay as they are; name and what cannot change."""
 
 
-class RestartIn(Given):
+class RestartIn(StrictInput):
     """From where on it exports again."""
 
     begin: Begin

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from crawlframe import gates
 from crawlservice.api.parts.paging import TEXT
-from crawlservice.api.parts.schemas import Given
+from crawlservice.api.parts.schemas import StrictInput
 from crawlservice.hosts.orders import MAX_CONCURRENCY, MAX_DELAY
 from crawlservice.hosts.rules import RULES
 from crawlservice.models import NOTE
@@ -19,12 +19,12 @@ Until = Annotated[AwareDatetime, Field(strict=False)]  # JSON has no type for ti
 Note = Annotated[str, Field(max_length=NOTE, pattern=TEXT)]
 
 
-class HostPauseIn(Given):
+class HostPauseIn(StrictInput):
     until: Until | None = Field(None, description="null: until it is resumed")
     note: Note = ""
 
 
-class HostOrderIn(Given):
+class HostOrderIn(StrictInput):
     """`delay`, `concurrency` and `rules`, at least one of them."""
 
     delay: Annotated[float, Field(ge=0, le=MAX_DELAY)] | None = Field(

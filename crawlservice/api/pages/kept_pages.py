@@ -21,7 +21,7 @@ from crawlservice.api.tasks.tasks import load_task
 from crawlservice.models import KeptPage
 from crawlservice.pages import shown
 from crawlservice.pages.export import NAMES, PagesExport
-from crawlservice.pages.shown import Shown
+from crawlservice.pages.shown import ShownPage
 
 router = Router(tags=["items and pages"])
 
@@ -98,7 +98,7 @@ def download_body(request: ApiRequest, rid: UUID) -> HttpResponse:
     """The body as it was received, after decompression, as an attachment."""
     row = _row(rid)
     try:
-        content = Shown.of(row)
+        content = ShownPage.of(row)
     except (PageDamaged, StoreError) as error:
         raise ApiError(503, "store_away", str(error)) from None
     caller = request.auth

@@ -89,7 +89,7 @@ def _start(request: ApiRequest, body: SpiderReparseIn, **source: Any) -> Status[
     priority, since = given.pop("priority"), given.pop("since")
     if since is not None and since.tzinfo is None:
         since = since.replace(tzinfo=UTC)
-    wanted = reparse.Wanted(since=since, **given, **source)
+    wanted = reparse.WantedPages(since=since, **given, **source)
     status = 201
     task = None
     try:

@@ -8,13 +8,13 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from crawlservice.api.parts.schemas import Given, Priority
+from crawlservice.api.parts.schemas import Priority, StrictInput
 from crawlservice.reparse.submission import TEXT
 
 Name = Annotated[str, Field(max_length=TEXT, pattern=r"^[^\x00]*$")]
 
 
-class SpiderReparseIn(Given):
+class SpiderReparseIn(StrictInput):
     """Which kept pages are parsed, and what becomes of them."""
 
     since: Annotated[datetime, Field(strict=False)] | None = Field(

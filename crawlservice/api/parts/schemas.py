@@ -26,13 +26,13 @@ LabelValue = Annotated[str, Field(min_length=1, max_length=LABEL_VALUE)]
 Labels = Annotated[dict[LabelName, LabelValue], Field(max_length=LABELS)]
 
 
-class Given(BaseModel):
+class StrictInput(BaseModel):
     """Input."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class TaskIn(Given):
+class TaskIn(StrictInput):
     """One task to be submitted. `arguments` must fit the schema of the spider."""
 
     spider: SpiderName
@@ -68,7 +68,7 @@ class NewTask(BaseModel):
     priority: Priority = 0
 
 
-class Retry(Given):
+class Retry(StrictInput):
     """Which failed requests run again; all of the task when none are given."""
 
     rids: (
@@ -88,7 +88,7 @@ class TrapOut(BaseModel):
     contents: int = Field(description="how many of them were different, about")
 
 
-class TaskLimitsIn(Given):
+class TaskLimitsIn(StrictInput):
     """The limits that change; the others stay."""
 
     delay: Annotated[float, Field(ge=0, le=MAX_DELAY)] | Literal["auto"] | None = Field(

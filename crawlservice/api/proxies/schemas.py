@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from crawlservice.api.parts.paging import TEXT
-from crawlservice.api.parts.schemas import Given
+from crawlservice.api.parts.schemas import StrictInput
 
 MOST = 1_000  # proxies added by one call
 
 
-class ProxyFields(Given):
+class ProxyFields(StrictInput):
     """What is said of proxies. `tier`: the lowest that works for a host is used."""
 
     tier: int = 0
@@ -30,7 +30,7 @@ class ProxiesIn(ProxyFields):
     proxies: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=MOST)]
 
 
-class ProxyChange(Given):
+class ProxyChange(StrictInput):
     """What changes; the rest stays."""
 
     tier: int | None = None

@@ -13,7 +13,6 @@ from crawlservice.api.parts.errors import READING, WRITING
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, oldest_first
 from crawlservice.api.parts.schemas import (
     LABELLED,
-    Given,
     Labels,
     Priority,
     RunOut,
@@ -21,6 +20,7 @@ from crawlservice.api.parts.schemas import (
     SchedulesOut,
     ScheduleWithRuns,
     SpiderName,
+    StrictInput,
 )
 from crawlservice.models import Run, Schedule
 from crawlservice.scheduling import editing, schedules
@@ -37,7 +37,7 @@ Missed = Literal["once", "skip"]
 CRON = "minute, hour, day of month, month, day of week, such as `0 6 * * 1-5`; or give `every`"
 
 
-class ScheduleIn(Given):
+class ScheduleIn(StrictInput):
     """A new schedule: `cron` or `every`, one of them. Its arguments are checked, so a node must
     have published the spider."""
 
@@ -55,7 +55,7 @@ class ScheduleIn(Given):
     enabled: bool = True
 
 
-class SchedulePatch(Given):
+class SchedulePatch(StrictInput):
     """The fields that change; the others stay. `arguments` replace all arguments; a secret is kept
     by giving its mask, `********`."""
 

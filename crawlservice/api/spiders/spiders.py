@@ -14,13 +14,13 @@ from crawlframe.spider.spider import SpiderInfo
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import TEXT
-from crawlservice.api.parts.schemas import Given, Outcome
+from crawlservice.api.parts.schemas import Outcome, StrictInput
 from crawlservice.models import SPIDER, WHY, DisabledSpider, Task
 from crawlservice.recipes.masking import masked_headers
 from crawlservice.tasks import spider_runs, spider_switch, submit
 
 
-class DisableIn(Given):
+class DisableIn(StrictInput):
     """Why nothing may start the spider; everybody sees it."""
 
     reason: Annotated[str, Field(min_length=1, max_length=WHY, pattern=TEXT)]

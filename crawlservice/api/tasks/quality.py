@@ -18,7 +18,7 @@ from crawlservice.quality import findings
 from crawlservice.quality.wording import sentence_of
 
 
-class ExampleOut(BaseModel):
+class FindingExampleOut(BaseModel):
     item: int | None = Field(description="null: the page itself is the example")
     rid: UUID
     url: str
@@ -45,7 +45,7 @@ class FindingOut(BaseModel):
     good_version: str = Field(description="code that ran most of it")
     accepted_at: datetime | None
     found_at: datetime
-    examples: list[ExampleOut] = Field(description="empty for callers who may not see items")
+    examples: list[FindingExampleOut] = Field(description="empty for callers who may not see items")
 
 
 class QualityOut(BaseModel):
@@ -108,7 +108,7 @@ def _finding(finding: Finding, *, items: bool) -> FindingOut:
         for name in FindingOut.model_fields
         if name not in ("text", "found_at", "examples")
     }
-    examples = [ExampleOut(**one) for one in finding.examples] if items else []
+    examples = [FindingExampleOut(**one) for one in finding.examples] if items else []
     return FindingOut(
         text=sentence_of(finding), found_at=finding.created_at, examples=examples, **same
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Body, Header, Query, Router, Status
 
 from crawlframe.errors import ArgumentError
-from crawlframe.frontier.waits import Wait
+from crawlframe.frontier.waits import TaskWait
 from crawlframe.proxies.place import host_in
 from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
 from crawlservice.api.parts.errors import READING, WRITING, ApiError, NotAllowed
@@ -31,7 +31,7 @@ from crawlservice.hosts.states import moment
 from crawlservice.models import SPIDER, Task, Trap
 from crawlservice.tasks import bulk_submit, labels, limits, stored_limits, submit
 from crawlservice.tasks.arguments.values import shortened
-from crawlservice.tasks.bulk_submit import Wanted
+from crawlservice.tasks.bulk_submit import WantedTask
 from crawlservice.tasks.label_rows import labelled
 from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.progress import layers
@@ -87,7 +87,7 @@ def new_task(
         name = next(iter(beside))
         raise ApiError(422, "invalid", f"{name}: not allowed together with args", name)
     arguments = beside if body.args is None else body.args
-    tasks, new = _submit(request, key, [Wanted(body.spider, arguments, body.priority)])
+    tasks, new = _submit(request, key, [WantedTask(body.spider, arguments, body.priority)])
     return Status(201 if new else 200, tasks[0])
 
 
@@ -199,12 +199,12 @@ def _show(task_id: int) -> TaskOut:
     return serialized([load_task(task_id)])[0]
 
 
-def _wanted(task: TaskIn) -> Wanted:
-    return Wanted(task.spider, task.arguments, task.priority, task.settings, task.labels)
+def _wanted(task: TaskIn) -> WantedTask:
+    return WantedTask(task.spider, task.arguments, task.priority, task.settings, task.labels)
 
 
 def _submit(
-    request: ApiRequest, key: str | None, wanted: list[Wanted]
+    request: ApiRequest, key: str | None, wanted: list[WantedTask]
 ) -> tuple[list[TaskOut], bool]:
     caller = request.auth
 
@@ -250,7 +250,7 @@ def _steer(
     return Status(status, _show(task_id))
 
 
-def _wait(wait: Wait) -> WaitOut:
+def _wait(wait: TaskWait) -> WaitOut:
     return WaitOut(why=wait.why, until=moment(wait.until), host=host_in(wait.host))
 
 

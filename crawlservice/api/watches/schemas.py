@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from crawlservice.api.parts.paging import LARGEST, TEXT
-from crawlservice.api.parts.schemas import Given, Priority, SpiderName
+from crawlservice.api.parts.schemas import Priority, SpiderName, StrictInput
 from crawlservice.watches.editing import LEAST_BUDGET, MOST_BUDGET
 
 Budget = Annotated[float, Field(ge=LEAST_BUDGET, le=MOST_BUDGET)]
@@ -17,7 +17,7 @@ Url = Annotated[str, Field(min_length=1, max_length=8000, pattern=TEXT)]
 STATED = "requests per day; null: as the spider says"
 
 
-class WatchIn(Given):
+class WatchIn(StrictInput):
     """A new watch. Its arguments are checked, so a node must have published the spider."""
 
     spider: SpiderName
@@ -28,14 +28,14 @@ class WatchIn(Given):
     host_budget: Budget | None = Field(None, description=f"{STATED}; for each host")
 
 
-class WatchPatch(Given):
+class WatchPatch(StrictInput):
     """The fields that change."""
 
     budget: Budget | None = Field(None, description=STATED)
     host_budget: Budget | None = Field(None, description=f"{STATED}; for each host")
 
 
-class VisitNowIn(Given):
+class VisitNowIn(StrictInput):
     """Pages by `id` or by URL; without any, `start` runs."""
 
     pages: Annotated[list[Number], Field(max_length=1000)] = []

@@ -26,7 +26,7 @@ from crawlservice.exports.addresses import (
     host_of,
     parts_of,
 )
-from crawlservice.exports.batch import Batch, Limits
+from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.object_stores import SCHEMES, open_store
 from crawlservice.exports.target import FormField, Target, TargetKind, Text
@@ -131,11 +131,11 @@ class FilesWriter:
         self._store: Any = None
         self._remote = "://" in target.url
 
-    def send(self, name: BatchName, batch: Batch) -> str:
+    def send(self, name: BatchName, batch: ExportBatch) -> str:
         file = f"{name}.{self._target.format}{'.gz' if self._target.gzip else ''}"
         return self._upload(file, batch) if self._remote else self._place(file, batch)
 
-    def test(self, name: BatchName, empty: Batch) -> None:
+    def test(self, name: BatchName, empty: ExportBatch) -> None:
         """Writes an empty file and deletes it."""
         file = f".{name}.test"
         if self._remote:
@@ -147,7 +147,7 @@ class FilesWriter:
     def close(self) -> None:
         self._store = None
 
-    def _place(self, file: str, batch: Batch) -> str:
+    def _place(self, file: str, batch: ExportBatch) -> str:
         """Renames it into place when it is on the disk."""
         check_path(self._target.url, _misplaced)  # this node may have another directory
         directory = directory_of(self._target.url)
@@ -169,7 +169,7 @@ class FilesWriter:
                 left.unlink()
         return str(directory / file)
 
-    def _upload(self, file: str, batch: Batch) -> str:
+    def _upload(self, file: str, batch: ExportBatch) -> str:
         if self._store is None:
             self._store = open_store(self._target)
         with tempfile.NamedTemporaryFile(suffix=".part") as out:
@@ -180,7 +180,7 @@ class FilesWriter:
             faults.at("export.write.after")
         return place
 
-    def _write(self, out: IO[bytes], batch: Batch) -> None:
+    def _write(self, out: IO[bytes], batch: ExportBatch) -> None:
         pieces = stream_chunks(batch.chunks, f".{self._target.format}", batch.kinds)
         with _compressed(out) if self._target.gzip else _plain(out) as sink:
             for piece in pieces:

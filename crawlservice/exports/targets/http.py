@@ -15,7 +15,7 @@ from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.fetch.journey.limits import FetchLimits
 from crawlservice.exports.addresses import Address, host_of, parts_of
-from crawlservice.exports.batch import Batch, Limits
+from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.target import FormField, Target, TargetKind, Text
 from crawlservice.exports.writer import BatchName, TargetError, Writer
@@ -72,7 +72,7 @@ class HttpWriter:
         self.limits = Limits(target.max_rows, 4 << 20)
         self._target, self._node, self._installation = target, node, installation
 
-    def send(self, name: BatchName, batch: Batch) -> str:
+    def send(self, name: BatchName, batch: ExportBatch) -> str:
         key = f"{self._installation}.{name}"
         address = parsed(self._target.url)
         message = WebhookMessage(address, self._target.secret, key, self._body(batch))
@@ -83,13 +83,13 @@ class HttpWriter:
         faults.at("export.write.after")
         return key
 
-    def test(self, name: BatchName, empty: Batch) -> None:
+    def test(self, name: BatchName, empty: ExportBatch) -> None:
         self.send(name, empty)
 
     def close(self) -> None:
         pass
 
-    def _body(self, batch: Batch) -> bytes:
+    def _body(self, batch: ExportBatch) -> bytes:
         if self._target.format == "jsonl":
             return b"".join(lines(batch.chunks))
         rows = [line.rstrip(b"\n") for line in chain.from_iterable(

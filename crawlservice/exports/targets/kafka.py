@@ -15,7 +15,7 @@ from pydantic import Field
 from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlservice.exports.addresses import Address
-from crawlservice.exports.batch import Batch, Limits
+from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import KEY
 from crawlservice.exports.target import FormField, Target, TargetKind, Text
@@ -72,7 +72,7 @@ class KafkaWriter:
         self._target, self._installation = target, installation
         self._producer: Any = None
 
-    def send(self, name: BatchName, batch: Batch) -> str:
+    def send(self, name: BatchName, batch: ExportBatch) -> str:
         need("confluent_kafka", "kafka")
         from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -99,7 +99,7 @@ class KafkaWriter:
             consumer.close()
         return f"{self._target.topic}: {batch.rows:,} rows, to {name.last}"
 
-    def test(self, name: BatchName, empty: Batch) -> None:
+    def test(self, name: BatchName, empty: ExportBatch) -> None:
         """Asks for the topic."""
         need("confluent_kafka", "kafka")
         from confluent_kafka.admin import AdminClient
@@ -129,7 +129,7 @@ class KafkaWriter:
             self._producer.init_transactions(TIMEOUT)
         return self._producer
 
-    def _produce(self, producer: Any, batch: Batch) -> None:
+    def _produce(self, producer: Any, batch: ExportBatch) -> None:
         failed: list[str] = []
 
         def delivered(error: Any, message: Any) -> None:

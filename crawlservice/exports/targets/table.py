@@ -13,7 +13,7 @@ from pydantic import Field
 from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlservice.exports.addresses import Address, host_of, options_of, parts_of
-from crawlservice.exports.batch import Batch, Limits
+from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.dialects import ROWS, Dialect, connect
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import KEY
@@ -79,7 +79,7 @@ class TableWriter:
         self._target = target
         self._dialect: Dialect | None = None
 
-    def send(self, name: BatchName, batch: Batch) -> str:
+    def send(self, name: BatchName, batch: ExportBatch) -> str:
         dialect, table = self._open(), self._target.table
         columns = names(batch.kinds, dialect.longest)
         kinds = fit(dialect, table, {columns[field]: kind for field, kind in batch.kinds.items()})
@@ -98,7 +98,7 @@ class TableWriter:
         faults.at("export.write.after")
         return f"{table}: {batch.rows:,} rows, to {name.last}"
 
-    def test(self, name: BatchName, empty: Batch) -> None:
+    def test(self, name: BatchName, empty: ExportBatch) -> None:
         """Makes the table, as the first batch would, and inserts no row into it."""
         dialect, table = self._open(), self._target.table
         fit(dialect, table, {})

@@ -16,7 +16,7 @@ from crawlframe.run.participant import Participant
 from crawlservice.ledger.model_items import refused_rows
 from crawlservice.ledger.model_items.outgoing_rows import other_database, pack_all
 from crawlservice.ledger.model_items.refused_rows import RowRefused
-from crawlservice.ledger.model_items.upserts import Row, Upserts
+from crawlservice.ledger.model_items.upserts import ModelRow, Upserts
 from crawlservice.models import RowDelivery
 
 Rule = tuple[Any, ...]
@@ -44,7 +44,7 @@ def save(outcomes: Iterable[Outcome]) -> None:
 
     Raises RowRefused for what the database refuses, TablesChanged if a table does not have the
     columns of its model, and django.db.Error."""
-    rows = [Row(*item, outcome) for outcome in outcomes for item in _items(outcome)]
+    rows = [ModelRow(*item, outcome) for outcome in outcomes for item in _items(outcome)]
     elsewhere = [row for row in rows if other_database(row.instance.__class__)]
     if elsewhere:
         rows = [row for row in rows if not other_database(row.instance.__class__)]
@@ -52,7 +52,7 @@ def save(outcomes: Iterable[Outcome]) -> None:
     save_rows(rows)
 
 
-def save_rows(rows: list[Row]) -> None:
+def save_rows(rows: list[ModelRow]) -> None:
     """Saves rows of one database, in a transaction of that database. Raises as ``save`` does."""
     for row in rows:
         row.instance.pk = row.given  # an earlier attempt, which was rolled back, has set it
@@ -75,15 +75,15 @@ def _items(outcome: Outcome) -> Iterable[ModelItem]:
     return outcome.results.models.values() if outcome.results.models else ()
 
 
-def _grouped(rows: list[Row]) -> dict[tuple[str, Rule | None], list[Row]]:
-    groups: dict[tuple[str, Rule | None], list[Row]] = defaultdict(list)
+def _grouped(rows: list[ModelRow]) -> dict[tuple[str, Rule | None], list[ModelRow]]:
+    groups: dict[tuple[str, Rule | None], list[ModelRow]] = defaultdict(list)
     for row in rows:
         rule = row.upsert.rule if row.upsert else None
         groups[row.instance._meta.label, rule].append(row)
     return groups
 
 
-def _parents(instance: Any, waiting: dict[int, Row]) -> bool:
+def _parents(instance: Any, waiting: dict[int, ModelRow]) -> bool:
     """Whether it refers to an instance that is saved later. Raises RowRefused if it refers to one
     that is not saved at all."""
     for field in _relations(instance.__class__):
@@ -105,7 +105,7 @@ def _relations(model: Any) -> tuple[Any, ...]:
     return tuple(field for field in model._meta.concrete_fields if field.is_relation)
 
 
-def _save_alike(rule: Rule | None, rows: list[Row]) -> None:
+def _save_alike(rule: Rule | None, rows: list[ModelRow]) -> None:
     model = rows[0].instance.__class__
     for row in rows:
         for field in _relations(model):

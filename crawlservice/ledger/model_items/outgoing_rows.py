@@ -20,7 +20,7 @@ from django.db.models.expressions import DatabaseDefault
 from crawlframe.items.models import misuse_of, related
 from crawlframe.items.upsert import Upsert
 from crawlservice.ledger.model_items.refused_rows import RowRefused, reason_of
-from crawlservice.ledger.model_items.upserts import Row
+from crawlservice.ledger.model_items.upserts import ModelRow
 from crawlservice.models import VERSION, RowDelivery
 
 
@@ -39,7 +39,7 @@ def other_database(model: type[Model]) -> str:
     return "" if alias == connection.alias else alias
 
 
-def pack(rows: Sequence[Row]) -> RowDelivery:
+def pack(rows: Sequence[ModelRow]) -> RowDelivery:
     """``rows``: all items of one page for one other database. Raises RowRefused for what cannot be
     delivered."""
     outcome = rows[0].outcome
@@ -55,16 +55,16 @@ def pack(rows: Sequence[Row]) -> RowDelivery:
     )
 
 
-def pack_all(rows: Iterable[Row]) -> list[RowDelivery]:
+def pack_all(rows: Iterable[ModelRow]) -> list[RowDelivery]:
     """One for each page and database. Raises RowRefused."""
-    groups: dict[tuple[bytes, str], list[Row]] = defaultdict(list)
+    groups: dict[tuple[bytes, str], list[ModelRow]] = defaultdict(list)
     for row in rows:
         assert row.outcome is not None
         groups[row.outcome.rid, other_database(row.instance.__class__)].append(row)
     return [pack(group) for group in groups.values()]
 
 
-def _packed(row: Row, places: dict[int, int]) -> dict[str, Any]:
+def _packed(row: ModelRow, places: dict[int, int]) -> dict[str, Any]:
     instance, upsert = row.instance, row.upsert
     label = instance._meta.label
     if upsert is None:
@@ -156,7 +156,7 @@ def _json(field: Any, value: Any, instance: Any) -> Any:
     return field.value_to_string(instance)
 
 
-def unpack(delivery: RowDelivery) -> list[Row]:
+def unpack(delivery: RowDelivery) -> list[ModelRow]:
     """The rows of a page as they were yielded. A value of a field that the model has no more is
     left out. Raises RowRefused."""
     rows = [_unpacked(packed) for packed in delivery.rows]
@@ -170,7 +170,7 @@ def unpack(delivery: RowDelivery) -> list[Row]:
     return rows
 
 
-def _unpacked(packed: dict[str, Any]) -> Row:
+def _unpacked(packed: dict[str, Any]) -> ModelRow:
     label = packed["model"]
     try:
         model = apps.get_registered_model(*label.split("."))
@@ -188,7 +188,7 @@ def _unpacked(packed: dict[str, Any]) -> Row:
     if problem := misuse_of(model, (*upsert.rule,)):
         raise RowRefused(problem)
     instance = model(**given)
-    return Row(instance, upsert, instance.pk, None)
+    return ModelRow(instance, upsert, instance.pk, None)
 
 
 @cache

@@ -19,7 +19,7 @@ Values = tuple[Any, ...]
 KEYS_PER_QUERY = 100  # rows that are looked up at a time; SQLite limits how deep a condition may be
 
 
-class Row(NamedTuple):
+class ModelRow(NamedTuple):
     """A model item, and the page whose item it is. ``given``: the primary key that it was yielded
     with. ``outcome``: that of its page; None for one that is delivered to another database."""
 
@@ -43,8 +43,8 @@ class Upserts:
         # They say when a row was written, so they are no reason to write it.
         self._automatic = [field for field in self._fields if getattr(field, "auto_now", False)]
 
-    def save(self, rows: list[Row]) -> None:
-        found: dict[Values, Row] = {}
+    def save(self, rows: list[ModelRow]) -> None:
+        found: dict[Values, ModelRow] = {}
         doubles: list[tuple[Any, Values]] = []
         keyless: list[Any] = []
         for row in rows:
@@ -85,7 +85,7 @@ class Upserts:
         old, value = (field.to_python(field.value_from_object(one)) for one in (stored, new))
         return old is None or (value is not None and value >= old)
 
-    def _compare(self, rows: list[Row]) -> None:
+    def _compare(self, rows: list[ModelRow]) -> None:
         """Rows that exist are locked and compared with the items, and those that are replaced are
         updated."""
         stored = self._stored(rows)
@@ -134,7 +134,7 @@ class Upserts:
                 return f"{label}: another row has {str(value)[:100]!r}"
         return f"{self._model._meta.label}: another row has a unique value of this item"
 
-    def _stored(self, rows: list[Row]) -> dict[Values, Any]:
+    def _stored(self, rows: list[ModelRow]) -> dict[Values, Any]:
         """The rows with the keys of these items, locked in the order of their keys."""
         found: dict[Values, Any] = {}
         names = [field.attname for field in self._key]
@@ -192,7 +192,7 @@ def _json(field: Any, instance: Any) -> Any:
     return value if type(value) in (str, int, float, bool, type(None), list, dict) else str(value)
 
 
-def _change(row: Row, stored: Any, changes: dict[str, Any]) -> RowChange:
+def _change(row: ModelRow, stored: Any, changes: dict[str, Any]) -> RowChange:
     outcome = row.outcome
     assert outcome is not None
     return RowChange(

@@ -26,7 +26,7 @@ class Command(ServiceCommand):
             get_task(number)
         problems = audit_cluster(frontier())
         rows = sizes(options["ids"])
-        progress = Progress(sum(rows.values()))
+        progress = ProgressLine(sum(rows.values()))
         for group in groups(rows):
             here = sum(rows[task] for task in group)
             found = audit_group(
@@ -51,7 +51,7 @@ class Command(ServiceCommand):
         self.stdout.flush()
 
 
-class Progress:
+class ProgressLine:
     """A line on the terminal that says how far it is; nothing where there is no terminal."""
 
     def __init__(self, rows: int) -> None:

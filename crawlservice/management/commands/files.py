@@ -15,7 +15,7 @@ from crawlframe.files.spool import Spool
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.files import check, pruning
-from crawlservice.files.pruning import Extent
+from crawlservice.files.pruning import FileExtent
 from crawlservice.files.store import store
 from crawlservice.models import StoredFile
 
@@ -52,7 +52,7 @@ class Command(ServiceCommand):
             found += 1
             self.stdout.write(problem)
         rows = StoredFile.objects.aggregate(files=Count("pk"), size=Sum("size", default=0))
-        self.stdout.write(f"{_text(Extent(**rows))} in {store().address}")
+        self.stdout.write(f"{_text(FileExtent(**rows))} in {store().address}")
         left = _extent(pruning.unknown(timedelta()))
         if left.files:
             self.stdout.write(f"besides, {_text(left)} that the database does not know")
@@ -63,11 +63,11 @@ class Command(ServiceCommand):
         if dry_run:
             rows = pruning.unused(age).order_by()
             sizes = rows.aggregate(files=Count("pk"), size=Sum("size", default=0))
-            much = Extent(**sizes) + _extent(pruning.unknown(age))
+            much = FileExtent(**sizes) + _extent(pruning.unknown(age))
             self.stdout.write(f"{_text(much)} would be deleted from {store().address}")
             return
         pruning.forget_removed_tasks()
-        gone = Extent()
+        gone = FileExtent()
         try:
             while (some := pruning.prune_unused(age)).files:
                 gone += some
@@ -82,10 +82,10 @@ class Command(ServiceCommand):
             self.stdout.write(f"and {swept} that were left in the spool of {node}")
 
 
-def _extent(files: Any) -> Extent:
-    much = Extent()
+def _extent(files: Any) -> FileExtent:
+    much = FileExtent()
     for file in files:
-        much += Extent(1, file.size)
+        much += FileExtent(1, file.size)
     return much
 
 
@@ -99,5 +99,5 @@ def _hours(text: str) -> float:
     return hours
 
 
-def _text(much: Extent) -> str:
+def _text(much: FileExtent) -> str:
     return f"{much.files:,} files, {filesizeformat(much.size)}".replace("\xa0", " ")

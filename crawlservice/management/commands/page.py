@@ -14,7 +14,7 @@ from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.models import KeptPage
-from crawlservice.pages.shown import Shown
+from crawlservice.pages.shown import ShownPage
 
 
 class UnknownPage(CrawlframeError):
@@ -44,11 +44,11 @@ class Command(ServiceCommand):
             for name, value in row.headers.get(part, ()):
                 say.write(plain(f"{part}: {name}: {value}"), str)
         if not options["headers"]:
-            content = Shown.of(row)
+            content = ShownPage.of(row)
             record("download_page", task=row.task_id, rid=str(row.rid), command=True)
             self._print(content)
 
-    def _print(self, content: Shown) -> None:
+    def _print(self, content: ShownPage) -> None:
         out: TextIO = self.stdout._out  # type: ignore[assignment]
         if not hasattr(out, "buffer"):
             self.stdout.write(content.text)

@@ -15,7 +15,7 @@ from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.connections import clock
 from crawlservice.exports.retention import held
-from crawlservice.tasks.removal import Extent, ended_before, extent, remove
+from crawlservice.tasks.removal import RemovalExtent, ended_before, extent, remove
 
 MAX_DAYS = 36_500  # days
 
@@ -75,8 +75,8 @@ class Command(ServiceCommand):
             raise CommandError("nothing was deleted; give --yes if there is no terminal")
         return input("Delete them for good? [y/N] ").strip().lower() in ("y", "yes")
 
-    def _remove(self, tasks: Any, found: Extent, options: dict[str, Any]) -> None:
-        gone = Extent()
+    def _remove(self, tasks: Any, found: RemovalExtent, options: dict[str, Any]) -> None:
+        gone = RemovalExtent()
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
         shown = Progress(*columns, TimeRemainingColumn(), console=self.console)
         if not self.console.is_terminal:
@@ -85,7 +85,7 @@ class Command(ServiceCommand):
             with shown:
                 bar = shown.add_task("deleting", total=sum(found))
                 for some in remove(tasks, self._held):
-                    gone = Extent(*map(sum, zip(gone, some, strict=True)))
+                    gone = RemovalExtent(*map(sum, zip(gone, some, strict=True)))
                     shown.update(bar, advance=sum(some), description=f"{gone.tasks:,} tasks")
                 # The total is too high if some rows were gone before.
                 shown.update(bar, completed=sum(found))
@@ -103,5 +103,5 @@ def _days(text: str) -> int:
     return int(text)
 
 
-def _text(much: Extent) -> str:
+def _text(much: RemovalExtent) -> str:
     return f"{much.tasks:,} tasks, {much.pages:,} pages, {much.items:,} items"

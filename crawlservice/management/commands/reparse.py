@@ -18,7 +18,7 @@ from crawlservice.cli.terminal import plain, watch
 from crawlservice.connections import clock
 from crawlservice.management.commands.retry import read_since
 from crawlservice.models import Task
-from crawlservice.reparse.submission import Wanted, as_given, in_words, reparse_of, submit
+from crawlservice.reparse.submission import WantedPages, as_given, in_words, reparse_of, submit
 from crawlservice.tasks.progress import outcomes
 
 
@@ -72,7 +72,7 @@ class Command(ServiceCommand):
         asked = {name: options[name] for name in names}
         with transaction.atomic():  # recorded even if Redis could not be updated
             task = submit(
-                Wanted(**_source(options["what"]), since=since, **asked),
+                WantedPages(**_source(options["what"]), since=since, **asked),
                 priority=options["priority"],
             )
             parsed = reparse_of(task)

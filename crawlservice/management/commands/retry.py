@@ -18,7 +18,7 @@ from crawlservice.cli.terminal import plain
 from crawlservice.connections import clock
 from crawlservice.models import BulkRetry
 from crawlservice.tasks import bulk_retry
-from crawlservice.tasks.bulk_retry import Wanted
+from crawlservice.tasks.bulk_retry import WantedErrors
 from crawlservice.tasks.retry import retry
 
 WHO: dict[str, Any] = {"command": True}
@@ -62,7 +62,7 @@ class Command(ServiceCommand):
         since = options["since"]
         if isinstance(since, timedelta):
             since = clock.now() - since
-        wanted = Wanted(options["spider"], options["reason"] or "", options["group"], since)
+        wanted = WantedErrors(options["spider"], options["reason"] or "", options["group"], since)
         found = bulk_retry.extent(wanted)
         tasks = f"{found.errors:,} errors in {len(found.tasks):,} ended tasks of {wanted.spider}"
         self.stdout.write(plain(tasks))

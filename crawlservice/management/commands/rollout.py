@@ -60,7 +60,7 @@ class Command(ServiceCommand):
                 raise ArgumentError("--status does not take a revision; leave it out")
             self._show_status()
             return
-        view = View(self.console)
+        view = NodesView(self.console)
         run = self._new_run(options, view)
         self.stdout.write(f"rolling out {run.revision}")
         with suppress(DatabaseError):  # it must get out without a database too
@@ -76,7 +76,7 @@ class Command(ServiceCommand):
             f"every living node that follows {run.branch} runs {run.revision[:SHORT]}"
         )
 
-    def _new_run(self, options: dict[str, Any], view: View) -> RolloutRun:
+    def _new_run(self, options: dict[str, Any], view: NodesView) -> RolloutRun:
         """Raises ArgumentError, and what ``prepare`` raises."""
         if not options["revision"]:
             raise ArgumentError("name the revision to roll out, or ask for --status")
@@ -119,7 +119,7 @@ class Command(ServiceCommand):
             self.stdout.write("no node is running")
 
 
-class View:
+class NodesView:
     """The state of the nodes, live on a terminal; otherwise a line for each change."""
 
     def __init__(self, console: Console) -> None:
@@ -129,7 +129,7 @@ class View:
         self._note = ""
         self._noted_at = 0.0
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> NodesView:
         if self._live:
             self._live.start()
         return self

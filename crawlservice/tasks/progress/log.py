@@ -56,7 +56,7 @@ SELECT min(id), count(*), max(size) FROM (
 """
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """A line as it is inserted."""
 
     task_id: int
@@ -75,7 +75,7 @@ class Row(NamedTuple):
 def add(lines: Iterable[Line], lost: Mapping[int, int]) -> None:
     """Adds lines. ``lost``: how many were dropped before, by task. What belongs to deleted tasks is
     left out. Raises django.db.Error."""
-    rows: dict[int, list[Row]] = defaultdict(list)
+    rows: dict[int, list[LogRow]] = defaultdict(list)
     for line in lines:
         rows[line.task].append(_row(line))
     with transaction.atomic(), connection.cursor() as cursor:
@@ -91,8 +91,8 @@ def add(lines: Iterable[Line], lost: Mapping[int, int]) -> None:
                 _shorten(cursor, log)
 
 
-def _row(line: Line) -> Row:
-    return Row(
+def _row(line: Line) -> LogRow:
+    return LogRow(
         line.task,
         datetime.fromtimestamp(line.at, UTC),
         max(0, min(line.level, 1000)),
@@ -104,11 +104,11 @@ def _row(line: Line) -> Row:
     )
 
 
-def _size(rows: Iterable[Row]) -> int:
+def _size(rows: Iterable[LogRow]) -> int:
     return sum(len(row.text.encode()) + len(row.url.encode()) for row in rows)
 
 
-def _insert(cursor: Any, rows: list[Row]) -> None:
+def _insert(cursor: Any, rows: list[LogRow]) -> None:
     """In one statement: Django's objects cost several times as much."""
     if connection.vendor == "postgresql":
         cursor.execute(POSTGRES, [orjson.dumps([row._asdict() for row in rows]).decode()])

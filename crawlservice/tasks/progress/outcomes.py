@@ -41,7 +41,7 @@ class Unsuccessful(CrawlframeError):
         self.exit_code = exit_code
 
 
-class Decision(NamedTuple):
+class OutcomeDecision(NamedTuple):
     """An outcome, and the reason for it in a sentence; "" if there is nothing to say."""
 
     outcome: Task.Outcome
@@ -88,22 +88,22 @@ class Ending:
         return self.ne - self.cancelled - self.excluded
 
 
-def decide(task: Task, end: Ending) -> Decision:
+def decide(task: Task, end: Ending) -> OutcomeDecision:
     """The outcome of a task that was not cancelled. Raises django.db.Error."""
     if task.closing:
         return _closed(task, end)
     if task.watch_id is not None:  # pages that are gone are what it looks for
         errors = end.errors > 0
         kind = Task.Outcome.FINISHED_WITH_ERRORS if errors else Task.Outcome.FINISHED
-        return Decision(kind, _short(_errors(task, end)) if errors else "")
+        return OutcomeDecision(kind, _short(_errors(task, end)) if errors else "")
     if problem := (_problem if task.reparse is None else _parse_problem)(task, end):
-        return Decision(Task.Outcome.FAILED, _short(problem))
+        return OutcomeDecision(Task.Outcome.FAILED, _short(problem))
     if end.errors > 0:
-        return Decision(Task.Outcome.FINISHED_WITH_ERRORS, _short(_errors(task, end)))
-    return Decision(Task.Outcome.FINISHED)
+        return OutcomeDecision(Task.Outcome.FINISHED_WITH_ERRORS, _short(_errors(task, end)))
+    return OutcomeDecision(Task.Outcome.FINISHED)
 
 
-def with_last(decision: Decision, last: Page) -> Decision:
+def with_last(decision: OutcomeDecision, last: Page) -> OutcomeDecision:
     """The outcome after the last request of a task: an error in it counts as one."""
     if last.state == Page.State.DONE or last.is_cancelled:
         return decision
@@ -111,16 +111,16 @@ def with_last(decision: Decision, last: Page) -> Decision:
     if outcome == Task.Outcome.FINISHED:
         outcome = Task.Outcome.FINISHED_WITH_ERRORS
     raised = f"closed failed: {_last_line(last.detail) or last.reason}"
-    return Decision(outcome, _short("; ".join(filter(None, (reason, raised)))))
+    return OutcomeDecision(outcome, _short("; ".join(filter(None, (reason, raised)))))
 
 
-def _closed(task: Task, end: Ending) -> Decision:
+def _closed(task: Task, end: Ending) -> OutcomeDecision:
     """The outcome of a task closed by its spider: what it did not reach is no failure."""
     if end.errors == 0:
-        return Decision(Task.Outcome.FINISHED, task.closing)
+        return OutcomeDecision(Task.Outcome.FINISHED, task.closing)
     failed = end.errors > _share(task) * end.pages
     outcome = Task.Outcome.FAILED if failed else Task.Outcome.FINISHED_WITH_ERRORS
-    return Decision(outcome, _short(f"{task.closing}; {_errors(task, end)}"))
+    return OutcomeDecision(outcome, _short(f"{task.closing}; {_errors(task, end)}"))
 
 
 def _share(task: Task) -> float:

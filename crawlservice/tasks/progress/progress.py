@@ -13,7 +13,7 @@ from redis import RedisError
 from crawlframe.base.limits import PAGE_LIMIT
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Counts
-from crawlframe.frontier.waits import Wait
+from crawlframe.frontier.waits import TaskWait
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
 
@@ -39,7 +39,7 @@ class Progress:
     excluded: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
     beyond: int = 0  # of a task that is crawled in layers: requests of later layers
-    wait: Wait | None = None  # the gate lets nothing of it go now
+    wait: TaskWait | None = None  # the gate lets nothing of it go now
 
     @property
     def limited(self) -> int:
@@ -94,7 +94,7 @@ def read(tasks: Iterable[Task]) -> list[Progress]:
     return [_combine(task, counts.get(task.pk), waits.get(task.pk)) for task in tasks]
 
 
-def _counts(active: list[int]) -> tuple[dict[int, Counts | None], dict[int, Wait]]:
+def _counts(active: list[int]) -> tuple[dict[int, Counts | None], dict[int, TaskWait]]:
     if not active:
         return {}, {}
     try:
@@ -104,7 +104,7 @@ def _counts(active: list[int]) -> tuple[dict[int, Counts | None], dict[int, Wait
         return {}, {}
 
 
-def _combine(task: Task, counts: Counts | None, wait: Wait | None) -> Progress:
+def _combine(task: Task, counts: Counts | None, wait: TaskWait | None) -> Progress:
     before = task.refused or {}
     if counts is None:
         return Progress(

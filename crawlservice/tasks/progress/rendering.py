@@ -9,7 +9,7 @@ from redis import RedisError
 
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.render.knowledge import Knowledge
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 from crawlservice.accounts.journal import record
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
@@ -18,7 +18,7 @@ from crawlservice.connections.frontier import frontier
 class TemplateNow(NamedTuple):
     """One template of a callback."""
 
-    template: Template
+    template: URLTemplate
     known: Knowledge
 
     @property
@@ -60,7 +60,7 @@ def forget(spider: str, key: str, who: dict[str, Any]) -> None:
     if key and not form:
         raise ArgumentError(f"{key!r:.100} is not a template; it is a callback and a form of URLs")
     try:
-        frontier().renders.forget(spider, Template(callback, form) if key else None)
+        frontier().renders.forget(spider, URLTemplate(callback, form) if key else None)
     except RedisError as error:
         raise CrawlframeError(f"Redis does not answer: {error}") from None
     record("forget rendering", **who, spider=spider, template=key)

@@ -25,7 +25,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class History:
+class RunHistory:
     """``before``: the last run of the same spider, with the same arguments if one of the last RUNS
     had these; ``same``: whether it had. ``items``: those of the last runs, the oldest first, and
     of the task itself if it has ended."""
@@ -35,12 +35,12 @@ class History:
     items: list[int] = field(default_factory=list)
 
 
-def histories(tasks: Iterable[Task]) -> dict[int, History]:
+def histories(tasks: Iterable[Task]) -> dict[int, RunHistory]:
     """The history of each task. One query for each spider, if its tasks are near each other."""
     of_spider: dict[str, list[Task]] = defaultdict(list)
     for task in tasks:
         of_spider[task.spider].append(task)
-    found: dict[int, History] = {}
+    found: dict[int, RunHistory] = {}
     for spider, group in of_spider.items():
         newest = max(task.pk for task in group)
         size = len(group) + RUNS + SLACK
@@ -64,10 +64,10 @@ def _past(spider: str, before: int, count: int) -> list[Past]:
     ]
 
 
-def _history(task: Task, before: list[Past]) -> History:
+def _history(task: Task, before: list[Past]) -> RunHistory:
     same = [run for run in before if run.arguments == task.arguments_hash]
     last = next(iter(same or before), None)
     items = [run.items for run in reversed(before)]
     if task.state not in Task.ACTIVE:
         items.append(task.items)
-    return History(last, bool(same), items)
+    return RunHistory(last, bool(same), items)

@@ -14,7 +14,7 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.models import Task
 from crawlservice.tasks.results.export import CHUNK, Items
 from crawlservice.tasks.results.item_filter import is_empty
-from crawlservice.tasks.results.item_table import Column, Row, columns, latest
+from crawlservice.tasks.results.item_table import Column, ItemRow, columns, latest
 
 COMPARED = 1_500  # items of each run on a page; a download has no limit
 PREFERRED = ("url", "id", "sku", "key", "uid", "uuid", "link", "href")
@@ -187,7 +187,7 @@ def other_run(task: Task, other: int | None) -> Task:
     return found
 
 
-def keys_of(old: Sequence[Row], new: Sequence[Row]) -> list[str]:
+def keys_of(old: Sequence[ItemRow], new: Sequence[ItemRow]) -> list[str]:
     """Fields that can be the key of both runs, the most likely first."""
     sides = [possible_keys(columns(rows), len(rows)) for rows in (old, new) if rows]
     return [name for name in (sides[-1] if sides else []) if all(name in side for side in sides)]

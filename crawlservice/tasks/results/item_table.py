@@ -22,7 +22,7 @@ LOOKED_BYTES = 16_000_000  # bytes of their JSON, more or less
 STEP = 500  # items of one query
 
 
-class Row(NamedTuple):
+class ItemRow(NamedTuple):
     number: int
     data: dict[str, Any]
 
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 class Window(NamedTuple):
     """``is_all``: these are all items of the task. ``older``: there are older ones."""
 
-    rows: list[Row]
+    rows: list[ItemRow]
     is_all: bool
     older: bool
 
@@ -48,7 +48,7 @@ class Column(NamedTuple):
 def latest(task: int, before: int | None = None, most: int | None = None) -> Window:
     """The latest items of a task, or those before an item's number; newest first. ``most``: LOOKED
     by default."""
-    rows: list[Row] = []
+    rows: list[ItemRow] = []
     most = LOOKED if most is None else most
     size, more = 0, True
     items = Item.objects.annotate(text=Cast("data", TextField()))
@@ -60,11 +60,11 @@ def latest(task: int, before: int | None = None, most: int | None = None) -> Win
         some = [*found[: step + 1]]
         more = len(some) > step
         size += sum(len(text) for _, text, _ in some)
-        rows += (Row(pk, in_order(json.loads(text), order)) for pk, text, order in some[:step])
+        rows += (ItemRow(pk, in_order(json.loads(text), order)) for pk, text, order in some[:step])
     return Window(rows, before is None and not more, more)
 
 
-def columns(rows: Sequence[Row]) -> list[Column]:
+def columns(rows: Sequence[ItemRow]) -> list[Column]:
     """The columns of these items, in the order in which their fields first occur."""
     names = dict.fromkeys(name for row in rows for name in row.data)
     return [_column(name, [row.data.get(name) for row in rows]) for name in names]
@@ -101,7 +101,9 @@ def kind_of(value: Any) -> str:
             return "object"
 
 
-def arranged(rows: Sequence[Row], filters: Sequence[ItemFilter] = (), sort: str = "") -> list[Row]:
+def arranged(
+    rows: Sequence[ItemRow], filters: Sequence[ItemFilter] = (), sort: str = ""
+) -> list[ItemRow]:
     """The rows that all filters mean, sorted by a field (``-price``: descending). Rows in which it
     is empty are last either way."""
     found = [row for row in rows if all(one.means(row.data) for one in filters)]

@@ -12,7 +12,7 @@ import pytest
 from crawlframe.base.secret import Secret
 from crawlframe.errors import PrivateAddress, ProxyAuth, ProxyFailed, ProxyUnreaching
 from crawlframe.proxies.choice import check_address
-from crawlframe.proxies.proxy import Proxy, fixed_proxy
+from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
 from tests.proxy_server import ProxyServer, running
 
 from .conftest import Browser, Site, html
@@ -33,10 +33,10 @@ def start() -> Iterator[Start]:
         yield begin
 
 
-def of_pool(proxy: ProxyServer, scheme: str = "", password: str = "") -> Proxy:
+def of_pool(proxy: ProxyServer, scheme: str = "", password: str = "") -> ChosenProxy:
     user, _, own = proxy.login.partition(":")
     address = check_address(f"{scheme or proxy.scheme}://127.0.0.1:{proxy.port}")
-    return Proxy(7, *address, user, Secret(password or own))
+    return ChosenProxy(7, *address, user, Secret(password or own))
 
 
 @pytest.mark.parametrize("login", ["", LOGIN])
@@ -64,7 +64,7 @@ def test_two_proxies_share_no_cookies(browser: Browser, site: Site, start: Start
 
 def test_a_proxy_that_is_not_there(browser: Browser, site: Site, start: Start) -> None:
     html(site, "/", "page")
-    gone = Proxy(7, "http", "127.0.0.1", 1, "user", Secret("a-secret"))
+    gone = ChosenProxy(7, "http", "127.0.0.1", 1, "user", Secret("a-secret"))
     with pytest.raises(ProxyFailed) as caught:
         browser.fetch(f"{site.url}/", proxy=gone)
     assert not isinstance(caught.value, ProxyUnreaching)

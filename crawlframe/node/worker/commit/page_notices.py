@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from crawlframe.base.urls import host_of
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.reservations import Reservation
+from crawlframe.frontier.reservations import PageReservation
 from crawlframe.near.page import NearStore
 from crawlframe.render.attempt import Taught
 from crawlframe.run.ledger import Recorded
@@ -101,7 +101,7 @@ class PageReservations(Participant):
         return [o for o in outcomes if o.fetch.reserved and o.verdict is not Verdict.REDIRECT]
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
-        ended = [Reservation(o.fetch.key, host_of(o.url), o.rid) for o in outcomes]
+        ended = [PageReservation(o.fetch.key, host_of(o.url), o.rid) for o in outcomes]
         self._frontier.reservations.take(ended)
         return ()
 

@@ -13,7 +13,7 @@ from crawlframe.fetch.journey.trail import Check, Trail
 from crawlframe.frontier.client.records import NO_SIGNAL, Claimed, Signal
 from crawlframe.node.worker.crawl.stored_copy import StoredCopy
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome
@@ -33,7 +33,7 @@ class CrawlFetch:
     trail: Trail
     account: Account
     send_time: SendTime = field(default_factory=SendTime)
-    proxy: Proxy | None = None
+    proxy: ChosenProxy | None = None
     in_place: bool = False
     check: Check | None = None
     signal: Signal = NO_SIGNAL

@@ -34,10 +34,10 @@ from crawlframe.response.response import Response
 from crawlframe.run.alias_filter import KnownByRules
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.run.link_filters import (
-    Domains,
+    DomainFilter,
     Ended,
     Follow,
-    Known,
+    KnownFilter,
     LinkFilter,
     PageLimits,
     RenderedFragments,
@@ -133,7 +133,7 @@ class TaskCrawl:
             yield Repeated()
         yield Ended()
         if self.domains:
-            yield Domains(self.allows_url)
+            yield DomainFilter(self.allows_url)
         if own.depth_limit or own.layers or own.obey_nofollow:
             yield PageLimits(own.depth_limit, own.layers)
         if own.denoise:
@@ -142,7 +142,7 @@ class TaskCrawl:
             yield RenderedFragments()
         if self.aliases is not None:
             yield self.aliases
-        yield Known()
+        yield KnownFilter()
         limits = LinkLimits(own, self.budget, self.traps)
         if limits.limits:
             yield limits

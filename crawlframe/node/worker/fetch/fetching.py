@@ -123,7 +123,7 @@ class Fetching:
                 partial(self._redirected, fetch),
             )
             faults.at("fetch.after", ConnectionLost)
-        except (AnothersPage, Moved):  # the outcome has ended
+        except (AnothersPage, RedirectWaits):  # the outcome has ended
             self._reports.end(fetch)
             raise NoResponse from None
         except Challenged:
@@ -177,7 +177,7 @@ class Fetching:
         if self._reports.moves(outcome.host, outcome.target) and not stays:
             outcome.record = with_hops(outcome.record, outcome.fetch.redirects)
             outcome.end(Verdict.REDIRECT)
-            raise Moved
+            raise RedirectWaits
         if not await self._may_go(fetch, in_place=True):
             raise AnothersPage
 
@@ -193,7 +193,7 @@ class Fetching:
         )
 
 
-class Moved(BaseException):
+class RedirectWaits(BaseException):
     """The target of a redirect waits for a claim of its own; the outcome has ended."""
 
 

@@ -21,7 +21,7 @@ from crawlframe.node.worker.fetch.permits import LONGEST_WAIT, HostPermits
 from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.robots.site_files import Wait
 from crawlframe.proxies.place import limited_at
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.request import Request, make_rid
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome
@@ -154,7 +154,7 @@ class InlineFetch:
                     raise RobotsUnread(asked.url, "timeout", why, pause) from None
                 await asyncio.sleep(pause)
 
-    async def _proxy_for(self, asked: Request, route: str) -> Proxy | None:
+    async def _proxy_for(self, asked: Request, route: str) -> ChosenProxy | None:
         """The proxy of a fetch in a slot of its own. Raises ProxyFailed."""
         if not route or self._proxies is None:
             return None

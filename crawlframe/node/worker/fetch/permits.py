@@ -52,7 +52,7 @@ class TaskOver(FetchError):
         super().__init__(f"nothing was fetched from {host}: the task was cancelled")
 
 
-class Held:
+class HeldPermit:
     """A permit while its fetch is made. ``signal``: what that says about the host."""
 
     signal = NO_SIGNAL
@@ -70,7 +70,7 @@ class HostPermits(ABC):
         *,
         own: bool = False,
         address: str = "",
-    ) -> contextlib.AbstractAsyncContextManager[Held]:
+    ) -> contextlib.AbstractAsyncContextManager[HeldPermit]:
         """A context in which one fetch may be made, of a task and within so many seconds. ``own``:
         in the slot of a request of this worker that is being run. ``address``: of the host, for a
         task that limits what goes to one. Raises HostBusy and TaskOver."""
@@ -98,8 +98,8 @@ class StoredPermits(HostPermits):
         *,
         own: bool = False,
         address: str = "",
-    ) -> AsyncIterator[Held]:
-        token, held = os.urandom(9), Held()
+    ) -> AsyncIterator[HeldPermit]:
+        token, held = os.urandom(9), HeldPermit()
         try:
             await self._wait_for(crawl.spec.task, host, token, seconds, own, address)
             yield held
@@ -130,7 +130,7 @@ class StoredPermits(HostPermits):
                 raise HostBusy(host, permit.wait / 1000)
             await asyncio.sleep(min(permit.wait / 1000, ASK_AGAIN))
 
-    def _end(self, task: int, host: str, token: bytes, held: Held) -> None:
+    def _end(self, task: int, host: str, token: bytes, held: HeldPermit) -> None:
         def end() -> None:
             try:
                 self._permits.end(self._generation, task, host, token, Signal(*held.signal))
@@ -159,12 +159,12 @@ class LocalPermits(HostPermits):
         *,
         own: bool = False,
         address: str = "",
-    ) -> AsyncIterator[Held]:
+    ) -> AsyncIterator[HeldPermit]:
         async with self._locks[host]:
             await asyncio.sleep(self._next.get(host, 0.0) - time.monotonic())
             began = time.monotonic()
             try:
-                yield Held()
+                yield HeldPermit()
             finally:
                 now, settings = time.monotonic(), crawl.settings
                 auto = max(settings.min_delay, now - began)

@@ -8,7 +8,7 @@ from crawlframe.errors import ConfigError
 from crawlframe.frontier.client.records import BLOCKED, Claimed
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
 from crawlframe.proxies.place import choice_in, is_pool, place_of, route_in
-from crawlframe.proxies.proxy import Proxy, fixed_proxy
+from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome, Verdict
 
@@ -19,7 +19,7 @@ UNREADABLE_PAUSE = 30_000  # the same if this node cannot read the credentials o
 class ProxySource(ABC):
     """Use it from one event loop."""
 
-    async def of(self, claimed: Claimed) -> Proxy | None:
+    async def of(self, claimed: Claimed) -> ChosenProxy | None:
         """The proxy of a claimed request whose place has a route; None if it is not known any
         more. Raises ConfigError if this node cannot read its credentials."""
         if claimed.proxy:
@@ -27,17 +27,17 @@ class ProxySource(ABC):
         route = route_in(claimed.host)
         return None if not route or is_pool(choice_in(route)) else fixed_proxy(route)
 
-    async def for_route(self, route: str) -> Proxy | None:
+    async def for_route(self, route: str) -> ChosenProxy | None:
         """One for a fetch outside of the queue; None if there is none now."""
         choice = choice_in(route)
         return await self.any_of(choice) if is_pool(choice) else fixed_proxy(route)
 
     @abstractmethod
-    async def find(self, proxy: int) -> Proxy | None:
+    async def find(self, proxy: int) -> ChosenProxy | None:
         """The proxy of the pool with this id."""
 
     @abstractmethod
-    async def any_of(self, choice: str) -> Proxy | None:
+    async def any_of(self, choice: str) -> ChosenProxy | None:
         """One of the pool that a choice allows, by chance."""
 
 

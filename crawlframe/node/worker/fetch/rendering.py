@@ -17,7 +17,7 @@ from crawlframe.node.worker.verdict.failures import callback_traceback, is_cance
 from crawlframe.render.attempt import Attempt
 from crawlframe.render.knowledge import Knowledge, Lesson
 from crawlframe.render.required import required_of
-from crawlframe.render.template import Template, form_of
+from crawlframe.render.template import URLTemplate, form_of
 from crawlframe.render.yielded import NOTHING, Reason, Yielded, lacks, lesson_of, reason_of
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.record import render_of, with_render
@@ -34,11 +34,11 @@ class RenderSource(ABC):
     """What is known about templates."""
 
     @abstractmethod
-    async def find(self, spider: str, template: Template) -> Knowledge:
+    async def find(self, spider: str, template: URLTemplate) -> Knowledge:
         """What is known about a template of a spider."""
 
     @abstractmethod
-    def begin(self, spider: str, template: Template, *, direct: bool) -> None:
+    def begin(self, spider: str, template: URLTemplate, *, direct: bool) -> None:
         """A page of a template that needs the browser begins, without a plain fetch if it is
         ``direct``."""
 
@@ -64,7 +64,7 @@ class Rendering:
             request.downloader = BROWSER
         if self._source is None or not auto:
             return None
-        spider, template = crawl.spec.spider, Template(outcome.callback, form_of(request.url))
+        spider, template = crawl.spec.spider, URLTemplate(outcome.callback, form_of(request.url))
         known = await self._source.find(spider, template)
         attempt = Attempt(spider, template, known)
         if mark is not None:

@@ -63,13 +63,13 @@ async def back_to_host(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Re
         raise NoResponse from None
 
 
-class Replay:
+class CacheReplay:
     """``opened`` opens the cache, at first use. While it cannot be used, nothing is found, and
     nothing is kept. ``places``: whether requests may wait apart from their hosts; their partition
     would change if there were several. ``clock`` returns seconds."""
 
     @classmethod
-    def of(cls, settings: Settings) -> Replay | None:
+    def of(cls, settings: Settings) -> CacheReplay | None:
         """None: the cache is not used."""
         if not settings.cache:
             return None

@@ -18,7 +18,7 @@ from crawlframe.node.worker.fetch.files import take_file, take_pictures
 from crawlframe.node.worker.fetch.permits import HostPermits, LocalPermits
 from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
 from crawlframe.node.worker.fetch.rendering import Rendering
-from crawlframe.node.worker.fetch.replay import KEPT_HOST, Replay, back_to_host, not_kept
+from crawlframe.node.worker.fetch.replay import KEPT_HOST, CacheReplay, back_to_host, not_kept
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
 from crawlframe.node.worker.pages.near_pages import NearPages, NearSource
 from crawlframe.node.worker.pages.page_reuse import PageReuse
@@ -65,7 +65,7 @@ class FetchSources:
     no page of the store is used, no texts are compared."""
 
     robots: RobotsGuard | None = None
-    replay: Replay | None = None
+    replay: CacheReplay | None = None
     permits: HostPermits = field(default_factory=LocalPermits)
     proxies: ProxySource | None = None
     pages: PageSource | None = None

@@ -11,7 +11,7 @@ from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.task.task_source import on_commit_thread
 from crawlframe.proxies.choice import matches
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.run.ledger import AccessLedger, LedgerAway, LedgerRefused, StoredProxy
 
 log = logging.getLogger(__name__)
@@ -31,14 +31,14 @@ class StoredProxies(ProxySource):
         self._read_at = float("-inf")
         self._asked = False
 
-    async def find(self, proxy: int) -> Proxy | None:
+    async def find(self, proxy: int) -> ChosenProxy | None:
         """Raises ConfigError if this node cannot read the credentials of the pool."""
         if proxy not in self._known and time.monotonic() - self._read_at > ASK_AGAIN:
             await self._load()
         found = self._known.get(proxy)
         return None if found is None else found.proxy
 
-    async def any_of(self, choice: str) -> Proxy | None:
+    async def any_of(self, choice: str) -> ChosenProxy | None:
         """Raises ConfigError as ``find`` does."""
         if not self._known and time.monotonic() - self._read_at > ASK_AGAIN:
             await self._load()

@@ -15,14 +15,14 @@ from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.fetch.rendering import RenderSource
 from crawlframe.node.worker.task.task_source import on_commit_thread
 from crawlframe.render.knowledge import UNKNOWN, Knowledge
-from crawlframe.render.template import Template
+from crawlframe.render.template import URLTemplate
 
 log = logging.getLogger(__name__)
 
 EVERY = 0.4  # seconds between two reads of what is used
 IDLE = 30.0  # seconds after which a spider is no longer followed
 
-Found = dict[Template, Knowledge]
+Found = dict[URLTemplate, Knowledge]
 
 
 class StoredRenders(RenderSource):
@@ -39,7 +39,7 @@ class StoredRenders(RenderSource):
         self._used: dict[str, float] = {}
         self._asked = False
 
-    async def find(self, spider: str, template: Template) -> Knowledge:
+    async def find(self, spider: str, template: URLTemplate) -> Knowledge:
         now = self._clock()
         self._used[spider] = now
         if spider not in self._known:
@@ -50,7 +50,7 @@ class StoredRenders(RenderSource):
         known = self._known.get(spider, {}).get(template, UNKNOWN)
         return known.at(round(1000 * now))
 
-    def begin(self, spider: str, template: Template, *, direct: bool) -> None:
+    def begin(self, spider: str, template: URLTemplate, *, direct: bool) -> None:
         """Counts it until the next read, so that not all that begin until then are fetched
         plainly."""
         found = self._known.get(spider, {})

@@ -17,7 +17,7 @@ from crawlframe.base.limits import (
 )
 from crawlframe.base.urls import host_of
 from crawlframe.node.worker.links.traps import TrapWatch
-from crawlframe.run.link_filters import Keep, Link, LinkPage
+from crawlframe.run.link_filters import Keep, LinkPage, NewRequest
 from crawlframe.spider.settings import SpiderSettings
 
 SHORT = 8  # segments; a path without more is not examined for repeated ones: loops grow
@@ -47,7 +47,7 @@ class LinkLimits:
         """As LinkFilter has it."""
         length, slashes = self.length, self.slashes
 
-        def keep(link: Link) -> str | None:
+        def keep(link: NewRequest) -> str | None:
             url = link.request.url
             if len(url) <= length and url.count("/") <= slashes:
                 return None

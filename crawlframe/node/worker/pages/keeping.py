@@ -12,7 +12,7 @@ from crawlframe.base.urls import host_of
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.pages.page_reuse import kept_key, manners_of, page_key
 from crawlframe.node.worker.verdict.http_log import headers_of
-from crawlframe.pages.copy import ITEM, Held, PageCopy
+from crawlframe.pages.copy import ITEM, HeldBytes, PageCopy
 from crawlframe.request.record import without_hops
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import RenderedResponse
@@ -32,7 +32,7 @@ class Keeping:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._held = Held()
+        self._held = HeldBytes()
         self._kept: BoundedDict[tuple[int, str], tuple[int, float]] = BoundedDict(MAX_REASONS)
 
     async def take(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, NamedTuple, TypeGuard, TypeVar
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.reservations import Reservation
+from crawlframe.frontier.reservations import PageReservation
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.task.task_source import on_commit_thread
 from crawlframe.pages.results import Results
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
         return page is not None and 0 < self.max_age >= page.age and self.fits(page)
 
 
-class Found(NamedTuple):
+class KeptCopy(NamedTuple):
     """``page`` was kept last. ``fresh``: it need not be fetched. ``body``: its, if that was wanted,
     and can be read. ``waits``: for so many milliseconds another request has had the page;
     0: none has. ``reserved``: it is reserved for this one."""
@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 class PageSource(ABC):
     @abstractmethod
-    async def find(self, asked: Asked) -> Found:
+    async def find(self, asked: Asked) -> KeptCopy:
         """Returns the page for a request."""
 
     @abstractmethod
@@ -76,19 +76,19 @@ class StoredPages(PageSource):
         self._ledger = ledger
         self._finding = Batches(committer, self._find)
 
-    async def find(self, asked: Asked) -> Found:
+    async def find(self, asked: Asked) -> KeptCopy:
         return await self._finding.ask(asked)
 
     async def results(self, page: StoredPage) -> Results | None:
         return await on_commit_thread(self._committer, lambda: self._ledger.pages.results(page))
 
-    def _find(self, asked: list[Asked]) -> list[Found]:
+    def _find(self, asked: list[Asked]) -> list[KeptCopy]:
         pages = self._ledger.pages.latest({key for one in asked for key in (one.key, one.own)})
         missing = [one for one in asked if one.lasts and not one.is_fresh(one.best(pages))]
         held: dict[bytes, int] = {}
         if missing:
             held = self._frontier.reservations.take(
-                [Reservation(one.key, one.host, one.rid, one.lasts) for one in missing]
+                [PageReservation(one.key, one.host, one.rid, one.lasts) for one in missing]
             )
             # One that was stored after the first look, and before the page was reserved.
             pages |= self._ledger.pages.latest({k for one in missing for k in (one.key, one.own)})
@@ -100,9 +100,9 @@ class StoredPages(PageSource):
             body = bodies.get(page.body) if page is not None else None
             fresh, mine = body is not None and one.is_fresh(page), held.get(one.rid) == 0
             if fresh and mine:
-                given_back.append(Reservation(one.key, one.host, one.rid))
+                given_back.append(PageReservation(one.key, one.host, one.rid))
             waits = 0 if fresh else held.get(one.rid, 0)
-            found.append(Found(page, fresh, body, waits, mine and not fresh))
+            found.append(KeptCopy(page, fresh, body, waits, mine and not fresh))
         if given_back:
             self._frontier.reservations.take(given_back)
         return found

@@ -13,7 +13,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.node.worker.crawl.stage import F, Next
-from crawlframe.node.worker.robots.loading_cache import Loaded
+from crawlframe.node.worker.robots.loading_cache import LoadedValue
 from crawlframe.node.worker.robots.site_files import SHORTLY, SiteFiles, Wait
 from crawlframe.node.worker.robots.site_rules import RECHECK, Reader, SiteRules
 from crawlframe.node.worker.robots.store import RobotsStore
@@ -99,7 +99,7 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
 
     async def _known(
         self, url: str, reader: Reader, state: RobotsState, now: float, fresh: bool
-    ) -> Loaded[Rules]:
+    ) -> LoadedValue[Rules]:
         """Lets the host's requests go. Those wait once more whose slot was used to read the file,
         or that came before the frontier knew the host's delay."""
         origin, host, token = origin_of(url), host_of(url), product_token(reader.user_agent)
@@ -113,7 +113,7 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
         opened = await self.store.open(host, state.known_until, delay, now)
         again = fresh or (opened and delay)
         left = min(RECHECK, state.known_until - now)
-        return Loaded(rules, left, Wait(url, delay) if again else None)
+        return LoadedValue(rules, left, Wait(url, delay) if again else None)
 
 
 class RobotsCheck:

@@ -12,7 +12,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Loaded(NamedTuple, Generic[V]):
+class LoadedValue(NamedTuple, Generic[V]):
     """A value, and the seconds for which it may be kept. ``first`` is raised to those who have
     waited for it, in place of the value."""
 
@@ -28,7 +28,7 @@ class LoadingCache(Generic[K, V]):
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._kept: BoundedDict[K, tuple[V, float]] = BoundedDict(most)
-        self._loading: dict[K, asyncio.Task[Loaded[V]]] = {}
+        self._loading: dict[K, asyncio.Task[LoadedValue[V]]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -41,7 +41,7 @@ class LoadingCache(Generic[K, V]):
         kept = self._kept.use(key)
         return kept[0] if kept is not None and kept[1] > self._clock() else None
 
-    async def get(self, key: K, load: Callable[[], Coroutine[Any, Any, Loaded[V]]]) -> V:
+    async def get(self, key: K, load: Callable[[], Coroutine[Any, Any, LoadedValue[V]]]) -> V:
         """The value of a key. Raises what ``load`` raises, to all that wait for it. A load goes on
         when the one who asked for it is cancelled."""
         if (kept := self.find(key)) is not None:
@@ -61,7 +61,7 @@ class LoadingCache(Generic[K, V]):
         self._kept.clear()
         self._loading.clear()
 
-    def _keep(self, key: K, done: asyncio.Task[Loaded[V]]) -> None:
+    def _keep(self, key: K, done: asyncio.Task[LoadedValue[V]]) -> None:
         current = self._loading.get(key) is done
         if current:
             del self._loading[key]

@@ -10,7 +10,7 @@ from crawlframe.base.urls import host_of
 from crawlframe.errors import ProxyFailed
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
 from crawlframe.node.worker.robots.guard import RobotsGuard
-from crawlframe.node.worker.robots.site_files import SHORTLY, Elsewhere, Step, Wait
+from crawlframe.node.worker.robots.site_files import SHORTLY, Elsewhere, FileStep, Wait
 from crawlframe.node.worker.verdict.fetch_reports import FetchReports
 from crawlframe.node.worker.verdict.response_classifier import signal_of_error
 from crawlframe.request.record import Errand, with_errand, without_errand
@@ -47,7 +47,7 @@ class SideTrips:
     async def go_on(self, fetch: ClaimedFetch) -> Response:
         """In place of a fetch: makes a step of the errand that has brought the request to this
         host. Then the request goes on, or home. Raises NoResponse."""
-        outcome, step = fetch.outcome, Step(None)
+        outcome, step = fetch.outcome, FileStep(None)
         assert outcome.side_trip is not None
         if self._robots is not None and fetch.crawl.settings.robots:
             try:

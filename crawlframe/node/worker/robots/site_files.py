@@ -18,13 +18,13 @@ from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.frontier.client.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
 from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.node.worker.verdict.response_classifier import NO_MEASURE, REFUSING
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.record import Errand
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.robots import tdmrep
 from crawlframe.robots.judge import judge
-from crawlframe.robots.reading import MAX_FILE, PATH, Fetched, Moved, ask
+from crawlframe.robots.reading import MAX_FILE, PATH, Fetched, RobotsMoved, ask
 from crawlframe.robots.state import SILENT, RobotsState
 from crawlframe.robots.token import product_token
 from crawlframe.run.ledger import RobotsTurn
@@ -60,7 +60,7 @@ class Elsewhere(BaseException):
         self.errand = errand
 
 
-class Step(NamedTuple):
+class FileStep(NamedTuple):
     """One step of an errand: the next one, None if the file was read, by whomever; what the
     transfer says about its host, its status, if it was answered, and whether there was one."""
 
@@ -91,7 +91,7 @@ class SiteFiles:
         errand: Errand,
         turn: RobotsTurn,
         send_time: SendTime | None,
-        proxy: Proxy | None = None,
+        proxy: ChosenProxy | None = None,
         *,
         in_place: bool,
     ) -> RobotsTurn:
@@ -101,7 +101,7 @@ class SiteFiles:
         there; ProxyFailed."""
         began = self._clock()
         try:
-            while isinstance(got := await self._ask(errand, send_time, proxy), Moved):
+            while isinstance(got := await self._ask(errand, send_time, proxy), RobotsMoved):
                 errand = errand._replace(url=got.url, hops=errand.hops + 1)
                 if not in_place:
                     await self._send_out(errand)
@@ -113,19 +113,19 @@ class SiteFiles:
         return turn._replace(state=await self._settle(errand, turn.state, got, now), now=now)
 
     async def go_on(
-        self, errand: Errand, send_time: SendTime | None = None, proxy: Proxy | None = None
-    ) -> Step:
+        self, errand: Errand, send_time: SendTime | None = None, proxy: ChosenProxy | None = None
+    ) -> FileStep:
         """Makes the next transfer of an errand, unless the file was read meanwhile. Raises
         ProxyFailed."""
         turn = await self._store.turn(key_of(errand.file), LEASE)
-        step = Step(None)
+        step = FileStep(None)
         if turn.state.is_due(turn.now):
             clock = self._clock if send_time is None else send_time.elapsed
             began = clock()
             got = await self._ask(errand, send_time, proxy)
             seconds = clock() - began
-            step = Step(None, _signal_of(got, seconds), got.status, sent=True)
-            if isinstance(got, Moved):
+            step = FileStep(None, _signal_of(got, seconds), got.status, sent=True)
+            if isinstance(got, RobotsMoved):
                 errand = errand._replace(url=got.url, hops=errand.hops + 1)
                 await self._send_out(errand)
                 return step._replace(errand=errand)
@@ -153,8 +153,8 @@ class SiteFiles:
         return state
 
     async def _ask(
-        self, errand: Errand, send_time: SendTime | None, proxy: Proxy | None
-    ) -> Fetched | Moved:
+        self, errand: Errand, send_time: SendTime | None, proxy: ChosenProxy | None
+    ) -> Fetched | RobotsMoved:
         limits = SpiderSettings(
             timeout=TIMEOUT, max_body=MAX_FILE, cookies=False, downloader=errand.via
         )
@@ -178,7 +178,7 @@ def key_of(file: str) -> str:
     return file.removesuffix(PATH)
 
 
-def _signal_of(got: Fetched | Moved, seconds: float) -> Signal:
+def _signal_of(got: Fetched | RobotsMoved, seconds: float) -> Signal:
     if got.status in REFUSING:
         asked = got.retry_after if isinstance(got, Fetched) else 0
         return Signal(REFUSED, round(1000 * asked) or NO_MEASURE)

@@ -12,7 +12,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 from crawlframe.base.urls import host_of
 from crawlframe.errors import ProxyFailed
 from crawlframe.fetch.journey.send_time import SendTime
-from crawlframe.node.worker.robots.loading_cache import Loaded, LoadingCache
+from crawlframe.node.worker.robots.loading_cache import LoadedValue, LoadingCache
 from crawlframe.node.worker.robots.site_files import (
     LEASE,
     SHORTLY,
@@ -22,7 +22,7 @@ from crawlframe.node.worker.robots.site_files import (
     key_of,
 )
 from crawlframe.node.worker.robots.store import RobotsStore
-from crawlframe.proxies.proxy import Proxy
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.record import Errand
 from crawlframe.robots.rules import origin_of
 from crawlframe.robots.state import MAX_ORIGIN, RobotsState
@@ -41,7 +41,7 @@ class Reader(NamedTuple):
     user_agent: str
     via: str
     send_time: SendTime | None = None
-    proxy: Proxy | None = None
+    proxy: ChosenProxy | None = None
     in_place: bool = False
 
 
@@ -84,7 +84,7 @@ class SiteRules(ABC, Generic[K, V]):
                 raise
             raise Wait(url, SHORTLY, shortly=True) from None
 
-    async def _load(self, url: str, errand: Errand, reader: Reader) -> Loaded[V]:
+    async def _load(self, url: str, errand: Errand, reader: Reader) -> LoadedValue[V]:
         turn = await self.store.turn(key_of(errand.file), LEASE)
         if turn.mine:
             turn = await self.files.read(
@@ -102,7 +102,7 @@ class SiteRules(ABC, Generic[K, V]):
     @abstractmethod
     async def _known(
         self, url: str, reader: Reader, state: RobotsState, now: float, fresh: bool
-    ) -> Loaded[V]:
+    ) -> LoadedValue[V]:
         """The rules of a file that was read; ``fresh``: in the slot of this request."""
 
     async def _unknown(self, url: str, state: RobotsState, now: float) -> BaseException:

@@ -7,7 +7,7 @@ import asyncio
 
 from crawlframe.node.worker.crawl.stage import F, Next
 from crawlframe.node.worker.robots.guard import RobotsCheck, RobotsGuard
-from crawlframe.node.worker.robots.loading_cache import Loaded
+from crawlframe.node.worker.robots.loading_cache import LoadedValue
 from crawlframe.node.worker.robots.site_files import Wait
 from crawlframe.node.worker.robots.site_rules import RECHECK, Reader, SiteRules
 from crawlframe.response.response import Response
@@ -38,10 +38,10 @@ class TdmGuard(SiteRules[tuple[str, int], TdmRules]):
 
     async def _known(
         self, url: str, reader: Reader, state: RobotsState, now: float, fresh: bool
-    ) -> Loaded[TdmRules]:
+    ) -> LoadedValue[TdmRules]:
         rules = await asyncio.to_thread(TdmRules, state.text) if state.text else NO_TDM_RULES
         left = min(RECHECK, state.known_until - now)
-        return Loaded(rules, left, Wait(url) if fresh else None)
+        return LoadedValue(rules, left, Wait(url) if fresh else None)
 
 
 class TdmCheck:

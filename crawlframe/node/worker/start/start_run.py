@@ -34,7 +34,7 @@ POLL = 0.5  # seconds between two looks whether a start that pauses may go on
 Step = Callable[[Call], Awaitable[str | None]]
 
 
-class Room(Enum):
+class StartRoom(Enum):
     """Whether a start may go on."""
 
     GO = "go"
@@ -63,7 +63,7 @@ class StartParts(ABC):
         if the database refuses them."""
 
     @abstractmethod
-    async def room(self, task: int) -> Room:
+    async def room(self, task: int) -> StartRoom:
         """Returns whether a start may go on now."""
 
 
@@ -284,16 +284,16 @@ class StartRun:
             raise StartEnded(Verdict.RELEASE)
         if time.monotonic() - self._looked < PART_EVERY:
             return
-        while (room := await self._parts.room(self._outcome.task)) is Room.WAIT:
+        while (room := await self._parts.room(self._outcome.task)) is StartRoom.WAIT:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._leaving.wait(), POLL)
                 raise StartEnded(Verdict.RELEASE)
-        if room is Room.CANCELLED:
+        if room is StartRoom.CANCELLED:
             raise StartEnded(Verdict.ERROR, CANCELLED)
         self._looked = time.monotonic()
 
 
-class Starts:
+class StartRuns:
     """The runs of ``start`` in one worker, whose parts go to ``parts``."""
 
     def __init__(self, parts: StartParts) -> None:

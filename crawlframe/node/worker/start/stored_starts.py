@@ -5,9 +5,9 @@ from __future__ import annotations
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.node.worker.commit.committer import Committer
-from crawlframe.node.worker.fetch.replay import Replay
+from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.links.sieve import Sieve
-from crawlframe.node.worker.start.start_run import Room, StartEnded, StartParts
+from crawlframe.node.worker.start.start_run import StartEnded, StartParts, StartRoom
 from crawlframe.node.worker.task.task_source import on_commit_thread
 from crawlframe.request.request import root_admission
 from crawlframe.revisit.visit import Visit
@@ -25,7 +25,7 @@ class StoredStarts(StartParts):
         ledger: Ledger,
         sieve: Sieve,
         ahead: int,
-        replay: Replay | None = None,
+        replay: CacheReplay | None = None,
     ) -> None:
         """``ahead``: requests of a task that wait, above which its start pauses. ``replay``: the
         development cache, if it is used."""
@@ -86,14 +86,14 @@ class StoredStarts(StartParts):
         except FrontierError as error:  # Redis is being filled again
             raise LedgerAway(str(error)) from None
 
-    async def room(self, task: int) -> Room:
+    async def room(self, task: int) -> StartRoom:
         return await on_commit_thread(self._committer, lambda: self._room(task))
 
-    def _room(self, task: int) -> Room:
+    def _room(self, task: int) -> StartRoom:
         counts = self._frontier.counts(task)
         if counts is not None and counts.state == "cancelling":
-            return Room.CANCELLED
+            return StartRoom.CANCELLED
         if counts is None or counts.state != "running":
-            return Room.WAIT
+            return StartRoom.WAIT
         waiting = counts.nr - counts.in_progress - counts.parked
-        return Room.WAIT if waiting > self._ahead else Room.GO
+        return StartRoom.WAIT if waiting > self._ahead else StartRoom.GO
