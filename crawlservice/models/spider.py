@@ -9,14 +9,14 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.task import SPIDER
 
-WHY = 500  # characters of the reason for which a spider is disabled
+MAX_REASON = 500  # characters of the reason for which a spider is disabled
 
 
 class DisabledSpider(models.Model):
     """A spider that is not started. There is a row only while it is disabled."""
 
     spider = models.CharField(_("spider"), max_length=SPIDER, unique=True)
-    reason = models.CharField(_("reason"), max_length=WHY)
+    reason = models.CharField(_("reason"), max_length=MAX_REASON)
     # Without a constraint: an older process deletes users without knowing this table.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,

@@ -19,9 +19,9 @@ from crawlservice.admin.parts.search import SearchedList, latest
 from crawlservice.display import moment, task_link
 from crawlservice.models import KeptPage
 
-SHORT = 150  # characters of a URL in the list
-RECENT = 2_000  # pages whose values are offered by filters
-MOST = 50  # values offered
+URL_CHARS = 150  # characters of a URL in the list
+RECENT_PAGES = 2_000  # pages whose values are offered by filters
+MAX_VALUES = 50  # values offered
 
 
 class _Recent(admin.SimpleListFilter):
@@ -30,11 +30,11 @@ class _Recent(admin.SimpleListFilter):
     column = ""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        rows = KeptPage.objects.order_by("-pk").values_list(self.column, flat=True)[:RECENT]
+        rows = KeptPage.objects.order_by("-pk").values_list(self.column, flat=True)[:RECENT_PAGES]
         values = {str(value) for value in rows} - {""}
         if chosen := self.value():
             values.add(chosen)
-        return [(value, value) for value in sorted(values)[:MOST]]
+        return [(value, value) for value in sorted(values)[:MAX_VALUES]]
 
     def has_output(self) -> bool:
         return True
@@ -96,7 +96,7 @@ class KeptPageAdmin(OwnPage):
 
     @admin.display(description=_("URL"))
     def short_url(self, page: KeptPage) -> str:
-        return page.url if len(page.url) <= SHORT else f"{page.url[: SHORT - 1]}…"
+        return page.url if len(page.url) <= URL_CHARS else f"{page.url[: URL_CHARS - 1]}…"
 
     @admin.display(description=_("size"))
     def size(self, page: KeptPage) -> str:

@@ -35,7 +35,7 @@ from crawlservice.admin.tasks import request_page as requestpage
 from crawlservice.display import moment, pretty, reason_words, state_badge, task_link
 from crawlservice.models import Era, Event, Page, Task
 
-SHORT = 150  # characters of a URL in the list
+URL_CHARS = 150  # characters of a URL in the list
 
 
 @admin.register(Page)
@@ -82,7 +82,7 @@ class PageAdmin(OwnPage):
 
     @admin.display(description=_("URL"))
     def short_url(self, page: Page) -> str:
-        return page.url if len(page.url) <= SHORT else f"{page.url[: SHORT - 1]}…"
+        return page.url if len(page.url) <= URL_CHARS else f"{page.url[: URL_CHARS - 1]}…"
 
     @admin.display(description=_("items"))
     def shown_items(self, page: Page) -> SafeString | str:
