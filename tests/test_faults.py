@@ -12,7 +12,7 @@ from crawlframe.base import faults
 from crawlframe.base.faults import ACTIONS, POINTS, Faults
 from crawlframe.errors import ConfigError
 
-ENGINE = Path(faults.__file__).parent
+ENGINE = Path(faults.__file__).parents[1]
 
 
 def test_they_are_off() -> None:

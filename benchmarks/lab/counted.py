@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, cast
 from urllib.request import urlopen
 
@@ -98,12 +97,7 @@ class CountedSite:
             raise RuntimeError(f"the counted site ended with status {self._process.wait()}")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         assert self._process is not None
         self._process.kill()
         self._process.communicate()

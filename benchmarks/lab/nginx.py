@@ -9,7 +9,6 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from crawlservice.cli.process_group import die_with_parent
@@ -126,12 +125,7 @@ class Nginx:
         assert self._process is not None
         return self._process.communicate()[1].decode(errors="replace").strip()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         assert self._process is not None
         self._process.terminate()
         self._process.communicate()

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import psycopg2
@@ -130,13 +129,8 @@ class Node:
         self.run.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.run.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self.run.__exit__(*error)
 
 
 def environment(var: Path, dsn: str, redis: str) -> dict[str, str]:

@@ -14,7 +14,6 @@ import time
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import psutil
@@ -152,12 +151,7 @@ class Postgres:
                 raise RuntimeError(f"postgres: {log.read_text(errors='replace')}")
             time.sleep(0.01)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)  # its fast shutdown
             try:

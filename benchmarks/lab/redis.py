@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from redis import Redis
@@ -89,12 +88,7 @@ class RedisServer:
             time.sleep(0.01)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         assert self._process is not None
         self.client.close()
         self._process.kill()  # nobody needs what it holds

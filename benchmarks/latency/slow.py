@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from benchmarks.lab.counted import CountedSite
@@ -61,15 +60,10 @@ class SlowBench:
         try:
             self.site.__enter__()
         except BaseException:
-            self._bench.__exit__(None, None, None)
+            self._bench.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.site.__exit__(kind, error, trace)
-        self._bench.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self.site.__exit__(*error)
+        self._bench.__exit__(*error)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 import psycopg2
@@ -110,12 +109,7 @@ class Cluster:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stack.close()
 
     def _start(self, name: str) -> None:

@@ -18,7 +18,6 @@ from contextlib import suppress
 from email.utils import formatdate
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 from typing import IO, NamedTuple
 
 import msgspec
@@ -103,12 +102,7 @@ class World:
         self.port = int(port)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         assert self._process is not None
         assert self._process.stdout is not None
         self._process.kill()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO, NamedTuple, Protocol
@@ -137,10 +137,8 @@ class DirectoryStore:
         with self._named_errors():
             for folder in sorted((self._directory / ROOM).glob("??/??")):
                 for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-                    with suppress(FileNotFoundError):  # deleted meanwhile
-                        if _SHA256.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                            found = entry.stat(follow_symlinks=False)
-                            yield StoreEntry(entry.name, found.st_size, found.st_mtime)
+                    if _SHA256.fullmatch(entry.name) and (found := _stored(entry)):
+                        yield found
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -148,6 +146,17 @@ class DirectoryStore:
             yield
         except OSError as error:
             raise StoreError(f"the file store {self.address}: {error}") from None
+
+
+def _stored(entry: os.DirEntry[str]) -> StoreEntry | None:
+    """None for no file, and for one that was deleted meanwhile."""
+    try:
+        if not entry.is_file(follow_symlinks=False):
+            return None
+        found = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return StoreEntry(entry.name, found.st_size, found.st_mtime)
 
 
 def _sync(folder: Path) -> None:

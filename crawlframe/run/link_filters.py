@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
 
-# Further reasons than those of budgets.py, which are counted by their names.
+# Further reasons than those of base/limits.py, which are counted by their names.
 DUPLICATE = "duplicate"  # counted as such: the task has the request already
 # Not counted: its host is none of allowed_domains; the spider's own ``follow`` dropped it; its page
 # is visited by itself.

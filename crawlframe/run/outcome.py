@@ -72,7 +72,7 @@ class FetchOutcome:
     usage: dict[str, Any] | None = None  # what the page says about its use, as it is recorded
     exchange: dict[str, Any] | None = None  # of an error: its headers, as they are recorded
     cookies: dict[str, str] | None = None  # the task's cookies that this run changed
-    # What it says about its host: a Signal of frontier/records.py.
+    # What it says about its host: a Signal of frontier/client/records.py.
     signal: tuple[int, float, str] = (0, 0, "")
     slot: bool = True  # whether it has a slot of its host: until it is over
     slot_lent: bool = False  # an inline fetch has used that slot

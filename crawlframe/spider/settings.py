@@ -16,6 +16,12 @@ STORE_MISFIT = (
     "max_age, conditional and skip_unchanged do not fit with middlewares, which may change what is "
     "sent and received; leave one of the two out"
 )
+# Settings that may be 0, and that must be more.
+NOT_NEGATIVE = (
+    "min_delay", "browser_settle", "ip_concurrency", "ip_delay", "retries", "max_redirects",
+    "max_age",
+)  # fmt: skip
+POSITIVE = ("concurrency", "timeout", "max_body", "max_parse", "max_file", "file_timeout")
 
 
 class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -99,37 +105,10 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
         check_tls(self.tls)
         if problem := wrong_in_head(agent | self.headers, {}):
             raise ValueError(problem)
-        for name in (
-            "min_delay",
-            "browser_settle",
-            "ip_concurrency",
-            "ip_delay",
-            "retries",
-            "max_redirects",
-            "max_age",
-        ):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative")
+        self._check_numbers()
         for name in gates.names():
             if value := getattr(self, name):
                 gates.check(name, value)
-        if self.delay != "auto":
-            if self.delay < 0:
-                raise ValueError("delay must not be negative")
-            if self.min_delay:
-                raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
-        for name in (
-            "concurrency",
-            "timeout",
-            "max_body",
-            "max_parse",
-            "max_file",
-            "file_timeout",
-        ):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be more than 0")
-        if not 0 <= self.layers <= MAX_LAYERS:
-            raise ValueError(f"layers must be from 0 to {MAX_LAYERS}; 0 follows links as they come")
         if self.pause_layers and not self.layers:
             raise ValueError("pause_layers needs layers: say how many, such as 3")
         if self.fetch_only and self.keep != "all":
@@ -140,6 +119,32 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
             raise ValueError('render = "auto" needs the items of a page, which fetch_only leaves')
         if self.purpose and not self.robots:
             raise ValueError("purpose needs robots, because robots.txt says what pages are for")
+        self._check_reuse()
+        if self.near_duplicates != "off" and self.render:
+            raise ValueError(
+                'near_duplicates does not fit with render = "auto", because it is not known yet '
+                "whether a page is complete when it is compared; leave one of them out"
+            )
+
+    def _check_numbers(self) -> None:
+        for name in NOT_NEGATIVE:
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative")
+        for name in POSITIVE:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be more than 0")
+        if self.delay != "auto":
+            if self.delay < 0:
+                raise ValueError("delay must not be negative")
+            if self.min_delay:
+                raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
+        if not 0 <= self.layers <= MAX_LAYERS:
+            raise ValueError(f"layers must be from 0 to {MAX_LAYERS}; 0 follows links as they come")
+        if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
+            raise ValueError("failed_share must be from 0 to 1")
+
+    def _check_reuse(self) -> None:
+        """Checks the settings that use pages that were kept."""
         for name in ("max_age", "conditional", "skip_unchanged"):
             if not getattr(self, name):
                 continue
@@ -149,10 +154,3 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
                 )
             if self.render:
                 raise ValueError(f'{name} does not fit with render = "auto"; leave one of them out')
-        if self.near_duplicates != "off" and self.render:
-            raise ValueError(
-                'near_duplicates does not fit with render = "auto", because it is not known yet '
-                "whether a page is complete when it is compared; leave one of them out"
-            )
-        if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
-            raise ValueError("failed_share must be from 0 to 1")

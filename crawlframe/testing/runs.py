@@ -64,28 +64,7 @@ def run(
     event loop: use ``await asyncio.to_thread(run, ...)`` there."""
     __tracebackhide__ = True  # in pytest
     _refuse_event_loop()
-    request: Request | Summary | None
-    match got:
-        case Response():
-            request, download = got.request, _returning(got, download)
-        case Request():
-            request = got
-            if download is None:
-                raise TypeError("run: for a Request, give download, a function from it to Response")
-        case FetchError():
-            download, request = _raising(got, download), _failed(got, callback)
-            callback, attempts = None, LAST
-        case Summary() | None:
-            request = got
-            if callback is not None or download is not None:
-                raise TypeError("run: start and closed take neither callback nor download")
-        case _:
-            raise TypeError(
-                f"run: {got!r:.80} is no Response, Request, FetchError or Summary; without one of "
-                "them start is run"
-            )
-    if isinstance(request, Request) and callback is not None:
-        request = request.replace(callback=_name(callback))
+    request, download = _input(got, callback, download)
     given = Given(download, knows_targets=not isinstance(got, Response))
     trial = Trial(
         *(spider, given, arguments),
@@ -93,7 +72,7 @@ def run(
         pipelines=pipelines,
         tokens=isinstance(got, Request),
     )
-    return trial.run(request, attempts)
+    return trial.run(request, LAST if isinstance(got, FetchError) else attempts)
 
 
 class Given(Downloader):
@@ -135,6 +114,37 @@ class Given(Downloader):
         if request.options.save and response.ok and response.file is None:
             response.file, response.body = saved(response, request.options.save), b""
         return response
+
+
+def _input(
+    got: object, callback: Callback | None, download: Download | None
+) -> tuple[Request | Summary | None, Download | None]:
+    """Returns what runs, and the download that it gets its response from. Raises TypeError for
+    inputs that do not fit together."""
+    __tracebackhide__ = True
+    match got:
+        case Response():
+            download = _returning(got, download)
+            return _calling(callback, got.request), download
+        case Request():
+            if download is None:
+                raise TypeError("run: for a Request, give download, a function from it to Response")
+            return _calling(callback, got), download
+        case FetchError():
+            download = _raising(got, download)
+            return _failed(got, callback), download
+        case Summary() | None:
+            if callback is not None or download is not None:
+                raise TypeError("run: start and closed take neither callback nor download")
+            return got, None
+    raise TypeError(
+        f"run: {got!r:.80} is no Response, Request, FetchError or Summary; without one of "
+        "them start is run"
+    )
+
+
+def _calling(callback: Callback | None, request: Request) -> Request:
+    return request if callback is None else request.replace(callback=_name(callback))
 
 
 def _returning(response: Response, download: Download | None) -> Download:

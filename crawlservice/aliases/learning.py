@@ -83,10 +83,8 @@ def check(
                 done, _ = runner.run(
                     asyncio.wait(running, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 )
-                for task in done:
-                    now = rules.decide(running.pop(task), task.result())
-                    if now is not None:
-                        yield now
+                decided = (rules.decide(running.pop(task), task.result()) for task in done)
+                yield from (rule for rule in decided if rule is not None)
                 fetch.ordered = ordered_for(turns)
         finally:
             runner.run(fetch.close())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -215,12 +216,12 @@ def _of_nodes(known: list[Node]) -> Iterator[Metric]:
         ("generation", "number of its present life", "generation"),
         ("workers", "worker processes", "workers"),
         ("skew", "1: it runs another version than most nodes", "skew"),
-        ("steward_deaths", "times its steward died in the last 10 minutes", "restarts"),
-        ("chore_failures", "chores, or rows in them, that failed in 10 minutes", "failures"),
+        ("steward_deaths", "times its steward died in the last 10 minutes", "health.restarts"),
+        ("chore_failures", "chores, or rows in them, that failed in 10 minutes", "health.failures"),
         ("reloads", "reloads since its master started", "reloads"),
         ("reload_seconds", "duration of the last reload", "seconds"),
     ):
-        values = {node.node: getattr(node, field) for node in lives}
+        values = {node.node: attrgetter(field)(node) for node in lives}
         yield _gauges(f"node_{name}", what, "node", values)
     labels = ["node", "state", "version", "machine"]
     info = GaugeMetricFamily("crawlframe_node_info", "always 1", labels=labels)

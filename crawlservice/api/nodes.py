@@ -7,7 +7,7 @@ from typing import Annotated
 from django.http import HttpRequest
 from ninja import Path, Router, Status
 
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING
 from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first
 from crawlservice.api.parts.schemas import EraOut, ErasOut, NodeOut, NodesOut
@@ -37,12 +37,12 @@ def list_nodes(request: HttpRequest) -> NodesOut:
     response={204: None, **WRITING},
 )
 def forget_node(
-    request: HttpRequest,
+    request: ApiRequest,
     name: Annotated[str, Path(min_length=1, max_length=100, pattern=TEXT)],
 ) -> Status[None]:
     """Removes an offline node from the list."""
     lives.forget(name)
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     caller.record("forget node", node=name)
     return Status(204, None)
 

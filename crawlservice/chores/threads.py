@@ -13,7 +13,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from crawlframe.run.ledger import LedgerAway
-from crawlservice.connections.contained import failures
+from crawlservice.connections.contained import failures, is_away
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +66,8 @@ class ChoreThread:
                 self._repeat(work)
             finally:
                 work.close()
-        except (LedgerAway, DatabaseError) as error:
-            log.warning("%s: %s", self._name, " ".join(str(error).split()))
         except Exception as error:  # it is restarted
-            failures.add(self._name, error)
+            self._note(error)
         finally:
             connection.close()
 
@@ -78,13 +76,19 @@ class ChoreThread:
             try:
                 pause = work.step()
             except (LedgerAway, DatabaseError) as error:
-                log.warning("%s: %s", self._name, " ".join(str(error).split()))
+                self._note(error)
                 connection.close()
                 pause = RETRY
             if pause is None:
                 return
             if pause:
                 self._stopped.wait(pause)
+
+    def _note(self, error: Exception) -> None:
+        if is_away(error):
+            log.warning("%s: %s", self._name, " ".join(str(error).split()))
+        else:
+            failures.add(self._name, error)
 
 
 class ChoreThreads:

@@ -9,7 +9,6 @@ import sys
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from django.conf import settings
 
@@ -61,12 +60,7 @@ class LocalNode:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def exit_code(self) -> int | None:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import BinaryIO
 
 PR_SET_PDEATHSIG = 1
@@ -101,12 +100,7 @@ class ProcessGroup:
         self._selector.register(self._wake, selectors.EVENT_READ)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop()
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():

@@ -12,7 +12,6 @@ import termios
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 from crawlframe.code.registry import Registry, find_package
@@ -51,12 +50,7 @@ class PromptServer:
     def __enter__(self) -> PromptServer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._socket.close()
         shutil.rmtree(self._place, ignore_errors=True)
 

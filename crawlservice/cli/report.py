@@ -53,6 +53,15 @@ def report(task: Task, more: list[tuple[str, str]] | None = None) -> RenderableT
 
 
 def _facts(progress: Progress) -> list[tuple[str, str]]:
+    return [
+        *_numbers(progress),
+        *_conditions(progress.task),
+        *_ending(progress),
+        *_counted(progress),
+    ]
+
+
+def _numbers(progress: Progress) -> list[tuple[str, str]]:
     task = progress.task
     age = progress.age
     facts = [
@@ -66,19 +75,31 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         ("duration", duration(age)),
     ]
     if progress.ended:
-        facts.append(("rate", f"{progress.worked / age:,.0f} pages/s" if age else "-"))
-    else:
-        known = forecast(progress)
-        facts.append(("progress", ": ".join(filter(None, (known.share, known.words)))))
-        waiting = {"ready": progress.ready, "in flight": progress.in_progress}
-        waiting |= {"delayed": progress.delayed, "parked": progress.parked}
-        facts.append(("waiting", "  ".join(f"{k} {n:,}" for k, n in waiting.items())))
-        if progress.wait is not None:
-            facts.append(("held up", wait_of(progress.wait)))
-        if (so_far := yielded([task.pk]).get(task.pk)) is not None:
-            facts.append(("start", f"runs; {so_far:,} requests so far"))
-        facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
-        facts += [("no proxy", no_proxy(one)) for one in lacks_of(task.pk)]
+        return [*facts, ("rate", f"{progress.worked / age:,.0f} pages/s" if age else "-")]
+    return facts + _ahead(progress)
+
+
+def _ahead(progress: Progress) -> list[tuple[str, str]]:
+    """How far a task is that has not ended, and what it waits for."""
+    task = progress.task
+    known = forecast(progress)
+    waiting = {"ready": progress.ready, "in flight": progress.in_progress}
+    waiting |= {"delayed": progress.delayed, "parked": progress.parked}
+    facts = [
+        ("progress", ": ".join(filter(None, (known.share, known.words)))),
+        ("waiting", "  ".join(f"{k} {n:,}" for k, n in waiting.items())),
+    ]
+    if progress.wait is not None:
+        facts.append(("held up", wait_of(progress.wait)))
+    if (so_far := yielded([task.pk]).get(task.pk)) is not None:
+        facts.append(("start", f"runs; {so_far:,} requests so far"))
+    facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
+    return facts + [("no proxy", no_proxy(one)) for one in lacks_of(task.pk)]
+
+
+def _conditions(task: Task) -> list[tuple[str, str]]:
+    """What was asked of the task beside its arguments."""
+    facts = []
     if limits := limits_as_written(task):
         facts.append(("limits", "  ".join(f"{name} {value}" for name, value in limits.items())))
     if labels := of_task(task.pk):
@@ -87,6 +108,13 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         facts.append(("settings", "  ".join(as_pairs(task.overrides))))
     if not obeys_robots(task):
         facts.append(("robots.txt", "ignored"))
+    return facts
+
+
+def _ending(progress: Progress) -> list[tuple[str, str]]:
+    """What has ended otherwise than by its callback, and what becomes of the task."""
+    task = progress.task
+    facts = []
     if progress.cancelled:
         facts.append(("cancelled", f"{progress.cancelled:,}"))
     if progress.excluded:
@@ -100,6 +128,12 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
     facts += [(f"layer {layer.number}", in_words(layer)) for layer in layers_of(progress)]
     if waits_for_hand(task):
         facts.append(("next", f"to go on: {command(f'resume {task.pk}')}"))
+    return facts
+
+
+def _counted(progress: Progress) -> list[tuple[str, str]]:
+    task = progress.task
+    facts = []
     counted = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
     for stop in stops(progress, counted):
         facts.append(("stopped by", f"{stop.reason}: {stop.links:,} links were not followed"))

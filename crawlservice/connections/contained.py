@@ -14,6 +14,7 @@ from redis import ConnectionError, RedisError, TimeoutError
 from crawlframe.errors import CrawlframeError, EraChanged
 from crawlframe.frontier.cluster.nodes import FAILURES_WITHIN
 from crawlframe.items.encode import clean_text
+from crawlframe.run.ledger import LedgerAway
 from crawlservice.connections.frontier import frontier
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,8 @@ MAX_MESSAGE = 500  # characters of a message
 MAX_FAILURES = 3  # failures named at a time
 ROWS = 1_000  # that are remembered
 # Of a server or the way to it, also if that answers again by now: no row is to blame.
-AWAY = (ConnectionError, TimeoutError, InterfaceError, OperationalError, OSError)
+AWAY = (ConnectionError, TimeoutError, InterfaceError, OperationalError, LedgerAway)
+TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
 
 
 class Failures:
@@ -80,13 +82,26 @@ def contained(what: str) -> Iterator[list[Exception]]:
     failed: list[Exception] = []
     try:
         yield failed
-    except (EraChanged, *AWAY):
+    except EraChanged:
         raise
     except Exception as error:
-        if (connection.in_atomic_block and connection.needs_rollback) or not servers_answer():
+        broken = connection.in_atomic_block and connection.needs_rollback
+        if is_away(error) or broken or not servers_answer():
             raise
         failed.append(error)
         failures.add(what, error)
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether it says that a server, or the way to it, was away."""
+    if isinstance(error, LedgerAway) and error.__context__:  # its name for all that may pass
+        return is_away(error.__context__)
+    return isinstance(error, AWAY) and not exceeds_limit(error)
+
+
+def exceeds_limit(error: BaseException) -> bool:
+    """Whether the database says that a row is too large for it."""
+    return (getattr(error.__cause__, "pgcode", None) or "").startswith(TOO_MUCH)
 
 
 def servers_answer() -> bool:

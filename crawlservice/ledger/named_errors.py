@@ -11,7 +11,7 @@ from django.db import connection as default_connection
 
 from crawlframe.errors import ArchiveError
 from crawlframe.run.ledger import LedgerAway, LedgerRefused
-from crawlservice.ledger.model_items.refused_rows import exceeds_limit
+from crawlservice.connections.contained import exceeds_limit
 
 C = TypeVar("C", bound=type)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
@@ -13,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.host import HOST
 from crawlservice.models.outbox import Webhook
-from crawlservice.models.task import SPIDER
+from crawlservice.models.task import SPIDER, user_key
 
 KIND = 30  # characters of the name of a condition
 SUBJECT = 300
@@ -46,15 +45,7 @@ class Alert(models.Model):
     resolved_at = models.DateTimeField(_("resolved"), null=True, blank=True)
     acknowledged_at = models.DateTimeField(_("acknowledged"), null=True, blank=True)
     # Without a constraint: an older process deletes users without knowing this table.
-    acknowledged_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        db_index=False,
-        db_constraint=False,
-        verbose_name=_("acknowledged by"),
-    )
+    acknowledged_by = user_key(_("acknowledged by"), db_index=False, db_constraint=False)
     silenced_until = models.DateTimeField(_("silenced until"), null=True, blank=True)
 
     class Meta:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import Task
+from crawlservice.models.task import task_key
 
 TEMPLATE = 500  # characters of the template of a trap
 HOST = 260  # characters of a host with its port
@@ -15,9 +15,7 @@ class Spent(models.Model):
     """The bytes of a task's pages, of all hosts (``host`` is empty) or of one; only for tasks with
     such a limit. Written in the transactions of the pages."""
 
-    task = models.ForeignKey(
-        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
-    )
+    task = task_key()
     host = models.CharField(_("host"), max_length=HOST, blank=True, default="")
     bytes = models.BigIntegerField(_("bytes"))
 
@@ -35,9 +33,7 @@ class Trap(models.Model):
     """URLs of one form of which many bring nothing new. The numbers of the workers that noticed it
     are added; they look at a sample of the pages."""
 
-    task = models.ForeignKey(
-        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
-    )
+    task = task_key()
     template = models.CharField(_("URLs"), max_length=TEMPLATE)
     pages = models.BigIntegerField(_("pages"))
     contents = models.BigIntegerField(_("different contents"))

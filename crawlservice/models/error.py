@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.ledger import VERSION
-from crawlservice.models.task import SPIDER
+from crawlservice.models.task import SPIDER, user_key
 
 REASON = 60  # characters of a reason in the ledger
 EXCEPTION = 100  # characters of the name of an exception
@@ -79,15 +78,7 @@ class BulkRetry(models.Model):
     skipped_tasks = models.IntegerField(_("skipped tasks"), default=0)
     problem = models.TextField(_("problem"), blank=True, help_text=_("why it does not go on"))
     # Without a constraint: an older process deletes users without knowing this table.
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        db_index=False,
-        db_constraint=False,
-        verbose_name=_("user"),
-    )
+    user = user_key(_("user"), db_index=False, db_constraint=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     finished_at = models.DateTimeField(_("ended at"), null=True, blank=True)
 

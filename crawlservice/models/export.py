@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import SPIDER
+from crawlservice.models.task import SPIDER, user_key
 
 EXPORT_NAME = 60  # characters
 
@@ -81,10 +80,7 @@ class Export(models.Model):
     problem = models.TextField(_("problem"), blank=True, default="")
     problem_since = models.DateTimeField(_("since"), null=True, blank=True)
     # Without a constraint: an older process deletes users without knowing this table.
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, db_index=False,
-        db_constraint=False, verbose_name=_("user"),
-    )  # fmt: skip
+    user = user_key(_("user"), db_index=False, db_constraint=False)
     created_at = models.DateTimeField(_("created"), db_default=Now())
 
     class Meta:

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import Task
+from crawlservice.models.task import task_key
 
 MEDIA_TYPE = 100  # characters
 
@@ -39,9 +39,7 @@ class PageFile(models.Model):
     """A file that a page has saved, or a picture of it. Written in the transaction of the page."""
 
     # Without a constraint: an older process deletes tasks without knowing this table.
-    task = models.ForeignKey(
-        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
-    )
+    task = task_key()
     rid = models.UUIDField(_("request id"))
     file = models.ForeignKey(StoredFile, models.PROTECT, verbose_name=_("stored file"))
     url = models.TextField(_("URL"))

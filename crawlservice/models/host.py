@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
+
+from crawlservice.models.task import user_key
 
 HOST = 260  # characters of a name: a domain has 253 at most, a port 5
 NOTE = 200  # characters of the note of an order
@@ -72,15 +73,7 @@ class Host(models.Model):
         _("until"), null=True, blank=True, help_text=_("empty: until it is cleared")
     )
     note = models.CharField(_("note"), max_length=NOTE, default="", db_default="", blank=True)
-    ordered_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        db_index=False,
-        verbose_name=_("ordered by"),
-        help_text=_("nobody: a command"),
-    )
+    ordered_by = user_key(_("ordered by"), db_index=False, help_text=_("nobody: a command"))
     ordered_at = models.DateTimeField(
         _("ordered"), null=True, blank=True, help_text=_("empty: there is no order")
     )

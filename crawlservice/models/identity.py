@@ -3,10 +3,11 @@ hosts. Secrets are sealed (security/sealing.py)."""
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
+
+from crawlservice.models.task import user_key
 
 
 class BotKey(models.Model):
@@ -61,15 +62,7 @@ class HostCredential(models.Model):
         help_text=_("also sent unencrypted, where others can read it"),
     )
     note = models.CharField(_("note"), max_length=200, blank=True, default="")
-    by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        editable=False,
-        verbose_name=_("last changed by"),
-        help_text=_("empty: a command"),
-    )
+    by = user_key(_("last changed by"), editable=False, help_text=_("empty: a command"))
     changed_at = models.DateTimeField(_("changed"), auto_now=True)
 
     class Meta:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import Task
+from crawlservice.models.task import task_key
 
 LABELS = 20  # labels of one task
 LABEL_NAME = 40  # characters
@@ -16,14 +16,7 @@ class Label(models.Model):
     """One label of one task."""
 
     # Without a constraint: an older process deletes tasks without knowing this table.
-    task = models.ForeignKey(
-        Task,
-        models.CASCADE,
-        related_name="labels",
-        db_index=False,
-        db_constraint=False,
-        verbose_name=_("task"),
-    )
+    task = task_key(related_name="labels")
     name = models.CharField(_("name"), max_length=LABEL_NAME)
     value = models.CharField(_("value"), max_length=LABEL_VALUE)
 

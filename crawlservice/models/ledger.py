@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlframe.items.key_order import in_order
 from crawlframe.run.outcome import CANCELLED, EXCLUDED
-from crawlservice.models.task import Task
+from crawlservice.models.task import Task, task_key
 
 VERSION = 40  # characters of the label of a code version
 MODEL = 200  # characters of the label of a model, such as shop.house
@@ -189,9 +189,7 @@ class Stat(models.Model):
         MAXIMUM = "maximum", _("maximum")
 
     # Without a constraint: an older process deletes tasks without knowing this table.
-    task = models.ForeignKey(
-        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
-    )
+    task = task_key()
     kind = models.CharField(_("kind"), max_length=7, choices=Kind)
     name = models.CharField(_("name"), max_length=100)
     value = models.FloatField(_("value"))
@@ -211,9 +209,7 @@ class StartPart(models.Model):
     admitted, whatever becomes of the run. The number decides which run of start counts."""
 
     # Without a constraint, as in Stat.
-    task = models.ForeignKey(
-        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
-    )
+    task = task_key()
     number = models.IntegerField(_("number"))
     position = models.BigIntegerField(_("requests yielded until its end"))
     mark = models.BinaryField(help_text="identifies the last of these requests")
@@ -235,9 +231,7 @@ class TaskState(models.Model):
     """What requests of a task need that is in no record, such as a cookie."""
 
     # Without a constraint, as in Stat.
-    task = models.ForeignKey(
-        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
-    )
+    task = task_key()
     kind = models.CharField(_("kind"), max_length=10)
     key = models.CharField(_("key"), max_length=32)  # a digest: the key itself is sealed
     sealed = models.TextField(_("value"))  # the key, too
@@ -258,9 +252,7 @@ class TaskLayer(models.Model):
     Written with the task's step to the next layer; what is missing is that of its present one."""
 
     # Without a constraint, as in Stat.
-    task = models.ForeignKey(
-        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
-    )
+    task = task_key()
     number = models.IntegerField(_("layer"))
     nf = models.BigIntegerField(_("finished"))
     ne = models.BigIntegerField(_("errors"))

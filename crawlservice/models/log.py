@@ -5,19 +5,15 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.models.task import task_key
+
 LOGGER = 100  # characters of a logger's name
 
 
 class LogLine(models.Model):
     """One message. Its time is that of the machine on which the spider ran."""
 
-    task = models.ForeignKey(
-        "crawlservice.Task",
-        models.CASCADE,
-        db_index=False,
-        db_constraint=False,
-        verbose_name=_("task"),
-    )
+    task = task_key()
     at = models.DateTimeField(_("time"))
     level = models.SmallIntegerField(_("level"), help_text=_("10 debug, 20 info, 30 warning, …"))
     logger = models.CharField(_("logger"), max_length=LOGGER)
@@ -39,13 +35,7 @@ class LogLine(models.Model):
 class TaskLog(models.Model):
     """How much of the log of a task is kept. Its row is locked while lines are added."""
 
-    task = models.ForeignKey(
-        "crawlservice.Task",
-        models.CASCADE,
-        db_index=False,
-        db_constraint=False,
-        verbose_name=_("task"),
-    )
+    task = task_key()
     lines = models.BigIntegerField(_("lines"))
     size = models.BigIntegerField(_("bytes"))
     dropped = models.BigIntegerField(_("dropped lines"))

@@ -146,7 +146,7 @@ class RowDelivery(models.Model):
     transaction of the page, and deleted when they have arrived."""
 
     database = models.CharField(_("database"), max_length=60)
-    rows = models.JSONField(_("rows"))  # see ledger/outgoing_rows.py
+    rows = models.JSONField(_("rows"))  # see ledger/model_items/outgoing_rows.py
     size = models.BigIntegerField(_("size"), help_text=_("bytes of its items as JSON"))
     # The numbers alone: the task may be gone before its rows have arrived.
     task = models.BigIntegerField(_("task"))

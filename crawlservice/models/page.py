@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import Task
+from crawlservice.models.task import task_key
 
 HOST = 300  # characters
 NAME = 200  # characters of the name of a segment
@@ -66,9 +66,7 @@ class KeptPage(models.Model):
 
     rid = models.UUIDField(_("request id"), unique=True)
     # Without a constraint: an older process deletes tasks without knowing this table.
-    task = models.ForeignKey(
-        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
-    )
+    task = task_key()
     url = models.TextField(_("URL"), help_text=_("after redirects"))
     host = models.CharField(_("host"), max_length=HOST)
     method = models.CharField(_("method"), max_length=20)

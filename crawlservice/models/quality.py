@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.ledger import VERSION
-from crawlservice.models.task import SPIDER, Task
+from crawlservice.models.task import SPIDER, Task, task_key
 
 FIELD = 100  # characters of the name of a field
 
@@ -75,14 +75,7 @@ class Finding(models.Model):
         MONITOR = "monitor", _("monitor")
 
     # Without a constraint, as in Profile.
-    task = models.ForeignKey(
-        Task,
-        models.CASCADE,
-        db_constraint=False,
-        db_index=False,
-        related_name="findings",
-        verbose_name=_("task"),
-    )
+    task = task_key(related_name="findings")
     spider = models.CharField(_("spider"), max_length=SPIDER)
     source = models.CharField(_("source"), max_length=11, choices=Source)
     monitor = models.CharField(_("monitor"), max_length=20)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import SPIDER
+from crawlservice.models.task import SPIDER, user_key
 
 
 class Recipe(models.Model):
@@ -35,14 +34,7 @@ class RecipeVersion(models.Model):
     )
     number = models.PositiveIntegerField(_("version"))
     text = models.TextField(_("text"))
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        db_index=False,
-        verbose_name=_("user"),
-    )
+    user = user_key(_("user"), db_index=False)
     name = models.CharField(
         _("user name"), max_length=150, blank=True, default="", db_default="",
         help_text=_("of the user at that time"),

@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.ledger import MODEL, VERSION
-from crawlservice.models.task import Task
+from crawlservice.models.task import task_key
 
 
 class ParsedPage(models.Model):
@@ -17,9 +17,7 @@ class ParsedPage(models.Model):
 
     rid = models.UUIDField(_("request id"), unique=True)
     # Without a constraint: an older process deletes tasks without knowing this table.
-    task = models.ForeignKey(
-        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
-    )
+    task = task_key()
     source_task = models.BigIntegerField(_("task of the page"))
     source_rid = models.UUIDField(_("request that brought the page"))
     url = models.TextField(_("URL"))
@@ -60,9 +58,7 @@ class ParsedPage(models.Model):
 class ReplacedItem(models.Model):
     """An item in whose place others were stored when its page was parsed again."""
 
-    task = models.ForeignKey(
-        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
-    )
+    task = task_key()
     rid = models.UUIDField(_("request id"))
     ordinal = models.IntegerField(_("place on the page"))
     data = models.JSONField(_("data"))

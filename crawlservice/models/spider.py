@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import SPIDER
+from crawlservice.models.task import SPIDER, user_key
 
 MAX_REASON = 500  # characters of the reason for which a spider is disabled
 
@@ -18,15 +17,7 @@ class DisabledSpider(models.Model):
     spider = models.CharField(_("spider"), max_length=SPIDER, unique=True)
     reason = models.CharField(_("reason"), max_length=MAX_REASON)
     # Without a constraint: an older process deletes users without knowing this table.
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        db_index=False,
-        db_constraint=False,
-        verbose_name=_("user"),
-    )
+    user = user_key(_("user"), db_index=False, db_constraint=False)
     created_at = models.DateTimeField(_("disabled at"), db_default=Now(), editable=False)
 
     class Meta:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -13,9 +13,30 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.base.secret import masked
 from crawlframe.request.request import MAX_TASK_PRIORITY
 
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+    from django.utils.functional import _StrPromise
+
 SPIDER = 100  # characters of a spider's name
 REASON = 200  # characters of the reason for a task's outcome
 USER = settings.AUTH_USER_MODEL
+
+
+def task_key(**options: Any) -> models.ForeignKey[Task, Task]:
+    """The task of a row. Rows of a task are deleted in batches before it: no constraint."""
+    return models.ForeignKey(
+        "crawlservice.Task", models.CASCADE, db_index=False, db_constraint=False,
+        verbose_name=_("task"), **options,
+    )  # fmt: skip
+
+
+def user_key(
+    name: str | _StrPromise, **options: Any
+) -> models.ForeignKey[User | None, User | None]:
+    """The user who did something; none if it was nobody, or one who was deleted."""
+    return models.ForeignKey(
+        USER, models.SET_NULL, null=True, blank=True, verbose_name=name, **options
+    )
 
 
 class Task(models.Model):
@@ -158,14 +179,10 @@ class Task(models.Model):
     layer = models.IntegerField(_("layer"), default=0, db_default=0, editable=False)
     # The kept pages that it parses in place of a site.
     reparse = models.JSONField(_("parses again"), null=True, blank=True, editable=False)
-    user = models.ForeignKey(
-        USER,
-        models.SET_NULL,
-        null=True,
-        blank=True,
+    user = user_key(
+        _("user"),
         db_index=False,
         help_text=_("who submitted it; nobody when a command or a schedule did"),
-        verbose_name=_("user"),
     )
     schedule = models.ForeignKey(
         "crawlservice.Schedule",
@@ -288,9 +305,7 @@ class Schedule(models.Model):
         help_text=_("what to do about starts that were due while no node was running"),
     )
     enabled = models.BooleanField(_("enabled"), default=True)
-    user = models.ForeignKey(
-        USER, models.SET_NULL, null=True, blank=True, editable=False, verbose_name=_("user")
-    )
+    user = user_key(_("user"), editable=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     next_at = models.DateTimeField(_("next"), null=True, blank=True, editable=False, db_index=True)
     # With a default of the database: a node of an older version may still be writing.

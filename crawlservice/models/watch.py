@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
@@ -14,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.base.secret import masked
 from crawlframe.request.request import MAX_TASK_PRIORITY
 from crawlservice.models.ledger import VERSION
+from crawlservice.models.task import user_key
 
 SPIDER = 100  # characters of a spider's name
 PLACE = 400  # characters of a host, with the route through proxies
@@ -59,14 +59,7 @@ class Watch(models.Model):
         validators=(MinValueValidator(0.01),),
         help_text=_("requests per day and host, in place of what the spider says"),
     )
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        editable=False,
-        verbose_name=_("user"),
-    )
+    user = user_key(_("user"), editable=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     start_at = models.DateTimeField(
         _("next start"),

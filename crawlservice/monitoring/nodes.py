@@ -16,7 +16,7 @@ from redis import RedisError
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
 from crawlframe.frontier.cluster.affinity import OFF, Affinity
-from crawlframe.frontier.cluster.nodes import DEATHS_WITHIN
+from crawlframe.frontier.cluster.nodes import DEATHS_WITHIN, NodeHealth
 from crawlservice.connections.frontier import frontier, refusal
 from crawlservice.models import Generation
 from crawlservice.monitoring import lives
@@ -39,8 +39,8 @@ class Node:
     the death of a node whose requests others have taken, ``given_back`` in number. ``skew``: see
     ``read``; ``apart``: for longer than a rollout takes. ``holds``: requests in progress. ``late``:
     seconds since its last heartbeat if one is overdue, else 0; ``left``: then, the seconds left of
-    its lease. ``missing`` to ``failures``: as it reports its health. ``share``: the part of
-    all hosts that prefer it, 0 to 1; None without CRAWLFRAME_AFFINITY."""
+    its lease. ``health``: as it reports it. ``share``: the part of all hosts that prefer it, 0 to
+    1; None without CRAWLFRAME_AFFINITY."""
 
     node: str
     generation: int
@@ -57,16 +57,12 @@ class Node:
     follows: str
     pulled: str
     pull_problem: str
+    health: NodeHealth
     skew: bool = False
     holds: int = 0
     apart: bool = False
     late: float = 0.0
     left: float = 0.0
-    missing: int = 0
-    deaths: int = 0
-    waits: str = ""
-    restarts: int = 0
-    failures: int = 0
     given_back: int = 0
     share: float | None = None
 
@@ -105,28 +101,30 @@ class Node:
         return [] if self.state in (OFFLINE, LEAVING) else [*self._troubles()]
 
     def _troubles(self) -> Iterator[str]:
+        health = self.health
         if self.late:
             yield gettext(
                 "No heartbeat for {silent} s; in {left} s its lease expires, and other nodes take"
                 " its requests. Check whether its machine is overloaded or cut off from Redis."
             ).format(silent=round(self.late), left=round(self.left))
-        if self.waits:
-            yield gettext("Its results or chores are waiting: {problem}").format(problem=self.waits)
-        if self.missing:
+        if health.waits:
+            text = gettext("Its results or chores are waiting: {problem}")
+            yield text.format(problem=health.waits)
+        if health.missing:
             yield ngettext(
                 "{n} of its {workers} workers is missing: see the log of the node",
                 "{n} of its {workers} workers are missing: see the log of the node",
-                self.missing,
-            ).format(n=self.missing, workers=self.workers)
-        if self.deaths >= DEATHS:
+                health.missing,
+            ).format(n=health.missing, workers=self.workers)
+        if health.deaths >= DEATHS:
             yield gettext(
                 "{n} of its workers died or were killed in the last {minutes} minutes: see the "
                 "log of the node"
-            ).format(n=self.deaths, minutes=round(DEATHS_WITHIN / 60))
-        if self.restarts:
+            ).format(n=health.deaths, minutes=round(DEATHS_WITHIN / 60))
+        if health.restarts:
             yield gettext(
                 "Its steward died or was killed in the last {minutes} minutes ({n}): see its log"
-            ).format(n=self.restarts, minutes=round(DEATHS_WITHIN / 60))
+            ).format(n=health.restarts, minutes=round(DEATHS_WITHIN / 60))
         if self.apart:
             yield gettext(
                 "It has run another version than other nodes for more than {minutes} minutes; "
@@ -232,11 +230,7 @@ def _node(info: NodeInfo) -> Node:
         pull_problem=code.pull_problem,
         late=_late(info),
         left=info.lease_left if _late(info) else 0.0,
-        missing=info.health.missing,
-        deaths=info.health.deaths,
-        waits=info.health.waits,
-        restarts=info.health.restarts,
-        failures=info.health.failures,
+        health=info.health,
     )
 
 
@@ -257,6 +251,7 @@ def _gone(life: Generation) -> Node:
         follows="",
         pulled="",
         pull_problem="",
+        health=NodeHealth(),
         given_back=life.given_back,
     )
 

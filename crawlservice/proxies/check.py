@@ -114,7 +114,7 @@ async def _check(settings: Settings, downloader: Downloader, row: Proxy) -> Chec
         problem = f"no answer within {TIMEOUT:g} s"
     except ProxyAuth as error:
         problem = f"wrong login: {error}"
-    except (FetchError, BadRequest, ConfigError, OSError) as error:
+    except (FetchError, BadRequest, ConfigError, OSError, ValueError) as error:
         problem = str(error) or type(error).__name__
     return Checked(" ".join(problem.split()), time.monotonic() - began)
 

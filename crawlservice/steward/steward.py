@@ -23,7 +23,7 @@ from crawlframe.node.channel import ChannelClosed
 from crawlservice.chores.chore import ChoreContext, Job
 from crawlservice.chores.registry import chores, used
 from crawlservice.connections import installation
-from crawlservice.connections.contained import failures, servers_answer
+from crawlservice.connections.contained import FRESH_SECONDS, failures, is_away, servers_answer
 from crawlservice.connections.watch import watch
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class Steward:
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading, self._installation = False, ""
         self._trouble = ""  # why the last round failed
+        self._lost: dict[str, float] = {}  # chores that lost a connection to a server, and when
         self._channel: messages.FromChildLine | None = None
         self._sending = threading.Lock()
         self._next_beat = 0.0
@@ -137,10 +138,16 @@ class Steward:
             chore()
         except Exception as error:
             connection.close()
-            if not isinstance(error, EraChanged) and servers_answer():
+            if not isinstance(error, EraChanged) and servers_answer() and self._counts(name, error):
                 failures.add(name, error)
             return " ".join(str(error).split()) or type(error).__name__
         return ""
+
+    def _counts(self, name: str, error: Exception) -> bool:
+        """Whether it is the chore's own failure: one connection may be lost by itself, but not a
+        second one soon after."""
+        before, self._lost[name] = self._lost.get(name, -FRESH_SECONDS), time.monotonic()
+        return not is_away(error) or self._lost[name] - before < FRESH_SECONDS
 
     def _elect(self) -> None:
         # First, because the lock that decides who leads is in Redis.

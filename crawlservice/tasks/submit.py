@@ -113,7 +113,6 @@ def submit(
         spider_arguments.check(info, arguments, from_text=from_text, any_file=any_file)
     )
     overrides = dict(settings or {})
-    hash_ = outcomes.arguments_hash(info.name, checked, overrides)
     own = task_settings.check(info, overrides, user)
     task = Task(
         spider=info.name,
@@ -121,15 +120,14 @@ def submit(
         priority=priority,
         settings=_limits(own, watch) | ({"workers": 1} if info.workers else {}),
         overrides=overrides,
-        # A round is no run that others are compared with.
-        arguments_hash=None if watch else hash_,
         ends=info.ends,
-        expect=None if watch else info.expect and msgspec.to_builtins(info.expect),
         seeds=b"",
         user=user if isinstance(user, Account) else None,
         schedule=schedule,
         watch=watch,
     )
+    if watch is None:
+        _compare_with_others(task, info)
 
     def begin(new: Task) -> list[Admission]:
         if own.aliases and watch is None:  # a watch knows each page by its own URL
@@ -139,6 +137,12 @@ def submit(
     new = Prepared(task, begin, tagged)
     start_all([new]) if batch is None else batch.append(new)
     return task
+
+
+def _compare_with_others(task: Task, info: SpiderInfo) -> None:
+    """A round of a watch is no run that others are compared with."""
+    task.arguments_hash = outcomes.arguments_hash(info.name, task.arguments, task.overrides)
+    task.expect = info.expect and msgspec.to_builtins(info.expect)
 
 
 def _limits(settings: SpiderSettings, watch: Watch | None) -> dict[str, Any]:

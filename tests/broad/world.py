@@ -15,7 +15,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 from uuid import uuid4
 
@@ -71,12 +70,7 @@ class World:
             raise RuntimeError(f"the servers ended with status {self._process.wait()}")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         assert self._process.stdout is not None
         self._process.kill()
         self._process.wait()

@@ -168,7 +168,7 @@ def test_what_another_release_tells_of_a_node_can_be_read(
     assert [node.condition for node in read()] == ["idle"]
     told["fitness"] = {"mood": 3, "deaths": 7}
     redis_client.hset(place, str(life), json.dumps(told))
-    assert [node.deaths for node in read()] == [7]
+    assert [node.health.deaths for node in read()] == [7]
 
 
 def test_the_command_shows_a_table(join: Join) -> None:

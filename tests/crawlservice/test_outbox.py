@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, DataError, OperationalError, connection
 from django.utils import timezone
 
 from crawlframe.errors import CrawlframeError
@@ -195,26 +195,24 @@ def test_a_thread_goes_on_without_its_database_and_comes_back_after_a_defect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Ends(Work):
-        """Lacks the service's database, then has a defect, then has nothing more to do."""
+        """Lacks the service's database, is refused, has a defect, then has nothing more to do."""
 
         def step(self) -> float | None:
-            if not steps:
-                steps.append("away")
-                raise DatabaseError("away")
-            steps.append("defect or end")
-            if len(steps) == 2:
-                raise TypeError("a defect")
+            steps.append(0)
+            if len(steps) <= len(errors):
+                raise errors[len(steps) - 1]
             return None
 
-    steps: list[str] = []
+    steps: list[int] = []
+    errors = [OperationalError("away"), DataError("refused"), TypeError("a defect")]
     monkeypatch.setattr("crawlservice.chores.threads.RETRY", 0.01)
     thread = ChoreThread("ends", Ends)
     before = failures.lately()
-    for expected in (2, 3):
+    for expected in (3, 4):
         thread.keep_going()
         assert thread._thread is not None
         thread._thread.join(60)
-        assert (len(steps), failures.lately() - before) == (expected, 1)
+        assert (len(steps), failures.lately() - before) == (expected, 2)
     assert not thread.is_alive
 
 

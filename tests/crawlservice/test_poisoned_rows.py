@@ -5,22 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import OperationalError, ProgrammingError, connection
 from django.test import override_settings
 from django.utils import timezone
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
+from crawlframe.run.ledger import LedgerAway
 from crawlframe.spider.spider import describe
 from crawlservice import node_settings
 from crawlservice.accounts.roles import ROLES, _named, give_role
 from crawlservice.chores.registry import chores
 from crawlservice.connections import contained
 from crawlservice.ledger import reconcile
+from crawlservice.ledger.named_errors import named_errors
 from crawlservice.ledger.recovery import is_whole, renew
 from crawlservice.models import (
     Alert,
@@ -242,6 +246,22 @@ def test_a_poisoned_row_holds_up_no_other(
         assert told.waits
     assert is_whole(published)
     steward.resign()
+
+
+def test_a_row_that_is_too_much_for_the_database_or_names_no_file_holds_up_no_other(
+    service: Frontier,
+) -> None:
+    """Neither is a lost connection, though Django and Python call it alike."""
+    with contained.contained("a file"):
+        Path("/nowhere").read_bytes()
+    with contained.contained("a type"), named_errors():
+        raise ProgrammingError("can't adapt type 'dict'")
+    with pytest.raises(LedgerAway), contained.contained("a connection"), named_errors():
+        raise OperationalError("server closed the connection unexpectedly")
+    if connection.vendor == "postgresql":
+        with contained.contained("a row"), connection.cursor() as cursor:
+            cursor.execute("SELECT array_fill(1, ARRAY[1000000000])")
+    assert contained.failures.lately() > 0
 
 
 def test_a_task_that_cannot_end_holds_up_no_other(service: Frontier) -> None:

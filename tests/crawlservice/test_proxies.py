@@ -224,11 +224,13 @@ def test_checks_reach_real_proxies(service: Frontier) -> None:
     alive = ProxyServer(login=f"{USER}:{SECRET}")
     with running(alive):
         add(alive.line.replace(SECRET, "MARKED%3As3%20cret"), "127.0.0.1:1", working=False)
+        Proxy.objects.create(url="nowhere")
         found = check.check_all(SETTINGS, check.due())
-    assert sorted(bool(one.problem) for one in found.values()) == [False, True]
+    assert sorted(bool(one.problem) for one in found.values()) == [False, True, True]
     assert {row.url: row.state for row in Proxy.objects.all()} == {
         alive.url: Proxy.State.WORKING,
         "http://127.0.0.1:1": Proxy.State.FAILED,
+        "nowhere": Proxy.State.FAILED,
     }
     assert "MARKED" not in repr([*Proxy.objects.values_list("problem")])
 

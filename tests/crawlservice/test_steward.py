@@ -7,13 +7,14 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
-from django.db import DataError
-from redis import Redis
+from django.db import DataError, OperationalError
+from redis import Redis, TimeoutError
 
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
-from crawlframe.run.ledger import LedgerRefused
+from crawlframe.run.ledger import LedgerAway, LedgerRefused
+from crawlservice.connections.contained import contained, failures
 from crawlservice.ledger.cancellation import Settler
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Task
@@ -111,6 +112,30 @@ def test_a_chore_that_always_fails_holds_up_no_other(
     assert settled
     said = [record.message for record in caplog.records if "wait" in record.message]
     assert said == [f"chores wait: {error}"]
+
+
+@pytest.mark.parametrize("error", [OperationalError, LedgerAway, TimeoutError])
+def test_a_lost_connection_is_no_failure_of_a_row_and_only_the_second_one_of_a_chore(
+    service: Frontier, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    lost = iter([True, False, True, False])
+
+    def lose(self: TaskChore) -> None:
+        with contained("task 1"):
+            if next(lost):
+                raise error("no answer for 60 s")
+
+    monkeypatch.setattr(TaskChore, "tick", lose)
+    renew(service)
+    steward = Steward(Settings(), service)
+    told = []
+    for _ in range(4):
+        steward.tick()
+        told.append((steward._news().waits, failures.lately()))
+    steward.resign()
+    said = "no answer for 60 s"
+    named = f"tasks: {error.__name__}: {said}"
+    assert told == [(said, 0), ("", 0), (f"{said}; {named}", 1), (named, 1)]
 
 
 def test_cancelled_tasks_share_the_seconds_of_a_round(

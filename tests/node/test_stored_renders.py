@@ -10,11 +10,11 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from crawlframe.node.worker.fetch.stored_renders import IDLE_SECONDS, StoredRenders
-from crawlframe.render.knowledge import BROWSER_PAGES, LIFE, UNKNOWN, Knowledge
+from crawlframe.render.knowledge import LIFE, STREAK, UNKNOWN, Knowledge
 from crawlframe.render.template import URLTemplate
 
 PAGE = URLTemplate("parse", "shop.example/*")
-KNOWN = Knowledge(browser=9, streak=BROWSER_PAGES, used=1_000)
+KNOWN = Knowledge(browser=9, streak=STREAK, used=1_000)
 
 
 class Redis:

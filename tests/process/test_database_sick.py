@@ -309,7 +309,6 @@ def test_an_unknown_commit_is_settled_by_reading_the_ledger(crawl: Crawl, cluste
     assert "results wait: server closed the connection" in cluster.output
 
 
-@pytest.mark.timeout(300)  # the steward names its failure for 90 s
 @pytest.mark.postgres
 def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
     crawl: Crawl, cluster: Cluster
@@ -322,13 +321,15 @@ def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
     proxy.swallow_answers(3)
     wait(lambda: proxy.lost == enough)
     why = "the database has not answered for more than 5 s"
-    wait(lambda: [node.waits for node in nodes.read()] == [why] * WORKERS)
+    wait(lambda: [node.health.waits for node in nodes.read()] == [why] * WORKERS)
     assert {node.condition for node in nodes.read()} == {nodes.ABNORMAL}
     crawl.check_end()
     print(cluster.output[-6000:])
     crawl.check_workers()
-    assert cluster.output.count("results wait: the database has not answered for") == WORKERS
-    wait(lambda: not any(node.waits for node in nodes.read()))
+    # A worker may have been reading the task instead.
+    late = re.findall(r"(results wait|a request waits): the database has not", cluster.output)
+    assert len(late) == WORKERS
+    wait(lambda: not any(node.health.waits for node in nodes.read()))
 
 
 @pytest.mark.postgres

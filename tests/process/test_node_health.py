@@ -63,7 +63,7 @@ def test_workers_that_die_again_and_again_are_reported(
     for deaths in (1, 2, 3):
         assert alpha().condition == nodes.IDLE
         os.kill(a_worker(master), signal.SIGKILL)
-        wait(lambda: alpha().deaths == deaths)  # noqa: B023
+        wait(lambda: alpha().health.deaths == deaths)  # noqa: B023
     assert alpha().condition == nodes.ABNORMAL
     (trouble,) = alpha().troubles
     assert trouble.startswith("3 of its workers died or were killed in the last 10 minutes")
@@ -102,10 +102,10 @@ def test_an_unreachable_database_is_reported_until_it_is_back(
             call_command("migrate", verbosity=0)
         node(server.url)
         server.crash()
-        wait(lambda: bool(alpha().waits))
+        wait(lambda: bool(alpha().health.waits))
         assert alpha().condition == nodes.ABNORMAL
-        assert alpha().troubles == [f"Its results or chores are waiting: {alpha().waits}"]
-        assert "onnect" in alpha().waits
+        assert alpha().troubles == [f"Its results or chores are waiting: {alpha().health.waits}"]
+        assert "onnect" in alpha().health.waits
         server.start()
         wait(lambda: alpha().condition == nodes.IDLE)
     finally:

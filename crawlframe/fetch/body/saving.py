@@ -10,7 +10,6 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from types import TracebackType
 from uuid import uuid4
 
 from multidict import CIMultiDict
@@ -111,12 +110,7 @@ class Saving:
     def __enter__(self) -> Saving:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._closed = True  # a thread of the requests downloader may continue
         if self._partial is not None and not self._placing:
             self._partial.close()

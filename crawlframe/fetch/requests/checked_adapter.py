@@ -51,6 +51,7 @@ on_duty = _OnDuty()  # the transfer of this thread
 
 
 Resolve = Callable[[str], Sequence[str]]  # the addresses of a host; raises OSError
+Allowed = Callable[[str], list[str]]  # those that may be used; raises OSError and PrivateAddress
 
 
 class CheckedAdapter(HTTPAdapter):
@@ -67,12 +68,12 @@ class CheckedAdapter(HTTPAdapter):
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = _pools(self._guard, self._resolve)
+        self.poolmanager.pool_classes_by_scheme = _pools(self._allowed)
 
     def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
         manager = super().proxy_manager_for(proxy, **kwargs)
         if not proxy.lower().startswith("socks"):  # these have pools of their own
-            manager.pool_classes_by_scheme = _pools(self._guard, self._resolve)
+            manager.pool_classes_by_scheme = _pools(self._allowed)
         return manager
 
     def send(
@@ -97,6 +98,13 @@ class CheckedAdapter(HTTPAdapter):
     def proxy_headers(self, proxy: str) -> dict[str, str]:
         login = [text.encode() for text in get_auth_from_url(proxy)]  # requests sends Latin-1
         return {"Proxy-Authorization": _basic_auth_str(*login)} if any(login) else {}
+
+    def _allowed(self, host: str) -> list[str]:
+        addresses = self._resolve(host)
+        allowed = [address for address in addresses if self._guard.allows(address)]
+        if not allowed:
+            raise _private(addresses[0])
+        return allowed
 
     def _check_target(self, url: str) -> None:
         parts = urlsplit(url)
@@ -136,91 +144,89 @@ def _private(address: str) -> PrivateAddress:
     return PrivateAddress.of(address, "" if on_duty.transfer is None else on_duty.transfer.where)
 
 
-def _pools(
-    guard: AddressGuard, resolve: Resolve
-) -> dict[str, type[urllib3.connectionpool.HTTPConnectionPool]]:
-    class Checked:
-        """Mixed into urllib3's connections."""
+class _Checked:
+    """Mixed into urllib3's connections."""
 
-        response_class: Any = TolerantResponse
-        proxy: Any
-        _dns_host: str
-        sock: socket.socket | None
+    allowed: Allowed
+    response_class: Any = TolerantResponse
+    proxy: Any
+    _dns_host: str
+    sock: socket.socket | None
 
-        def _new_conn(self) -> socket.socket:
-            if self.proxy:  # its address is the author's choice; ``send`` has checked the target
-                return super()._new_conn()  # type: ignore[misc, no-any-return]
-            host = self._dns_host
-            try:
-                addresses = resolve(host)
-            except OSError as error:
-                raise NameResolutionError(host, self, error) from error  # type: ignore[arg-type]
-            allowed = [address for address in addresses if guard.allows(address)]
-            if not allowed:
-                raise _private(addresses[0])
-            try:
-                return self._first_to_connect(allowed)
-            finally:
-                self._dns_host = host
-
-        def _first_to_connect(self, addresses: list[str]) -> socket.socket:
-            for address in addresses[:-1]:
-                self._dns_host = address
-                try:
-                    return super()._new_conn()  # type: ignore[misc, no-any-return]
-                except HTTPError:
-                    pass
-            self._dns_host = addresses[-1]
+    def _new_conn(self) -> socket.socket:
+        if self.proxy:  # its address is the author's choice; ``send`` has checked the target
             return super()._new_conn()  # type: ignore[misc, no-any-return]
+        host = self._dns_host
+        try:
+            allowed = self.allowed(host)
+        except OSError as error:
+            raise NameResolutionError(host, self, error) from error  # type: ignore[arg-type]
+        try:
+            return self._first_to_connect(allowed)
+        finally:
+            self._dns_host = host
 
-        def connect(self) -> None:
-            super().connect()  # type: ignore[misc]
-            _attach(self)
+    def _first_to_connect(self, addresses: list[str]) -> socket.socket:
+        for address in addresses[:-1]:
+            self._dns_host = address
+            try:
+                return super()._new_conn()  # type: ignore[misc, no-any-return]
+            except HTTPError:
+                pass
+        self._dns_host = addresses[-1]
+        return super()._new_conn()  # type: ignore[misc, no-any-return]
 
-        def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
-            _attach(self)  # an open connection does not connect again
-            if on_duty.target is not None:  # a proxy gets the scheme and the host before it
-                host = "" if url.startswith("/") else "/".join(url.split("/", 3)[:3])
-                url = host + on_duty.target
-            super().request(method, url, *args, **kwargs)  # type: ignore[misc]
+    def connect(self) -> None:
+        super().connect()  # type: ignore[misc]
+        _attach(self)
 
-        def endheaders(self, *args: Any, **kwargs: Any) -> None:
-            # The delay of the host counts from here, where the connection is ready.
-            if self.sock is None:
-                self.connect()
-            if on_duty.transfer is not None:
-                on_duty.transfer.leave()
-            super().endheaders(*args, **kwargs)  # type: ignore[misc]
+    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
+        _attach(self)  # an open connection does not connect again
+        if on_duty.target is not None:  # a proxy gets the scheme and the host before it
+            host = "" if url.startswith("/") else "/".join(url.split("/", 3)[:3])
+            url = host + on_duty.target
+        super().request(method, url, *args, **kwargs)  # type: ignore[misc]
 
-    class Connection(Checked, urllib3.connection.HTTPConnection):
-        pass
+    def endheaders(self, *args: Any, **kwargs: Any) -> None:
+        # The delay of the host counts from here, where the connection is ready.
+        if self.sock is None:
+            self.connect()
+        if on_duty.transfer is not None:
+            on_duty.transfer.leave()
+        super().endheaders(*args, **kwargs)  # type: ignore[misc]
 
-    class TlsConnection(Checked, urllib3.connection.HTTPSConnection):
-        pass
 
-    class Apart:
-        """Mixed into urllib3's pools. A connection serves one transfer, so that nothing a server
-        sends too much or too late becomes the response to another URL. The transfer may
-        use it again: NTLM logs in connections."""
+class _Apart:
+    """Mixed into urllib3's pools. A connection serves one transfer, so that nothing a server
+    sends too much or too late becomes the response to another URL. The transfer may
+    use it again: NTLM logs in connections."""
 
-        def _get_conn(self, timeout: float | None = None) -> Any:
-            if on_duty.transfer is None:
-                return super()._get_conn(timeout)  # type: ignore[misc]
-            connection = on_duty.transfer.idle.pop(self, None)
-            if connection is not None and is_connection_dropped(connection):
-                connection.close()  # it reopens by itself
-            return connection or self._new_conn()  # type: ignore[attr-defined]
+    def _get_conn(self, timeout: float | None = None) -> Any:
+        if on_duty.transfer is None:
+            return super()._get_conn(timeout)  # type: ignore[misc]
+        connection = on_duty.transfer.idle.pop(self, None)
+        if connection is not None and is_connection_dropped(connection):
+            connection.close()  # it reopens by itself
+        return connection or self._new_conn()  # type: ignore[attr-defined]
 
-        def _put_conn(self, conn: Any) -> None:
-            if on_duty.transfer is None:
-                super()._put_conn(conn)  # type: ignore[misc]
-            elif conn is not None:
-                on_duty.transfer.idle[self] = conn
+    def _put_conn(self, conn: Any) -> None:
+        if on_duty.transfer is None:
+            super()._put_conn(conn)  # type: ignore[misc]
+        elif conn is not None:
+            on_duty.transfer.idle[self] = conn
 
-    class Pool(Apart, urllib3.connectionpool.HTTPConnectionPool):
+
+def _pools(use: Allowed) -> dict[str, type[urllib3.connectionpool.HTTPConnectionPool]]:
+    class Connection(_Checked, urllib3.connection.HTTPConnection):
+        allowed = staticmethod(use)
+
+    class TlsConnection(_Checked, urllib3.connection.HTTPSConnection):
+        allowed = staticmethod(use)
+
+    class Pool(_Apart, urllib3.connectionpool.HTTPConnectionPool):
         ConnectionCls = Connection
 
-    class TlsPool(Apart, urllib3.connectionpool.HTTPSConnectionPool):
+    class TlsPool(_Apart, urllib3.connectionpool.HTTPSConnectionPool):
         ConnectionCls = TlsConnection
 
     return {"http": Pool, "https": TlsPool}

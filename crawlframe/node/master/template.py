@@ -33,6 +33,7 @@ from crawlframe.code.registry import Registry
 from crawlframe.code.version import files
 from crawlframe.conf import Settings
 from crawlframe.node.child_process import CHECKER, Child, adopt_orphans, become_child
+from crawlframe.node.code import Code
 from crawlframe.node.master import offspring
 from crawlframe.node.messages import (
     CodeLoaded,
@@ -217,19 +218,62 @@ class _TemplateProcess:
         nothing else could run, so a lock that git may have left behind does not keep the node down;
         if ``tolerant``, nor does a file that changes all the time."""
         code = self._services.code()
+        self._wait_for_git(code)
+        began = time.time_ns() - CLOCK_LAG
+        before = code.snapshot()
+        if before.busy:
+            lock = code.checkout and code.checkout.lock
+            log.warning("git's lock %s has been there for a long time", lock)
+            if not cold:
+                self._refuse_lock(code)
+                return None
+        self._send(LoadingVersion(before.version))
+        registry, unfit = self._import(skip)
+        taken, same = before, code.identity() == (before.digest, before.revision)
+        if registry.files or not same:
+            taken = code.snapshot(registry.files)
+            same &= code.identity(registry.files) == (taken.digest, taken.revision)
+            same &= not _written(registry.files, began)
+        if not cold and code.busy:
+            self._refuse_lock(code)
+            return None
+        changed = registry.changed()
+        if changed or not same:
+            names = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
+            self._send(Unsteady(f"{names} changed while the code was loaded"))
+            if not tolerant:
+                return None
+        loaded = CodeLoaded(
+            str(code.spiders),
+            taken.version,
+            taken.digest,
+            taken.revision,
+            registry.infos,
+            registry.broken,
+            [str(path) for path in registry.files],
+            unfit,
+            self._check_marks(registry),
+        )
+        self._version = loaded.version
+        registry.seal()
+        gc.freeze()  # so that the workers' garbage collectors do not copy shared memory
+        done()
+        self._send(loaded)
+        return registry
+
+    def _wait_for_git(self, code: Code) -> None:
         give_up = time.monotonic() + GIT_LOCK_TIMEOUT
         while code.busy and time.monotonic() < give_up:
             self._send(GitBusy())
             time.sleep(0.05)
-        began = time.time_ns() - CLOCK_LAG
-        before = code.snapshot()
+
+    def _refuse_lock(self, code: Code) -> None:
         lock = code.checkout and code.checkout.lock
-        if before.busy:
-            log.warning("git's lock %s has been there for a long time", lock)
-            if not cold:
-                self._send(Unsteady(f"git holds {lock}; if none runs, remove it"))
-                return None
-        self._send(LoadingVersion(before.version))
+        self._send(Unsteady(f"git holds {lock}; if none runs, remove it"))
+
+    def _import(self, skip: Mapping[str, str]) -> tuple[Registry, str]:
+        """Imports the spiders. Returns them, and why no worker can run, "" if they can.
+        Threads and processes that the modules start are logged."""
         gc.disable()  # none of what is imported will be freed
         threads = psutil.Process().num_threads()
         faults.at("reload.load")
@@ -257,37 +301,7 @@ class _TemplateProcess:
                 len(started_too),
             )
             offspring.end_with_us(started_too)
-        taken, same = before, code.identity() == (before.digest, before.revision)
-        if registry.files or not same:
-            taken = code.snapshot(registry.files)
-            same &= code.identity(registry.files) == (taken.digest, taken.revision)
-            same &= not _written(registry.files, began)
-        if not cold and code.busy:
-            self._send(Unsteady(f"git holds {lock}; if none runs, remove it"))
-            return None
-        changed = registry.changed()
-        if changed or not same:
-            names = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
-            self._send(Unsteady(f"{names} changed while the code was loaded"))
-            if not tolerant:
-                return None
-        loaded = CodeLoaded(
-            str(code.spiders),
-            taken.version,
-            taken.digest,
-            taken.revision,
-            registry.infos,
-            registry.broken,
-            [str(path) for path in registry.files],
-            unfit,
-            self._check_marks(registry),
-        )
-        self._version = loaded.version
-        registry.seal()
-        gc.freeze()  # so that the workers' garbage collectors do not copy shared memory
-        done()
-        self._send(loaded)
-        return registry
+        return registry, unfit
 
     def _check_marks(self, registry: Registry) -> dict[str, str]:
         """They show whether the code of a spider with recorded pages has changed."""

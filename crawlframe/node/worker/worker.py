@@ -127,6 +127,29 @@ class Worker:
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._assemble()
+        self._committer.start()
+        self._log.listen()
+        self._send(WorkerReady(self._settings.concurrency))
+        self._loop.add_reader(self._channel.fileno(), self._on_readable)
+        started = (
+            self._beat(),
+            self._robots.watch(),
+            self._downloader.sweep(),
+            self._renders.watch(),
+        )
+        chores = [self._loop.create_task(chore) for chore in started]
+        parsers_watch = self._loop.create_task(self._watch_parsers())
+        await self._end.wait()
+        self._starts.leave()
+        for chore in chores:
+            chore.cancel()
+        await self._finish()
+        await self._downloader.close()
+        parsers_watch.cancel()
+
+    def _assemble(self) -> None:
+        """Makes the parts of the worker, none of which has begun."""
         self._frontier = self._services.frontier()
         ledger = self._ledger = self._services.ledger()
         replay = CacheReplay.of(self._settings)
@@ -143,7 +166,7 @@ class Worker:
             None if replay is None else replay.place,
         )
         identity = Identity(self._settings.signature_agent)
-        downloader = Downloader(self._settings, identity, browser=self._browser)
+        self._downloader = Downloader(self._settings, identity, browser=self._browser)
         self._identity = IdentityRefresh(
             identity, ledger.access, self._committer.call, self._loop.call_soon_threadsafe
         )
@@ -151,30 +174,31 @@ class Worker:
         self._log = LogWriter(ledger.activity, self._committer.call, name)
         maker = CrawlMaker(self._registry, self._settings.deadline)
         stores = self._committer, self._frontier, ledger
-        robots = RobotsGuard(self._settings, downloader, StoredRobots(*stores))
+        self._robots = RobotsGuard(self._settings, self._downloader, StoredRobots(*stores))
         self._proxies = StoredProxies(self._committer, ledger.access)
-        renders = StoredRenders(self._committer, self._frontier)
-        starts = StartRuns(StoredStarts(*stores, self._sieve, self._settings.start_ahead, replay))
+        self._renders = StoredRenders(self._committer, self._frontier)
+        ahead = self._settings.start_ahead
+        self._starts = StartRuns(StoredStarts(*stores, self._sieve, ahead, replay))
         tasks = StoredTasks(*stores, maker, self._identity, read=self._log.lines.learn)
         self._runner = RequestRunner(
             self._settings,
             tasks,
             self._version,
-            downloader,
+            self._downloader,
             self._sieve,
             self._mark,
             on_slow=lambda *slow: self._send(SlowCallback(*slow)),
             reports=FetchReports(self._on_fetched, self._on_sent, self._frontier.may_move),
             sources=FetchSources(
-                robots,
+                self._robots,
                 replay,
                 StoredPermits(self._committer, self._frontier, self._generation),
                 self._proxies,
                 StoredPages(*stores),
                 StoredNear(*stores),
             ),
-            renders=renders,
-            records=Records(starts, StoredKeptPages(self._committer, ledger.pages)),
+            renders=self._renders,
+            records=Records(self._starts, StoredKeptPages(self._committer, ledger.pages)),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
@@ -183,20 +207,6 @@ class Worker:
             self._committer.call,
             self._loop.call_soon_threadsafe,
         )
-        self._committer.start()
-        self._log.listen()
-        self._send(WorkerReady(self._settings.concurrency))
-        self._loop.add_reader(self._channel.fileno(), self._on_readable)
-        started = (self._beat(), robots.watch(), downloader.sweep(), renders.watch())
-        chores = [self._loop.create_task(chore) for chore in started]
-        parsers_watch = self._loop.create_task(self._watch_parsers())
-        await self._end.wait()
-        starts.leave()
-        for chore in chores:
-            chore.cancel()
-        await self._finish()
-        await downloader.close()
-        parsers_watch.cancel()
 
     # -- master -> worker -------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.accounts.journal import by
 from crawlservice.admin.alerts import page as alertpage
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
 from crawlservice.alerts import needs, state, wording
 from crawlservice.alerts.kinds import conditions
@@ -82,9 +83,7 @@ class AlertAdmin(OwnPage):
     def has_handle_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("crawlservice.handle_alert")
 
-    @admin.display(description=_("severity"))
-    def shown_severity(self, alert: Alert) -> SafeString:
-        return severity_badge(alert.severity)
+    shown_severity = column(severity_badge, "severity", _("severity"))
 
     @admin.display(description=_("what"))
     def sentence(self, alert: Alert) -> SafeString:
@@ -95,13 +94,8 @@ class AlertAdmin(OwnPage):
     def shown_state(self, alert: Alert) -> SafeString:
         return state_badge(alert)
 
-    @admin.display(description=_("since"))
-    def began(self, alert: Alert) -> SafeString | str:
-        return moment(alert.since)
-
-    @admin.display(description=_("resolved"))
-    def over(self, alert: Alert) -> SafeString | str:
-        return moment(alert.resolved_at)
+    began = column(moment, "since", _("since"))
+    over = column(moment, "resolved_at", _("resolved"))
 
     @admin.display(description=_("acknowledged by"))
     def who(self, alert: Alert) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.outbox_rows import OutboxRows, filter_of
 from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.display import laid_out, moment
@@ -33,10 +33,5 @@ class MessageAdmin(OutboxRows):
         send_again(row)
         return {"verb": "send again alert message", "target": row.target.name, "message": row.pk}
 
-    @admin.display(description=_("text"))
-    def shown_text(self, message: AlertMessage) -> SafeString:
-        return laid_out(message.text)
-
-    @admin.display(description=_("sent"))
-    def sent(self, message: AlertMessage) -> SafeString | str:
-        return moment(message.sent_at)
+    shown_text = column(laid_out, "text", _("text"))
+    sent = column(moment, "sent_at", _("sent"))

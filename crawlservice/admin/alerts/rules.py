@@ -154,16 +154,8 @@ class RuleAdmin(Owner, Journaled):
         rows: QuerySet[AlertRule] = super().get_queryset(request)
         return rows.prefetch_related("targets")
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        context = {**(extra_context or {}), "zones": sorted(available_timezones())}
-        page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
-        return page
+    def form_context(self, request: HttpRequest, pk: str | None) -> dict[str, Any]:
+        return {"zones": sorted(available_timezones())}
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

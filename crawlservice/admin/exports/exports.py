@@ -26,6 +26,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.exports.form import CONDITIONS, PARTS, ExportForm
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.lookups import DeclaredLookups
 from crawlservice.display import badge, label_chips, moment, pretty, task_link
 from crawlservice.exports import changes
@@ -190,13 +191,8 @@ class ExportAdmin(DeclaredLookups):
         found += [export.usage] * bool(export.usage)
         return format_html(" ".join(["{}"] * len(found)), *found)
 
-    @admin.display(description=_("target"))
-    def place(self, export: Export) -> str:
-        return place_of(export.target)
-
-    @admin.display(description=_("target"))
-    def shown_target(self, export: Export) -> SafeString:
-        return pretty(export.target)
+    place = column(place_of, "target", _("target"))
+    shown_target = column(pretty, "target", _("target"))
 
     @admin.display(description=_("position"), ordering="position")
     def reached(self, export: Export) -> str:
@@ -216,21 +212,14 @@ class ExportAdmin(DeclaredLookups):
         """Without its directory."""
         return export.last_batch.rpartition("/")[2] or "-"
 
-    @admin.display(description=_("last sent"))
-    def sent_at(self, export: Export) -> SafeString | str:
-        return moment(export.last_at)
+    sent_at = column(moment, "last_at", _("last sent"))
 
     @admin.display(description=_("problem"))
     def shown_problem(self, export: Export) -> str:
         return Truncator(export.problem).chars(90) or "-"
 
-    @admin.display(description=_("failing since"))
-    def failed_since(self, export: Export) -> SafeString | str:
-        return moment(export.problem_since)
-
-    @admin.display(description=_("next attempt"))
-    def retried_at(self, export: Export) -> SafeString | str:
-        return moment(export.next_at)
+    failed_since = column(moment, "problem_since", _("failing since"))
+    retried_at = column(moment, "next_at", _("next attempt"))
 
     @admin.display(description=_("defined"))
     def origin(self, export: Export) -> str:
@@ -296,7 +285,9 @@ class ExportAdmin(DeclaredLookups):
         context = {
             **self.admin_site.each_context(request),
             "title": export.name,
+            "heading": export.name,
             "opts": self.opts,
+            "back": reverse("admin:crawlservice_export_changelist"),
             "export": export,
             "left": left(export),
             "state": self.state(export),

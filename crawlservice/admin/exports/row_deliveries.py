@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.accounts.journal import by, record
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.state_filter import StateFilter
 from crawlservice.databases.delivery import send_again
@@ -64,9 +65,7 @@ class RowDeliveryAdmin(ReadOnly):
         names = [str(row.get("model", "")) for row in delivery.rows]
         return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
 
-    @admin.display(description=_("task"))
-    def shown_task(self, delivery: RowDelivery) -> SafeString | str:
-        return task_link(delivery.task)
+    shown_task = column(task_link, "task", _("task"))
 
     @admin.display(description=_("page"))
     def shown_page(self, delivery: RowDelivery) -> SafeString | str:
@@ -82,9 +81,7 @@ class RowDeliveryAdmin(ReadOnly):
             return badge(_("refused"), "bad")
         return badge(_("retrying"), "warn") if delivery.problem else badge(_("waiting"), "muted")
 
-    @admin.display(description=_("last attempt"))
-    def tried(self, delivery: RowDelivery) -> SafeString | str:
-        return moment(delivery.tried_at)
+    tried = column(moment, "tried_at", _("last attempt"))
 
     @admin.action(description=_("Send again"), permissions=["steer"])
     def send_again(self, request: HttpRequest, chosen: QuerySet[RowDelivery]) -> None:

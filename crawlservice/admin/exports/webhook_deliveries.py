@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.outbox_rows import OutboxRows, filter_of
 from crawlservice.display import moment, task_link
 from crawlservice.models import Delivery
@@ -36,10 +36,5 @@ class DeliveryAdmin(OutboxRows):
     def kind(self, delivery: Delivery) -> str:
         return f"evt_{delivery.event_id}: {delivery.event.get_kind_display()}"
 
-    @admin.display(description=_("task"))
-    def shown_task(self, delivery: Delivery) -> SafeString | str:
-        return task_link(delivery.event.task_id)
-
-    @admin.display(description=_("delivered"))
-    def delivered(self, delivery: Delivery) -> SafeString | str:
-        return moment(delivery.delivered_at)
+    shown_task = column(task_link, "event.task_id", _("task"))
+    delivered = column(moment, "delivered_at", _("delivered"))

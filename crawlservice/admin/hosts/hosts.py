@@ -89,9 +89,7 @@ class HostAdmin(OwnPage):
     queued = _number(lambda now: now.state.queued, _("queue"))
     in_flight = _number(lambda now: now.state.in_flight, _("in flight"))
     shown_pages = _number(lambda now: now.host.pages, _("pages"))
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return HostList
+    changelist = HostList
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

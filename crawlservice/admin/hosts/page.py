@@ -10,10 +10,11 @@ from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.template.defaultfilters import floatformat
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
@@ -22,10 +23,11 @@ from redis import RedisError
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by
 from crawlservice.admin.hosts.order_form import NoForm, OrderForm, PauseForm, ordered
+from crawlservice.admin.parts.form_page import form_page
+from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import part
 from crawlservice.admin.people.journal import verb_text
 from crawlservice.hosts import orders
-from crawlservice.hosts.orders import BadOrder
 from crawlservice.hosts.rules import HostCondition, rule_of
 from crawlservice.hosts.states import HostNow, read, tasks_of
 from crawlservice.hosts.words import LABELS, pace, speed, why
@@ -33,7 +35,6 @@ from crawlservice.models import Action, Host, Task
 from crawlservice.proxies.use import at_host, lacks_at, lasts
 from crawlservice.proxies.wording import no_proxy
 from crawlservice.tasks.stored_limits import limits_as_written
-from crawlservice.tasks.submit import RedisNotUpdated
 from crawlservice.templatetags.crawls import WHO
 
 TASKS = 50  # tasks shown
@@ -139,36 +140,23 @@ def decide(site: AdminSite, request: HttpRequest, pk: int, verb: str) -> HttpRes
     host, decision = _host(pk), DECISIONS[verb]
     data = request.POST if request.method == "POST" else None
     form = decision.form(data, initial=ordered(host) if verb == "order" else {})
-    if request.method == "POST" and form.is_valid() and _done(request, host, decision, form):
-        return HttpResponseRedirect(reverse("admin:crawlservice_host_change", args=[host.pk]))
-    context = {
-        **site.each_context(request),
-        "title": host.name,
-        "opts": Host._meta,
-        "host": host,
-        "now": read([host])[0],
-        "decision": decision,
-        "form": form,
-    }
-    return TemplateResponse(request, "admin/crawlservice/host_decide.html", context)
 
-
-def _done(request: HttpRequest, host: Host, decision: HostDecision, form: forms.Form) -> bool:
-    """False: the form says what is wrong."""
-    try:
+    def act() -> None:
         decision.do(host.name, by(request), form)
-    except BadOrder as error:
-        form.add_error(error.field if error.field in form.fields else None, str(error))
-        return False
-    except RedisNotUpdated as error:
-        messages.warning(request, str(error))
-    except CrawlframeError as error:
-        form.add_error(None, str(error))
-        return False
-    else:
         text = _("“{what}” took effect for {host} on all nodes")
         messages.success(request, str(text).format(host=host.name, what=decision.text))
-    return True
+
+    now = read([host])[0]
+    numbers = {"queued": now.state.queued, "flying": now.state.in_flight}
+    waiting = {name: floatformat(n, "0g") for name, n in numbers.items()}
+    return form_page(
+        *(site, request, host, form, act),
+        heading=f"{decision.text}: {host.name}",
+        text=decision.question,
+        note=_("Requests: %(queued)s ready, %(flying)s in flight.") % waiting if now.live else "",
+        button=decision.text,
+        icon=decision.icon,
+    )
 
 
 class Share(NamedTuple):
@@ -195,8 +183,7 @@ def shares(host: Host) -> list[Share]:
 
 
 def _host(pk: int | str) -> Host:
-    number = int(pk) if str(pk).isdecimal() and len(str(pk)) < 19 else 0
-    return get_object_or_404(Host.objects.select_related("ordered_by"), pk=number)
+    return get_object_or_404(Host.objects.select_related("ordered_by"), pk=row_number(pk))
 
 
 def _now(request: HttpRequest, host: Host) -> dict[str, Any]:

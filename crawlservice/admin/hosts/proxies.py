@@ -126,9 +126,7 @@ class ProxyAdmin(Journaled, DeclaredLookups):
         "latency_ms", "failures", "checked_at", "check_at", "trouble", "changed_at", "hosts",
     )  # fmt: skip
     readonly_fields = fields[7:]
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[DeclaredList]:
-        return ProxyList
+    changelist = ProxyList
 
     @admin.display(description=_("problem"))
     def trouble(self, row: Proxy) -> str | None:

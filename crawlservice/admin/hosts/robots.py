@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -14,9 +12,8 @@ from django.utils.translation import ngettext
 
 from crawlframe.errors import FrontierError
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.keyset import KeysetList
-from crawlservice.admin.parts.read_only import ReadOnly
-from crawlservice.admin.parts.search import SearchedList, latest
+from crawlservice.admin.parts.columns import column
+from crawlservice.admin.parts.search import SearchedRows
 from crawlservice.display import badge, laid_out, moment
 from crawlservice.ledger.robots import forget
 from crawlservice.models import RobotsFile
@@ -32,7 +29,7 @@ TONES = {
 
 
 @admin.register(RobotsFile)
-class RobotsFileAdmin(ReadOnly):
+class RobotsFileAdmin(SearchedRows):
     list_display = ("id", "origin", "state", "http_status", "delay", "read", "due", "note")
     list_display_links = ("id", "origin")
     list_filter = ("status",)
@@ -43,22 +40,7 @@ class RobotsFileAdmin(ReadOnly):
     )  # fmt: skip
     readonly_fields = fields
     actions = ("forget",)
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return SearchedList
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[RobotsFile]:
-        rows: QuerySet[RobotsFile] = super().get_queryset(request)
-        return rows.defer("body")  # up to 500 KiB each
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[RobotsFile], search_term: str
-    ) -> tuple[QuerySet[RobotsFile], bool]:
-        rows = latest(queryset, request) if search_term else queryset
-        found: tuple[QuerySet[RobotsFile], bool] = super().get_search_results(
-            request, rows, search_term
-        )
-        return found
+    deferred = ("body",)  # up to 500 KiB each
 
     def has_forget_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("crawlservice.steer_task")
@@ -90,17 +72,9 @@ class RobotsFileAdmin(ReadOnly):
     def delay(self, row: RobotsFile) -> str:
         return f"{row.crawl_delay:g} s" if row.crawl_delay else "-"
 
-    @admin.display(description=_("last read"))
-    def read(self, row: RobotsFile) -> SafeString | str:
-        return moment(row.read_at)
-
-    @admin.display(description=_("valid until"))
-    def counts_until(self, row: RobotsFile) -> SafeString | str:
-        return moment(row.known_until)
-
-    @admin.display(description=_("unreachable since"))
-    def unreachable(self, row: RobotsFile) -> SafeString | str:
-        return moment(row.unreachable_since)
+    read = column(moment, "read_at", _("last read"))
+    counts_until = column(moment, "known_until", _("valid until"))
+    unreachable = column(moment, "unreachable_since", _("unreachable since"))
 
     @admin.display(description=_("next read"))
     def due(self, row: RobotsFile) -> SafeString | str:

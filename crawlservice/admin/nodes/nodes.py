@@ -109,9 +109,7 @@ class GenerationAdmin(ReadOnly):
     follows = _of_node("follows", _("follows"))
     pulled = _of_node("pulled", _("pulled"))
     headline = _of_node("headline", _("problem"))
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return NodeList
+    changelist = NodeList
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -133,16 +131,8 @@ class GenerationAdmin(ReadOnly):
         own = path("<int:pk>/forget/", view, name="crawlservice_generation_forget")
         return [own, *super().get_urls()]
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        context = {**(extra_context or {}), "may_forget": self.has_forget_permission(request)}
-        page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
-        return page
+    def form_context(self, request: HttpRequest, pk: str | None) -> dict[str, Any]:
+        return {"may_forget": self.has_forget_permission(request)}
 
     def forget_one(self, request: HttpRequest, pk: int) -> HttpResponse:
         """The button on the page of a node that is offline."""

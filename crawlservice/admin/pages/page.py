@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError, PageDamaged, StoreError
 from crawlservice.accounts.journal import by, record
+from crawlservice.admin.parts.keyset import row_number
 from crawlservice.files import download
 from crawlservice.models import KeptPage, Page, PageFile
 from crawlservice.pages import shown, today
@@ -134,6 +135,5 @@ def _place(pk: int) -> str:
 
 
 def _row(pk: int | str) -> KeptPage:
-    number = int(pk) if str(pk).isdecimal() and len(str(pk)) < 19 else 0
     rows = KeptPage.objects.select_related("task", "body").defer("task__seeds", "body__data")
-    return get_object_or_404(rows, pk=number)
+    return get_object_or_404(rows, pk=row_number(pk))

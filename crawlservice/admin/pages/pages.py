@@ -8,18 +8,16 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.pages import page as keptpage
-from crawlservice.admin.parts.keyset import KeysetList
-from crawlservice.admin.parts.own_page import OwnPage, RowPage
+from crawlservice.admin.parts.columns import column
+from crawlservice.admin.parts.own_page import RowPage
 from crawlservice.admin.parts.recent import RecentSpider, RecentTask
-from crawlservice.admin.parts.search import SearchedList, latest
-from crawlservice.display import moment, task_link
+from crawlservice.admin.parts.search import UrlRows
+from crawlservice.display import moment
 from crawlservice.models import KeptPage
 
-URL_CHARS = 150  # characters of a URL in the list
 RECENT_PAGES = 2_000  # pages whose values are offered by filters
 MAX_VALUES = 50  # values offered
 
@@ -66,42 +64,17 @@ class RecentStatus(_Recent):
 
 
 @admin.register(KeptPage)
-class KeptPageAdmin(OwnPage):
+class KeptPageAdmin(UrlRows):
     row_page: ClassVar[RowPage] = keptpage
     list_display = ("id", "task_number", "reason", "status", "short_url", "size", "fetched")
     list_filter = (RecentKeptReason, RecentStatus, RecentHost, RecentSpider,
                    RecentTask)  # fmt: skip
     slow_filters = ("reason", "status", "host")
     list_select_related = ("body",)
-    search_fields = ("url",)
-    search_help_text = _("Part of the URL")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[KeptPage]:
-        rows: QuerySet[KeptPage] = super().get_queryset(request)
-        return rows.defer("headers", "record", "follow_ups", "body__data")
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return SearchedList
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        if text := search_term.strip():
-            queryset = latest(queryset, request).filter(url__icontains=text)
-        return queryset, False
-
-    @admin.display(description=_("task"))
-    def task_number(self, page: KeptPage) -> SafeString | str:
-        return task_link(page.task_id)
-
-    @admin.display(description=_("URL"))
-    def short_url(self, page: KeptPage) -> str:
-        return page.url if len(page.url) <= URL_CHARS else f"{page.url[: URL_CHARS - 1]}…"
+    deferred = ("headers", "record", "follow_ups", "body__data")
 
     @admin.display(description=_("size"))
     def size(self, page: KeptPage) -> str:
         return f"{page.body.size:,}"
 
-    @admin.display(description=_("fetched"))
-    def fetched(self, page: KeptPage) -> SafeString | str:
-        return moment(page.fetched_at)
+    fetched = column(moment, "fetched_at", _("fetched"))

@@ -9,26 +9,30 @@ from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.template.defaultfilters import floatformat
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanWidget,
 )
 
-from crawlframe.errors import CrawlframeError, FrontierError
+from crawlframe.errors import FrontierError
 from crawlservice.accounts.roles import may_steer, may_submit
+from crawlservice.admin.parts.form_page import form_page
 from crawlservice.admin.parts.steering import note
 from crawlservice.models import KeptPage, Task
 from crawlservice.reparse import submission as reparse
 from crawlservice.reparse.changes import MAX_PAGES, polled_changes
 from crawlservice.reparse.submission import TEXT, WantedPages
 
+TODAY = gettext_lazy(
+    "They are parsed by the code of today, without the network. Their items take the place of "
+    "those that are there, which stay in a table of replaced items."
+)
 REASONS = 1_000  # kept pages whose reasons are offered
 
 
@@ -108,33 +112,31 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
         raise PermissionDenied
     data = request.POST if request.method == "POST" else None
     form = ReparseForm(task, may_steer(request.user, task), data)
-    if request.method == "POST" and form.is_valid() and (answer := _submit(request, task, form)):
-        return answer
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": str(task),
-        "opts": Task._meta,
-        "task": task,
-        "form": form,
-        "kept": reparse.pages_of(task),
-    }
-    return TemplateResponse(request, "admin/crawlservice/reparse.html", context)
+    n = reparse.pages_of(task)
+    kept = ngettext("%(shown)s page is kept.", "%(shown)s pages are kept.", n)
+    kept %= {"shown": floatformat(n, "0g")}
+    return form_page(
+        *(site, request, task, form),
+        lambda: _submit(request, form.wanted(task)),
+        heading=_("Parse pages of %(task)s again") % {"task": task},
+        note=f"{kept} {TODAY}",
+        button=_("Parse again"),
+    )
 
 
-def _submit(request: HttpRequest, task: Task, form: ReparseForm) -> HttpResponse | None:
+def _submit(request: HttpRequest, wanted: WantedPages) -> Task:
     made = None
     try:
         with transaction.atomic():  # recorded even if Redis could not be updated
-            made = reparse.submit(form.wanted(task), user=request.user)
+            made = reparse.submit(wanted, user=request.user)
             parsed = reparse.reparse_of(made)
             assert parsed is not None
             note(request, "reparse", made, parses=reparse.as_given(parsed))
-    except CrawlframeError as error:
-        if made is None or not isinstance(error, FrontierError):
-            form.add_error(None, str(error))
-            return None
+    except FrontierError as error:
+        if made is None:
+            raise
         messages.warning(request, str(error))
-    return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[made.pk]))
+    return made
 
 
 def shown(task: Task) -> dict[str, Any]:

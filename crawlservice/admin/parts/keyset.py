@@ -139,6 +139,7 @@ def chosen_task(request: HttpRequest) -> int | None:
     return row_number(request.GET.get("task"))
 
 
-def row_number(text: str | None) -> int | None:
+def row_number(text: str | int | None) -> int | None:
     """The text as a row number that the database can store; None for anything else."""
-    return int(text) if text is not None and text.isdecimal() and len(text) < 19 else None
+    digits = str(text)
+    return int(digits) if digits.isdecimal() and len(digits) < 19 else None

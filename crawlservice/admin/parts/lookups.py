@@ -5,7 +5,8 @@ columns that it does not show (``?secret__startswith=``), and make the database 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from django.contrib import messages
 from django.contrib.admin import ShowFacets
@@ -48,9 +49,29 @@ class DeclaredLookups(ModelAdmin):
     """The base of all lists: a bad look-up redirects to the list without it, with a message."""
 
     show_facets = ShowFacets.NEVER  # they would count whole tables
+    changelist: ClassVar[type[ChangeList]] = DeclaredList
+    deferred: Sequence[str] = ()  # columns that are read only where they are shown
+
+    def form_context(self, request: HttpRequest, pk: str | None) -> dict[str, Any]:
+        """What the template of the form gets besides; ``pk`` is None for a new row."""
+        return {}
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        context = {**(extra_context or {}), **self.form_context(request, object_id)}
+        return super().changeform_view(request, object_id, form_url, context)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return DeclaredList
+        return self.changelist
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        return rows.defer(*self.deferred)
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         if db_field.name == "spider":

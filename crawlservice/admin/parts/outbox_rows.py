@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.accounts.journal import by, record
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.state_filter import StateFilter
 from crawlservice.display import badge, moment
@@ -48,9 +49,7 @@ class OutboxRows(ReadOnly):
     def state(self, row: Any) -> SafeString:
         return badge(*STATES[self.outbox.state(row)])
 
-    @admin.display(description=_("next attempt"))
-    def next_try(self, row: Any) -> SafeString | str:
-        return moment(row.next_at)
+    next_try = column(moment, "next_at", _("next attempt"))
 
     @admin.action(description=_("Send again"), permissions=["send"])
     def send_again(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.lookups import DeclaredLookups
 from crawlservice.display import label_chips, moment
@@ -24,13 +25,9 @@ class ReadOnly(DeclaredLookups):
     list_fullwidth = True
     sortable_by: Sequence[str] = ()
     actions: Sequence[str] | None = None
+    changelist = KeysetList
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return KeysetList
-
-    @admin.display(description=_("created"))
-    def created(self, row: Any) -> SafeString | str:
-        return moment(row.created_at)
+    created = column(moment, "created_at", _("created"))
 
     @admin.display(description=_("labels"))
     def shown_labels(self, row: Any) -> SafeString | str:

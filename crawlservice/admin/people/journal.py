@@ -16,6 +16,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RECENT_ROWS
 from crawlservice.display import moment, pretty, task_link
@@ -191,9 +192,7 @@ class ActionAdmin(ReadOnly):
     fields = ("at", "who", "shown_verb", "task_number", "token", "address", "shown_detail")
     readonly_fields = fields
 
-    @admin.display(description=_("time"))
-    def shown_at(self, action: Action) -> SafeString | str:
-        return moment(action.at)
+    shown_at = column(moment, "at", _("time"))
 
     @admin.display(description=_("user"))
     def who(self, action: Action) -> str:
@@ -203,13 +202,8 @@ class ActionAdmin(ReadOnly):
             return str(_("a schedule"))
         return str(_("a command")) if action.detail.get("command") else "-"
 
-    @admin.display(description=_("action"))
-    def shown_verb(self, action: Action) -> str:
-        return verb_text(action.verb)
-
-    @admin.display(description=_("task"))
-    def task_number(self, action: Action) -> SafeString | str:
-        return task_link(action.task_id)
+    shown_verb = column(verb_text, "verb", _("action"))
+    task_number = column(task_link, "task_id", _("task"))
 
     @admin.display(description=_("detail"))
     def short(self, action: Action) -> str:

@@ -27,6 +27,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.argument_form import text_of
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.owner import Owner
 from crawlservice.admin.schedules.form import form_for
@@ -182,9 +183,7 @@ class ScheduleAdmin(Owner):
         outcome = schedule.last_outcome  # type: ignore[attr-defined]
         return outcome_badge(outcome) if outcome else "-"
 
-    @admin.display(description=_("last task"))
-    def last_task(self, schedule: Schedule) -> SafeString | str:
-        return task_link(schedule.last_task_id)  # type: ignore[attr-defined]
+    last_task = column(task_link, "last_task_id", _("last task"))
 
     @admin.display(description=_("arguments"))
     def told_arguments(self, schedule: Schedule) -> SafeString | str:

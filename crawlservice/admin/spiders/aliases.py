@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -13,9 +11,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.keyset import KeysetList
-from crawlservice.admin.parts.read_only import ReadOnly
-from crawlservice.admin.parts.search import SearchedList, latest
+from crawlservice.admin.parts.columns import column
+from crawlservice.admin.parts.search import SearchedRows
 from crawlservice.aliases.rules import revoke, rule_of
 from crawlservice.display import badge, moment
 from crawlservice.models import AliasRule
@@ -28,8 +25,13 @@ TONES = {
 }
 
 
+def _pairs(pairs: list[list[str]]) -> SafeString | str:
+    """As text: nobody is led to what a site wrote."""
+    return format_html_join(mark_safe("<br>"), "{}<br>&nbsp;= {}", pairs) or "-"
+
+
 @admin.register(AliasRule)
-class AliasRuleAdmin(ReadOnly):
+class AliasRuleAdmin(SearchedRows):
     list_display = (
         "id", "origin", "told", "shown_state", "support", "contradictions", "compared", "problem",
         "created",
@@ -43,18 +45,6 @@ class AliasRuleAdmin(ReadOnly):
     )  # fmt: skip
     readonly_fields = fields
     actions = ("revoke",)
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return SearchedList
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[AliasRule], search_term: str
-    ) -> tuple[QuerySet[AliasRule], bool]:
-        rows = latest(queryset, request) if search_term else queryset
-        found: tuple[QuerySet[AliasRule], bool] = super().get_search_results(
-            request, rows, search_term
-        )
-        return found
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("crawlservice.steer_task")
@@ -87,23 +77,10 @@ class AliasRuleAdmin(ReadOnly):
         places = sorted(rule_of(row).places)
         return format_html_join(mark_safe("<br>"), "/{}", [(place,) for place in places]) or "-"
 
-    @admin.display(description=_("examples"))
-    def shown_examples(self, row: AliasRule) -> SafeString | str:
-        return _pairs(row.examples)
-
-    @admin.display(description=_("counter-examples"))
-    def shown_counterexamples(self, row: AliasRule) -> SafeString | str:
-        return _pairs(row.counterexamples)
-
-    @admin.display(description=_("decided"))
-    def decided(self, row: AliasRule) -> SafeString | str:
-        return moment(row.decided_at)
+    shown_examples = column(_pairs, "examples", _("examples"))
+    shown_counterexamples = column(_pairs, "counterexamples", _("counter-examples"))
+    decided = column(moment, "decided_at", _("decided"))
 
 
 def _named(row: AliasRule) -> str:
     return f"{row.origin}: {rule_of(row)}"
-
-
-def _pairs(pairs: list[list[str]]) -> SafeString | str:
-    """As text: nobody is led to what a site wrote."""
-    return format_html_join(mark_safe("<br>"), "{}<br>&nbsp;= {}", pairs) or "-"

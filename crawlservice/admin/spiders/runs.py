@@ -7,14 +7,13 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RecentLabel
 from crawlservice.display import badge, outcome_of, task_link
@@ -29,6 +28,11 @@ TONES = {
     Run.Outcome.MISSED: "warn",
     Run.Outcome.FAILED: "bad",
 }
+
+
+def outcome_badge(outcome: str) -> SafeString:
+    known = Run.Outcome(outcome)
+    return badge(known.label, TONES[known])
 
 
 @admin.register(Run)
@@ -51,26 +55,10 @@ class RunAdmin(ReadOnly):
     def due(self, run: Run) -> SafeString:
         return in_zone(run.due_at, zone_of(run.schedule))
 
-    @admin.display(description=_("outcome"))
-    def shown_outcome(self, run: Run) -> SafeString:
-        return outcome_badge(run.outcome)
-
-    @admin.display(description=_("task"))
-    def shown_task(self, run: Run) -> SafeString | str:
-        return task_link(run.task_id)
-
-    @admin.display(description=_("state of the task"))
-    def ended_as(self, run: Run) -> SafeString | str:
-        return outcome_of(run.task)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
-        rows: QuerySet[Run] = super().get_queryset(request)
-        return rows.defer(*NOT_SHOWN)
-
-
-def outcome_badge(outcome: str) -> SafeString:
-    known = Run.Outcome(outcome)
-    return badge(known.label, TONES[known])
+    shown_outcome = column(outcome_badge, "outcome", _("outcome"))
+    shown_task = column(task_link, "task_id", _("task"))
+    ended_as = column(outcome_of, "task", _("state of the task"))
+    deferred = NOT_SHOWN
 
 
 def in_zone(moment: datetime, zone: ZoneInfo) -> SafeString:

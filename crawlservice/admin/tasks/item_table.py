@@ -123,7 +123,7 @@ def task_of(request: HttpRequest, pk: int) -> Task:
     """Raises PermissionDenied and Http404."""
     if not request.user.has_perm("crawlservice.view_item"):
         raise PermissionDenied
-    if row_number(str(pk)) is None:
+    if row_number(pk) is None:
         raise Http404
     return get_object_or_404(Task.objects.defer("seeds"), pk=pk)
 

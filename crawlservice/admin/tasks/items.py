@@ -16,8 +16,8 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import Created
-from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.parts.search import SearchedList, latest
@@ -56,9 +56,7 @@ class ItemAdmin(ReadOnly):
         "task_number", "shown_data", "page", "files", "ordinal", "version", "created_at", "rid",
     )  # fmt: skip
     readonly_fields = fields
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return SearchedList
+    changelist = SearchedList
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
@@ -77,9 +75,7 @@ class ItemAdmin(ReadOnly):
         text = json.dumps(item.data, ensure_ascii=False)
         return text if len(text) <= ITEM_CHARS else f"{text[: ITEM_CHARS - 1]}…"
 
-    @admin.display(description=_("data"))
-    def shown_data(self, item: Item) -> SafeString:
-        return pretty(item.data)
+    shown_data = column(pretty, "data", _("data"))
 
     @admin.display(description=_("page"))
     def page(self, item: Item) -> SafeString | str:

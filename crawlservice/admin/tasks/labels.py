@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import forms
 from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from crawlservice.accounts.journal import by
 from crawlservice.accounts.roles import may_steer
+from crawlservice.admin.parts.form_page import form_page
 from crawlservice.admin.parts.label_field import LabelsField
 from crawlservice.models import Task
 from crawlservice.tasks.labels import of_task
@@ -32,16 +29,11 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
         raise PermissionDenied
     data = request.POST if request.method == "POST" else None
     form = LabelsForm(data, initial={"labels": of_task(pk)})
-    if request.method == "POST" and form.is_valid():
+
+    def change() -> None:
         if form.has_changed():
             change_labels(pk, form.cleaned_data["labels"], by(request))
             messages.success(request, _("The labels are changed"))
-        return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[pk]))
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": str(task),
-        "opts": Task._meta,
-        "task": task,
-        "form": form,
-    }
-    return TemplateResponse(request, "admin/crawlservice/task_labels.html", context)
+
+    heading = _("Labels of %(task)s") % {"task": task}
+    return form_page(site, request, task, form, change, heading=heading, button=_("Change labels"))

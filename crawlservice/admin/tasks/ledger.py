@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, ClassVar
+from typing import ClassVar
 from uuid import UUID
 
 from django.contrib import admin, messages
@@ -17,9 +17,9 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.roles import may_submit
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import Created
-from crawlservice.admin.parts.keyset import KeysetList
-from crawlservice.admin.parts.own_page import OwnPage, RowPage
+from crawlservice.admin.parts.own_page import RowPage
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import (
     RecentGroup,
@@ -29,17 +29,15 @@ from crawlservice.admin.parts.recent import (
     RecentTask,
     RecentVersion,
 )
-from crawlservice.admin.parts.search import SearchedList, latest
+from crawlservice.admin.parts.search import UrlRows
 from crawlservice.admin.parts.steering import retry_some
 from crawlservice.admin.tasks import request_page as requestpage
 from crawlservice.display import moment, pretty, reason_words, state_badge, task_link
 from crawlservice.models import Era, Event, Page, Task
 
-URL_CHARS = 150  # characters of a URL in the list
-
 
 @admin.register(Page)
-class PageAdmin(OwnPage):
+class PageAdmin(UrlRows):
     row_page: ClassVar[RowPage] = requestpage
     list_display = (
         "id", "task_number", "shown_state", "shown_reason", "status", "short_url", "fetch_ms",
@@ -50,39 +48,11 @@ class PageAdmin(OwnPage):
         Created,
     )  # fmt: skip
     slow_filters = ("reason", "version")
-    search_fields = ("url",)
-    search_help_text = _("Part of the URL")
     actions = ("retry",)
+    deferred = ("follow_ups", "request", "detail", "exchange")
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Page]:
-        rows: QuerySet[Page] = super().get_queryset(request)
-        return rows.defer("follow_ups", "request", "detail", "exchange")
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return SearchedList
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        if text := search_term.strip():
-            queryset = latest(queryset, request).filter(url__icontains=text)
-        return queryset, False
-
-    @admin.display(description=_("task"))
-    def task_number(self, page: Page) -> SafeString | str:
-        return task_link(page.task_id)
-
-    @admin.display(description=_("state"))
-    def shown_state(self, page: Page) -> SafeString:
-        return state_badge(page.state)
-
-    @admin.display(description=_("reason"))
-    def shown_reason(self, page: Page) -> SafeString | str:
-        return reason_words(page.reason)
-
-    @admin.display(description=_("URL"))
-    def short_url(self, page: Page) -> str:
-        return page.url if len(page.url) <= URL_CHARS else f"{page.url[: URL_CHARS - 1]}…"
+    shown_state = column(state_badge, "state", _("state"))
+    shown_reason = column(reason_words, "reason", _("reason"))
 
     @admin.display(description=_("items"))
     def shown_items(self, page: Page) -> SafeString | str:
@@ -131,9 +101,7 @@ class EventAdmin(ReadOnly):
     )  # fmt: skip
     readonly_fields = fields
 
-    @admin.display(description=_("task"))
-    def task_number(self, event: Event) -> SafeString | str:
-        return task_link(event.task_id)
+    task_number = column(task_link, "task_id", _("task"))
 
     @admin.display(description=_("detail"))
     def shown_detail(self, event: Event) -> SafeString | str:
@@ -144,19 +112,12 @@ class EventAdmin(ReadOnly):
         is_end = event.kind in END_KINDS
         return state_badge((is_end and event.outcome) or event.kind)
 
-    @admin.display(description=_("delivered"))
-    def delivered(self, event: Event) -> SafeString | str:
-        return moment(event.delivered_at)
+    delivered = column(moment, "delivered_at", _("delivered"))
 
 
 @admin.register(Era)
 class EraAdmin(ReadOnly):
     list_display = ("number", "reason", "started", "opened")
 
-    @admin.display(description=_("started"))
-    def started(self, era: Era) -> SafeString | str:
-        return moment(era.started_at)
-
-    @admin.display(description=_("opened"))
-    def opened(self, era: Era) -> SafeString | str:
-        return moment(era.opened_at)
+    started = column(moment, "started_at", _("started"))
+    opened = column(moment, "opened_at", _("opened"))

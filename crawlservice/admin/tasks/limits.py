@@ -7,20 +7,17 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by
 from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.hosts.order_form import LimitsForm
+from crawlservice.admin.parts.form_page import form_page
 from crawlservice.models import Task
-from crawlservice.tasks.limits import AUTO, BadLimit, change_limits
+from crawlservice.tasks.limits import AUTO, change_limits
 from crawlservice.tasks.stored_limits import limits_as_written
-from crawlservice.tasks.submit import RedisNotUpdated
 
 CHANGEABLE = (Task.State.RUNNING, Task.State.PAUSED)
 
@@ -31,20 +28,16 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
         raise PermissionDenied
     data = request.POST if request.method == "POST" else None
     form = LimitsForm(data, initial=_present(task))
-    if request.method == "POST" and form.is_valid() and _changed(request, task, form):
-        return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[pk]))
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": str(task),
-        "opts": Task._meta,
-        "task": task,
-        "form": form,
-    }
-    return TemplateResponse(request, "admin/crawlservice/task_limits.html", context)
+    return form_page(
+        *(site, request, task, form),
+        lambda: _change(request, task, form),
+        heading=_("Limits of %(task)s") % {"task": task},
+        note=_("They change at once on all nodes, for this task only."),
+        button=_("Change limits"),
+    )
 
 
-def _changed(request: HttpRequest, task: Task, form: LimitsForm) -> bool:
-    """False: the form says what is wrong."""
+def _change(request: HttpRequest, task: Task, form: LimitsForm) -> None:
     present = LimitsForm(data=_present(task))
     present.is_valid()
     new = {
@@ -52,21 +45,9 @@ def _changed(request: HttpRequest, task: Task, form: LimitsForm) -> bool:
         for name, value in form.cleaned_data.items()
         if value != present.cleaned_data.get(name)
     }
-    try:
-        if new:
-            change_limits(task.pk, by(request), **new)
-    except BadLimit as error:
-        form.add_error(error.field, str(error))
-        return False
-    except RedisNotUpdated as error:
-        messages.warning(request, str(error))
-    except CrawlframeError as error:
-        form.add_error(None, str(error))
-        return False
-    else:
-        if new:
-            messages.success(request, _("The limits are in force on all nodes"))
-    return True
+    if new:
+        change_limits(task.pk, by(request), **new)
+        messages.success(request, _("The limits are in force on all nodes"))
 
 
 def _present(task: Task) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.warc import FORMATS
 from crawlservice.accounts.roles import may_steer, may_submit
 from crawlservice.admin.pages import reparse as reparsepage
+from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import STOP, part
 from crawlservice.admin.parts.steering import VERBS, note, steer
 from crawlservice.admin.tasks import item_comparison as itemcomparison
@@ -224,8 +225,7 @@ def download_pages(request: HttpRequest, pk: int, format: str) -> HttpResponseBa
 
 
 def _task(pk: int | str) -> Task:
-    number = int(pk) if str(pk).isdecimal() and len(str(pk)) < 19 else 0
-    return get_object_or_404(Task.objects.defer("seeds").select_related("user"), pk=number)
+    return get_object_or_404(Task.objects.defer("seeds").select_related("user"), pk=row_number(pk))
 
 
 def _now(request: HttpRequest, task: Task) -> dict[str, Any]:

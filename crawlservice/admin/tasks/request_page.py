@@ -20,6 +20,7 @@ from django.views.decorators.http import require_POST, require_safe
 from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError, StoreError
 from crawlservice.accounts.roles import may_steer
+from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.steering import retry_some
 from crawlservice.files import download
 from crawlservice.models import ErrorGroup, KeptPage, Page, PageFile, ReplacedItem, Task
@@ -125,6 +126,5 @@ def _replaced(request: HttpRequest, row: Page) -> list[ReplacedItem]:
 
 
 def _row(pk: int | str) -> Page:
-    number = int(pk) if str(pk).isdecimal() and len(str(pk)) < 19 else 0
     rows = Page.objects.select_related("task").defer("follow_ups", "request", "task__seeds")
-    return get_object_or_404(rows, pk=number)
+    return get_object_or_404(rows, pk=row_number(pk))

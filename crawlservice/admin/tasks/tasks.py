@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import Created
 from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
@@ -133,12 +134,8 @@ class TaskAdmin(OwnPage):
         context = {**(extra_context or {}), **savedviews.shown(request)}
         return super().changelist_view(request, context)
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return TaskList
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
-        rows: QuerySet[Task] = super().get_queryset(request)
-        return rows.defer("seeds")
+    changelist = TaskList
+    deferred = ("seeds",)
 
     @admin.display(description=_("state"))
     def shown_state(self, task: Task) -> SafeString:
@@ -179,9 +176,7 @@ class TaskAdmin(OwnPage):
     def item_count(self, task: Task) -> SafeString | str:
         return _changed(task, "items")
 
-    @admin.display(description=_("last runs"))
-    def trend(self, task: Task) -> SafeString | str:
-        return sparkline(task.history.items)  # type: ignore[attr-defined]
+    trend = column(sparkline, "history.items", _("last runs"))
 
     @admin.display(description=_("duration"))
     def took(self, task: Task) -> SafeString:

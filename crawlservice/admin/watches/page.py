@@ -25,6 +25,8 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_steer_watch
 from crawlservice.admin.hosts.order_form import NoForm
+from crawlservice.admin.parts.form_page import form_page
+from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import part
 from crawlservice.admin.watches.form import BudgetForm
 from crawlservice.models import Task, Watch, WatchedPage
@@ -144,17 +146,14 @@ def decide(site: AdminSite, request: HttpRequest, pk: int, verb: str) -> HttpRes
     data = request.POST if request.method == "POST" else None
     initial = {"budget": watch.budget, "host_budget": watch.host_budget}
     form = decision.form(data, initial=initial)
-    if request.method == "POST" and form.is_valid() and _done(request, watch, decision, form):
-        return HttpResponseRedirect(reverse("admin:crawlservice_watch_change", args=[pk]))
-    context = {
-        **site.each_context(request),
-        "title": str(watch),
-        "opts": Watch._meta,
-        "watch": watch,
-        "decision": decision,
-        "form": form,
-    }
-    return TemplateResponse(request, "admin/crawlservice/watch_decide.html", context)
+    return form_page(
+        *(site, request, watch, form),
+        lambda: _act(request, watch, decision, form.cleaned_data),
+        heading=f"{decision.text}: {watch}",
+        text=decision.question,
+        button=decision.text,
+        icon=decision.icon,
+    )
 
 
 def visit(request: HttpRequest, pk: int) -> HttpResponse:
@@ -176,19 +175,16 @@ def visit(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponseRedirect(f"{back}?{query}" if query else back)
 
 
-def _done(request: HttpRequest, watch: Watch, decision: WatchDecision, form: forms.Form) -> bool:
-    """False: the form says what is wrong."""
+def _act(
+    request: HttpRequest, watch: Watch, decision: WatchDecision, given: dict[str, Any]
+) -> None:
     try:
-        decision.do(watch.pk, form.cleaned_data)
-    except RedisNotUpdated as error:
+        decision.do(watch.pk, given)
+    except RedisNotUpdated as error:  # done in the database
         messages.warning(request, str(error))
-    except CrawlframeError as error:
-        form.add_error(None, str(error))
-        return False
     verb = JOURNALED.get(decision.verb, f"{decision.verb} watch")
-    record(verb, **by(request), watch=watch.pk, **form.cleaned_data)
+    record(verb, **by(request), watch=watch.pk, **given)
     messages.success(request, gettext("Done: {what}").format(what=decision.text))
-    return True
 
 
 def _steered(request: HttpRequest, pk: int) -> Watch:
@@ -201,8 +197,7 @@ def _steered(request: HttpRequest, pk: int) -> Watch:
 
 
 def _watch(pk: int | str) -> Watch:
-    number = int(pk) if str(pk).isdecimal() and len(str(pk)) < 19 else 0
-    return get_object_or_404(Watch.objects.select_related("user"), pk=number)
+    return get_object_or_404(Watch.objects.select_related("user"), pk=row_number(pk))
 
 
 def _now(request: HttpRequest, watch: Watch) -> dict[str, Any]:

@@ -27,6 +27,10 @@ from crawlservice.tasks import submit
 from crawlservice.watches import editing
 from crawlservice.watches.overview import Numbers, numbers_of
 
+NOTHING_TO_WATCH = _(
+    "No spider says when its pages are visited again. Give one revisit = Revisit(...)."
+)
+
 
 class WatchList(KeysetList):
     """Adds to every watch on the page its numbers."""
@@ -52,9 +56,7 @@ class WatchAdmin(OwnPage):
     list_display_links = ("name",)
     list_filter = ("state",)
     search_fields = ("spider",)
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
-        return WatchList
+    changelist = WatchList
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return may_submit(request.user)
@@ -87,11 +89,15 @@ class WatchAdmin(OwnPage):
         context = {
             **self.admin_site.each_context(request),
             "title": gettext("Watch the pages of a spider"),
+            "heading": gettext("Watch the pages of a spider"),
             "opts": self.opts,
-            "form": form,
-            "spiders": infos,
+            "form": form if infos else None,
+            "text": "" if infos else NOTHING_TO_WATCH,
+            "button": gettext("Begin"),
+            "icon": "visibility",
+            "back": reverse("admin:crawlservice_watch_changelist"),
         }
-        return TemplateResponse(request, "admin/crawlservice/watch_begin.html", context)
+        return TemplateResponse(request, "admin/crawlservice/form_page.html", context)
 
     def _begin(self, request: HttpRequest, given: dict[str, Any]) -> Watch:
         watch = editing.begin(

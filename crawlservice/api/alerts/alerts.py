@@ -18,7 +18,7 @@ from crawlservice.api.alerts.schemas import (
     MessagesOut,
     SilenceIn,
 )
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, newest_first
 from crawlservice.connections import clock
@@ -59,28 +59,28 @@ def show_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
 
 
 @router.post("/alerts/{alert_id}/acknowledge", auth=HANDLE, response={200: AlertOut, **WRITING})
-def acknowledge_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
+def acknowledge_alert(request: ApiRequest, alert_id: Id) -> AlertOut:
     """Records that somebody looks after it: it is not reported again until it is over."""
     state.get_open(alert_id)
-    state.acknowledge([alert_id], _caller(request).who)
+    state.acknowledge([alert_id], request.auth.who)
     return _show(alert_id)
 
 
 @router.post("/alerts/{alert_id}/silence", auth=HANDLE, response={200: AlertOut, **WRITING})
 def silence_alert(
-    request: HttpRequest, alert_id: Id, body: Annotated[SilenceIn, Body()]
+    request: ApiRequest, alert_id: Id, body: Annotated[SilenceIn, Body()]
 ) -> AlertOut:
     """For some hours it is not reported."""
     state.get_open(alert_id)
-    state.silence([alert_id], body.hours, clock.now(), _caller(request).who)
+    state.silence([alert_id], body.hours, clock.now(), request.auth.who)
     return _show(alert_id)
 
 
 @router.post("/alerts/{alert_id}/reopen", auth=HANDLE, response={200: AlertOut, **WRITING})
-def reopen_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
+def reopen_alert(request: ApiRequest, alert_id: Id) -> AlertOut:
     """Takes acknowledgement and silence back."""
     state.get_open(alert_id)
-    state.withdraw([alert_id], _caller(request).who)
+    state.withdraw([alert_id], request.auth.who)
     return _show(alert_id)
 
 
@@ -95,21 +95,16 @@ def list_messages(request: HttpRequest, after: After = None, limit: Limit = 100)
 @router.post(
     "/alert-messages/{message_id}/send-again", auth=SEND, response={200: MessageOut, **WRITING}
 )
-def send_message_again(request: HttpRequest, message_id: Id) -> MessageOut:
+def send_message_again(request: ApiRequest, message_id: Id) -> MessageOut:
     """Sends it again as if it were new."""
     rows = AlertMessage.objects.select_related("target", "rule").filter(pk=message_id)
     row = rows.first()
     if row is None:
         raise UnknownAlert(f"there is no alert message {message_id}")
     send_again(row)
-    _caller(request).record("send again alert message", target=row.target.name, message=row.pk)
+    request.auth.record("send again alert message", target=row.target.name, message=row.pk)
     row.refresh_from_db()
     return _message(row)
-
-
-def _caller(request: HttpRequest) -> Caller:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
-    return caller
 
 
 def _show(number: int) -> AlertOut:

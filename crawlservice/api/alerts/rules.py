@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from django.db import transaction
-from django.http import HttpRequest
 from ninja import Body, Router, Status
 
 from crawlframe.errors import ConfigError
@@ -20,7 +19,7 @@ from crawlservice.api.alerts.schemas import (
     TargetsOut,
     TestOut,
 )
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import Id
 from crawlservice.models import AlertRule, AlertTarget, Severity, Webhook
@@ -42,14 +41,14 @@ def _may(verb: str, model: str) -> Bearer:
 
 
 @router.get("/alert-rules", auth=_may("view", "alertrule"), response={200: RulesOut, **READING})
-def list_rules(request: HttpRequest) -> RulesOut:
+def list_rules(request: ApiRequest) -> RulesOut:
     """All rules, by name."""
     rows = AlertRule.objects.prefetch_related("targets")[:RULES]
     return RulesOut(rules=[_rule(row) for row in rows])
 
 
 @router.post("/alert-rules", auth=_may("add", "alertrule"), response={201: RuleOut, **WRITING})
-def create_rule(request: HttpRequest, body: Annotated[RuleIn, Body()]) -> Status[RuleOut]:
+def create_rule(request: ApiRequest, body: Annotated[RuleIn, Body()]) -> Status[RuleOut]:
     """Creates a rule."""
     row = _save(request, AlertRule(), body, "add_alertrule")
     return Status(201, _rule(row))
@@ -58,7 +57,7 @@ def create_rule(request: HttpRequest, body: Annotated[RuleIn, Body()]) -> Status
 @router.put(
     "/alert-rules/{rule_id}", auth=_may("change", "alertrule"), response={200: RuleOut, **WRITING}
 )
-def change_rule(request: HttpRequest, rule_id: Id, body: Annotated[RuleIn, Body()]) -> RuleOut:
+def change_rule(request: ApiRequest, rule_id: Id, body: Annotated[RuleIn, Body()]) -> RuleOut:
     """Replaces a rule: what is left out gets its usual value."""
     return _rule(_save(request, _get(AlertRule, rule_id, "rule"), body, "change_alertrule"))
 
@@ -66,11 +65,11 @@ def change_rule(request: HttpRequest, rule_id: Id, body: Annotated[RuleIn, Body(
 @router.delete(
     "/alert-rules/{rule_id}", auth=_may("delete", "alertrule"), response={204: None, **WRITING}
 )
-def delete_rule(request: HttpRequest, rule_id: Id) -> Status[None]:
+def delete_rule(request: ApiRequest, rule_id: Id) -> Status[None]:
     """Deletes a rule. Messages that it made are sent anyway."""
     row = _get(AlertRule, rule_id, "rule")
     row.delete()
-    _caller(request).record("delete_alertrule", name=row.name, id=rule_id)
+    request.auth.record("delete_alertrule", name=row.name, id=rule_id)
     return Status(204, None)
 
 
@@ -80,7 +79,7 @@ def delete_rule(request: HttpRequest, rule_id: Id) -> Status[None]:
 @router.get(
     "/alert-targets", auth=_may("view", "alerttarget"), response={200: TargetsOut, **READING}
 )
-def list_targets(request: HttpRequest) -> TargetsOut:
+def list_targets(request: ApiRequest) -> TargetsOut:
     """All targets, by name; their addresses are masked."""
     rows = AlertTarget.objects.select_related("webhook")[:RULES]
     return TargetsOut(targets=[_target(row) for row in rows])
@@ -89,7 +88,7 @@ def list_targets(request: HttpRequest) -> TargetsOut:
 @router.post(
     "/alert-targets", auth=_may("add", "alerttarget"), response={201: TargetOut, **WRITING}
 )
-def create_target(request: HttpRequest, body: Annotated[TargetIn, Body()]) -> Status[TargetOut]:
+def create_target(request: ApiRequest, body: Annotated[TargetIn, Body()]) -> Status[TargetOut]:
     """Creates a target. Its address is stored encrypted and never returned."""
     webhook = None
     if body.webhook is not None:
@@ -102,7 +101,7 @@ def create_target(request: HttpRequest, body: Annotated[TargetIn, Body()]) -> St
         raise ApiError(422, "invalid", str(error), error.field) from None
     except ConfigError as error:  # packages are missing
         raise ApiError(422, "invalid", str(error), "address") from None
-    _caller(request).record("add_alerttarget", name=row.name, id=row.pk)
+    request.auth.record("add_alerttarget", name=row.name, id=row.pk)
     return Status(201, _target(row))
 
 
@@ -111,11 +110,11 @@ def create_target(request: HttpRequest, body: Annotated[TargetIn, Body()]) -> St
     auth=_may("delete", "alerttarget"),
     response={204: None, **WRITING},
 )
-def delete_target(request: HttpRequest, target_id: Id) -> Status[None]:
+def delete_target(request: ApiRequest, target_id: Id) -> Status[None]:
     """Deletes a target, with its messages."""
     row = _get(AlertTarget, target_id, "target")
     row.delete()
-    _caller(request).record("delete_alerttarget", name=row.name, id=target_id)
+    request.auth.record("delete_alerttarget", name=row.name, id=target_id)
     return Status(204, None)
 
 
@@ -124,17 +123,12 @@ def delete_target(request: HttpRequest, target_id: Id) -> Status[None]:
     auth=_may("change", "alerttarget"),
     response={200: TestOut, **WRITING},
 )
-def test_target(request: HttpRequest, target_id: Id) -> TestOut:
+def test_target(request: ApiRequest, target_id: Id) -> TestOut:
     """Sends a test message now, which may take half a minute."""
     row = _get(AlertTarget, target_id, "target")
     problem, reply = outbox.test(row)
-    _caller(request).record("test alert target", target=row.name, problem=problem)
+    request.auth.record("test alert target", target=row.name, problem=problem)
     return TestOut(ok=not problem, problem=problem, reply=reply)
-
-
-def _caller(request: HttpRequest) -> Caller:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
-    return caller
 
 
 def _get(model: Any, number: int, what: str) -> Any:
@@ -144,7 +138,7 @@ def _get(model: Any, number: int, what: str) -> Any:
     return row
 
 
-def _save(request: HttpRequest, row: AlertRule, body: RuleIn, verb: str) -> AlertRule:
+def _save(request: ApiRequest, row: AlertRule, body: RuleIn, verb: str) -> AlertRule:
     fields = {name: getattr(body, name) for name in SAME}
     try:
         fields = rule_fields.checked({**fields, "kinds": body.conditions})
@@ -162,7 +156,7 @@ def _save(request: HttpRequest, row: AlertRule, body: RuleIn, verb: str) -> Aler
     with transaction.atomic():
         row.save()
         row.targets.set(targets.values())
-        _caller(request).record(verb, name=row.name, id=row.pk)
+        request.auth.record(verb, name=row.name, id=row.pk)
     return row
 
 

@@ -21,7 +21,7 @@ from crawlservice.api.error_groups.schemas import (
     ExampleOut,
     SkippedOut,
 )
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, Limit, newest_first
 from crawlservice.models import SPIDER, BulkRetry
@@ -95,9 +95,9 @@ def count_retries(
 
 
 @router.post("/retries", auth=RETRY, response={201: BulkRetryOut, **WRITING})
-def start_retry(request: HttpRequest, body: Annotated[BulkRetryIn, Body()]) -> Status[BulkRetryOut]:
+def start_retry(request: ApiRequest, body: Annotated[BulkRetryIn, Body()]) -> Status[BulkRetryOut]:
     """Runs errors of a spider again, over its tasks that have ended."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     wanted = WantedErrors(body.spider, body.reason, body.group, _checked(body.since))
     return Status(201, _retry(bulk_retry.get(bulk_retry.start(wanted, caller.who).pk)))
 
@@ -109,9 +109,9 @@ def show_retry(request: HttpRequest, retry_id: Id) -> BulkRetryOut:
 
 
 @router.post("/retries/{retry_id}/stop", auth=RETRY, response={200: BulkRetryOut, **WRITING})
-def stop_retry(request: HttpRequest, retry_id: Id) -> BulkRetryOut:
+def stop_retry(request: ApiRequest, retry_id: Id) -> BulkRetryOut:
     """Leaves the tasks that it has not come to as they are."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     return _retry(bulk_retry.stop(retry_id, caller.who))
 
 

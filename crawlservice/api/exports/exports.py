@@ -15,7 +15,7 @@ from crawlservice.api.exports.schemas import (
     NewExport,
     RestartIn,
 )
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first
 from crawlservice.exports import changes
@@ -52,9 +52,9 @@ def show_export(request: HttpRequest, name: Name) -> ExportOut:
 
 
 @router.post("/exports", auth=ADD, response={201: NewExport, **WRITING})
-def add_export(request: HttpRequest, body: Annotated[ExportIn, Body()]) -> Status[NewExport]:
+def add_export(request: ApiRequest, body: Annotated[ExportIn, Body()]) -> Status[NewExport]:
     """Adds an export; the leading node begins with it within seconds."""
-    caller = _caller(request)
+    caller = request.auth
     given = Definition.model_validate(body.model_dump(exclude={"begin"}))
     try:
         row, secret = changes.add(given, body.begin, user=caller.user)
@@ -66,61 +66,57 @@ def add_export(request: HttpRequest, body: Annotated[ExportIn, Body()]) -> Statu
 
 @router.put("/exports/{name}", auth=CHANGE, response={200: ExportOut, **WRITING})
 def change_export(
-    request: HttpRequest, name: Name, body: Annotated[ExportChange, Body()]
+    request: ApiRequest, name: Name, body: Annotated[ExportChange, Body()]
 ) -> ExportOut:
     """Replaces the definition. It goes on where it was. One that exports.toml no longer names is no
     longer of the file."""
     row = _found(name)
     try:
         if changes.edit(row, Definition.model_validate(body.model_dump())):
-            _caller(request).record("change export", export=name)
+            request.auth.record("change export", export=name)
     except BadExport as error:
         raise _invalid(error) from None
     return _out(_found(name))
 
 
 @router.post("/exports/{name}/pause", auth=CHANGE, response={200: ExportOut, **WRITING})
-def pause_export(request: HttpRequest, name: Name) -> ExportOut:
+def pause_export(request: ApiRequest, name: Name) -> ExportOut:
     """Ends after the batch that is being sent. While it is paused, tasks that it has not exported
     can be deleted."""
     changes.pause(_found(name))
-    _caller(request).record("pause export", export=name)
+    request.auth.record("pause export", export=name)
     return _out(_found(name))
 
 
 @router.post("/exports/{name}/resume", auth=CHANGE, response={200: ExportOut, **WRITING})
-def resume_export(request: HttpRequest, name: Name) -> ExportOut:
+def resume_export(request: ApiRequest, name: Name) -> ExportOut:
     """Goes on where it was; one that waits after a failure is tried again at once."""
     changes.resume(_found(name))
-    _caller(request).record("resume export", export=name)
+    request.auth.record("resume export", export=name)
     return _out(_found(name))
 
 
 @router.post("/exports/{name}/restart", auth=CHANGE, response={200: ExportOut, **WRITING})
 def restart_export(
-    request: HttpRequest, name: Name, body: Annotated[RestartIn, Body()]
+    request: ApiRequest, name: Name, body: Annotated[RestartIn, Body()]
 ) -> ExportOut:
     """Exports again from a point on, as another run."""
     try:
         changes.restart(_found(name), body.begin)
     except BadExport as error:
         raise _invalid(error) from None
-    _caller(request).record("restart export", export=name, begin=body.begin)
+    request.auth.record("restart export", export=name, begin=body.begin)
     return _out(_found(name))
 
 
 @router.delete(
     "/exports/{name}", auth=Bearer("operate", "delete_export"), response={204: None, **WRITING}
 )
-def delete_export(request: HttpRequest, name: Name) -> Status[None]:
+def delete_export(request: ApiRequest, name: Name) -> Status[None]:
     """What it has written stays."""
     changes.delete(_found(name))
-    _caller(request).record("delete export", export=name)
+    request.auth.record("delete export", export=name)
     return Status(204, None)
-
-
-def _caller(request: HttpRequest) -> Caller:
-    return request.auth  # type: ignore[attr-defined, no-any-return]
 
 
 def _found(name: str) -> Export:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from django.http import HttpRequest
 from ninja import Body, Path, Query, Router, Status
 
 from crawlservice.api.hosts.schemas import HostOrderIn, HostOut, HostPauseIn, HostsOut
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first
 from crawlservice.hosts import orders
@@ -30,7 +29,7 @@ Name = Annotated[str, Path(min_length=1, max_length=HOST, pattern=TEXT)]
 
 @router.get("/hosts", auth=READ, response={200: HostsOut, **READING})
 def list_hosts(
-    request: HttpRequest,
+    request: ApiRequest,
     q: Annotated[
         str | None,
         Query(min_length=1, max_length=HOST, pattern=TEXT, description="how the name begins"),
@@ -48,14 +47,14 @@ def list_hosts(
 
 
 @router.get("/hosts/{name}", auth=READ, response={200: HostOut, **READING})
-def show_host(request: HttpRequest, name: Name) -> HostOut:
+def show_host(request: ApiRequest, name: Name) -> HostOut:
     """One host: what was fetched of it, what is ordered for it, and its state now."""
     return _show(name)
 
 
 @router.post("/hosts/{name}/pause", auth=STEER, response={(200, 202): HostOut, **WRITING})
 def pause_host(
-    request: HttpRequest, name: Name, body: Annotated[HostPauseIn | None, Body()] = None
+    request: ApiRequest, name: Name, body: Annotated[HostPauseIn | None, Body()] = None
 ) -> Status[HostOut]:
     """Stops fetching from it, for all tasks, until it is resumed or `until` has come. The host need
     not be known yet.
@@ -66,7 +65,7 @@ def pause_host(
 
 
 @router.post("/hosts/{name}/resume", auth=STEER, response={(200, 202): HostOut, **WRITING})
-def resume_host(request: HttpRequest, name: Name) -> Status[HostOut]:
+def resume_host(request: ApiRequest, name: Name) -> Status[HostOut]:
     """Ends its pause, and its rest if it refused, blocked or was unreachable. Limits that were
     ordered stay."""
     return _decide(request, name, lambda who: orders.resume(name, who))
@@ -74,7 +73,7 @@ def resume_host(request: HttpRequest, name: Name) -> Status[HostOut]:
 
 @router.put("/hosts/{name}/order", auth=STEER, response={(200, 202): HostOut, **WRITING})
 def order_host(
-    request: HttpRequest, name: Name, body: Annotated[HostOrderIn, Body()]
+    request: ApiRequest, name: Name, body: Annotated[HostOrderIn, Body()]
 ) -> Status[HostOut]:
     """Orders a delay, a concurrency and further rules, in place of those of all tasks and of an
     earlier order."""
@@ -88,21 +87,21 @@ def order_host(
 
 
 @router.delete("/hosts/{name}/order", auth=STEER, response={(200, 202): HostOut, **WRITING})
-def clear_host(request: HttpRequest, name: Name) -> Status[HostOut]:
+def clear_host(request: ApiRequest, name: Name) -> Status[HostOut]:
     """Ends its order, pause included: the limits of each task hold again."""
     return _decide(request, name, lambda who: orders.clear(name, who))
 
 
 @router.post("/hosts/{name}/forget-robots", auth=STEER, response={(200, 202): HostOut, **WRITING})
-def forget_robots(request: HttpRequest, name: Name) -> Status[HostOut]:
+def forget_robots(request: ApiRequest, name: Name) -> Status[HostOut]:
     """Makes tasks that obey it fetch its robots.txt again before anything else."""
     return _decide(request, name, lambda who: orders.forget_robots(name, who))
 
 
 def _decide(
-    request: HttpRequest, name: str, do: Callable[[dict[str, Any]], Host]
+    request: ApiRequest, name: str, do: Callable[[dict[str, Any]], Host]
 ) -> Status[HostOut]:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     status = 200
     try:
         do(caller.who)

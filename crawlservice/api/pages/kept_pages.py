@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from crawlframe.errors import PageDamaged, StoreError
 from crawlframe.warc import FORMATS
 from crawlservice.accounts import journal
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, ApiError
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, newest_first
 from crawlservice.api.tasks.tasks import load_task
@@ -94,14 +94,14 @@ def show_kept_page(request: HttpRequest, rid: UUID) -> KeptPageDetail:
         }
     },
 )
-def download_body(request: HttpRequest, rid: UUID) -> HttpResponse:
+def download_body(request: ApiRequest, rid: UUID) -> HttpResponse:
     """The body as it was received, after decompression, as an attachment."""
     row = _row(rid)
     try:
         content = ShownPage.of(row)
     except (PageDamaged, StoreError) as error:
         raise ApiError(503, "store_away", str(error)) from None
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     journal.record("download_page", task=row.task_id, **caller.who, rid=str(rid))
     return shown.attachment(content)
 
@@ -120,7 +120,7 @@ def download_body(request: HttpRequest, rid: UUID) -> HttpResponse:
     },
 )
 def export_pages(
-    request: HttpRequest,
+    request: ApiRequest,
     task_id: Id,
     format: Annotated[Literal[tuple(NAMES)], Query()] = "wacz",  # type: ignore[valid-type]
 ) -> StreamingHttpResponse:
@@ -133,7 +133,7 @@ def export_pages(
         pieces = PagesExport(KeptPage.objects.filter(task=task)).stream(suffix, name)
     except StoreError as error:
         raise ApiError(503, "store_away", str(error)) from None
-    request.auth.record("export pages", task, format=format)  # type: ignore[attr-defined]
+    request.auth.record("export pages", task, format=format)
     return StreamingHttpResponse(
         pieces,
         content_type=FORMATS[suffix],

@@ -6,7 +6,6 @@ from datetime import UTC
 from typing import Annotated, Any
 
 from django.db import transaction
-from django.http import HttpRequest
 from ninja import Body, Router, Status
 
 from crawlframe.errors import ArgumentError
@@ -16,7 +15,7 @@ from crawlservice.api.pages.reparse_schemas import (
     ReparseIn,
     SpiderReparseIn,
 )
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
 from crawlservice.api.parts.errors import READING, WRITING, ApiError, Error, NotAllowed
 from crawlservice.api.parts.paging import After, Id, Limit, oldest_first
 from crawlservice.api.parts.schemas import TaskOut
@@ -34,7 +33,7 @@ READ = Bearer("read", "view_item")
 
 @router.post("/tasks/{task_id}/reparse", auth=SUBMIT, response={(201, 202): TaskOut, **WRITING})
 def reparse_task(
-    request: HttpRequest, task_id: Id, body: Annotated[ReparseIn, Body()]
+    request: ApiRequest, task_id: Id, body: Annotated[ReparseIn, Body()]
 ) -> Status[TaskOut]:
     """Starts a task that parses the kept pages of this one by the code of today. Their items are
     replaced, unless it is a dry run; that needs the right to control this task.
@@ -47,11 +46,11 @@ def reparse_task(
 
 @router.post("/spiders/{name}/reparse", auth=SUBMIT, response={(201, 202): TaskOut, **WRITING})
 def reparse_spider(
-    request: HttpRequest, name: Name, body: Annotated[SpiderReparseIn, Body()]
+    request: ApiRequest, name: Name, body: Annotated[SpiderReparseIn, Body()]
 ) -> Status[TaskOut]:
     """The same for the kept pages of all tasks of a spider. Unless it is a dry run, it needs the
     right to operate."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     if not body.dry_run and not _operates(caller):
         raise NotAllowed("to replace items of all tasks of a spider, you must be an operator")
     return _start(request, body, spider=name)
@@ -61,7 +60,7 @@ def reparse_spider(
     "/tasks/{task_id}/changes", auth=READ, response={200: ChangesOut, 409: Error, **READING}
 )
 def show_changes(
-    request: HttpRequest, task_id: Id, after: After = None, limit: Limit = 20
+    request: ApiRequest, task_id: Id, after: After = None, limit: Limit = 20
 ) -> ChangesOut:
     """What differs by the code of today, of a task that parses kept pages: numbers, and pages."""
     task = load_task(task_id)
@@ -84,8 +83,8 @@ def _operates(caller: Caller) -> bool:
     return caller.allows(Token.Scope.OPERATE) and caller.user.has_perm("crawlservice.steer_task")
 
 
-def _start(request: HttpRequest, body: SpiderReparseIn, **source: Any) -> Status[TaskOut]:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+def _start(request: ApiRequest, body: SpiderReparseIn, **source: Any) -> Status[TaskOut]:
+    caller = request.auth
     given = body.model_dump()
     priority, since = given.pop("priority"), given.pop("since")
     if since is not None and since.tzinfo is None:

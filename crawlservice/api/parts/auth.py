@@ -54,6 +54,12 @@ class Caller:
         journal.record(verb, task=task, **self.who, **detail)
 
 
+class ApiRequest(HttpRequest):
+    """A request that a Bearer has let in."""
+
+    auth: Caller
+
+
 def caller_of(request: HttpRequest) -> Caller | None:
     """None: neither a valid token nor a login. Except for reading, browsers need a CSRF token."""
     address = request.META.get("REMOTE_ADDR") or None

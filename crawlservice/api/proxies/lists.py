@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 from ninja import Body, Router, Status
 
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import After, Limit, oldest_first
 from crawlservice.api.proxies.schemas import ProxyListIn, ProxyListOut, ProxyListsOut
@@ -36,7 +36,7 @@ def list_proxy_lists(
 
 @router.post("/proxy-lists", auth=ADD, response={201: ProxyListOut, **WRITING})
 def add_proxy_list(
-    request: HttpRequest, body: Annotated[ProxyListIn, Body()]
+    request: ApiRequest, body: Annotated[ProxyListIn, Body()]
 ) -> Status[ProxyListOut]:
     """Adds a list, which the leading node then reads: a URL, a path, or a spider that yields Proxy
     items."""
@@ -69,12 +69,12 @@ def add_proxy_list(
             row.save()
     except IntegrityError:
         raise ApiError(409, "exists", f"there is a list {body.name!r}", "name") from None
-    _caller(request).record("add proxy list", id=row.pk, name=row.name)
+    request.auth.record("add proxy list", id=row.pk, name=row.name)
     return Status(201, _out(row))
 
 
 @router.post("/proxy-lists/{number}/read", auth=CHANGE, response={200: ProxyListOut, **WRITING})
-def read_proxy_list(request: HttpRequest, number: int) -> ProxyListOut:
+def read_proxy_list(request: ApiRequest, number: int) -> ProxyListOut:
     """The leading node reads it now, or starts its spider."""
     row = _found(number)
     if not row.every:
@@ -82,21 +82,17 @@ def read_proxy_list(request: HttpRequest, number: int) -> ProxyListOut:
         raise ApiError(409, "wrong_state", message)
     row.next_at = None
     row.save(update_fields=["next_at"])
-    _caller(request).record("read proxy list", id=number, name=row.name)
+    request.auth.record("read proxy list", id=number, name=row.name)
     return _out(row)
 
 
 @router.delete("/proxy-lists/{number}", auth=DELETE, response={204: None, **WRITING})
-def delete_proxy_list(request: HttpRequest, number: int) -> Status[None]:
+def delete_proxy_list(request: ApiRequest, number: int) -> Status[None]:
     """Its proxies leave the pool."""
     row = _found(number)
     row.delete()
-    _caller(request).record("delete proxy list", id=number, name=row.name)
+    request.auth.record("delete proxy list", id=number, name=row.name)
     return Status(204, None)
-
-
-def _caller(request: HttpRequest) -> Caller:
-    return request.auth  # type: ignore[attr-defined, no-any-return]
 
 
 def _found(number: int) -> ProxySource:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from ninja import Body, Query, Router, Status
 
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import After, Limit, oldest_first
 from crawlservice.api.proxies.schemas import (
@@ -43,7 +43,7 @@ def list_proxies(
 
 
 @router.post("/proxies", auth=ADD, response={201: ProxiesAdded, **WRITING})
-def add_proxies(request: HttpRequest, body: Annotated[ProxiesIn, Body()]) -> Status[ProxiesAdded]:
+def add_proxies(request: ApiRequest, body: Annotated[ProxiesIn, Body()]) -> Status[ProxiesAdded]:
     """Adds proxies, or changes those that are there; they are used when a node has checked them.
     If one is wrong, none is added."""
     fields = {
@@ -57,14 +57,14 @@ def add_proxies(request: HttpRequest, body: Annotated[ProxiesIn, Body()]) -> Sta
     except BadProxy as error:
         raise _invalid(error) from None
     done = store(entries)
-    _caller(request).record("import proxies", new=done.new, changed=done.changed)
+    request.auth.record("import proxies", new=done.new, changed=done.changed)
     known = done.changed + done.unchanged
     return Status(201, ProxiesAdded(new=done.new, known=known, changed=done.changed))
 
 
 @router.patch("/proxies/{number}", auth=CHANGE, response={200: ProxyOut, **WRITING})
 def change_proxy(
-    request: HttpRequest, number: int, body: Annotated[ProxyChange, Body()]
+    request: ApiRequest, number: int, body: Annotated[ProxyChange, Body()]
 ) -> ProxyOut:
     """Changes what is said of a proxy; nodes notice within seconds."""
     row = _found(number)
@@ -83,32 +83,28 @@ def change_proxy(
     row.tags, row.max_concurrency = " ".join(checked["tags"]), checked["most"]
     row.enabled = given.get("enabled", row.enabled)
     row.save()
-    _caller(request).record("change proxy", id=number, name=row.url, fields=[*given])
+    request.auth.record("change proxy", id=number, name=row.url, fields=[*given])
     return _out([row])[0]
 
 
 @router.post("/proxies/{number}/check", auth=CHANGE, response={200: ProxyOut, **WRITING})
-def check_proxy(request: HttpRequest, number: int) -> ProxyOut:
+def check_proxy(request: ApiRequest, number: int) -> ProxyOut:
     """The leading node checks it, and it is not used until then."""
     row = _found(number)
     row.state, row.check_at = Proxy.State.NEW, None
     row.save(update_fields=["state", "check_at"])
-    _caller(request).record("check proxy", id=number, name=row.url)
+    request.auth.record("check proxy", id=number, name=row.url)
     return _out([row])[0]
 
 
 @router.delete("/proxies/{number}", auth=DELETE, response={204: None, **WRITING})
-def delete_proxy(request: HttpRequest, number: int) -> Status[None]:
+def delete_proxy(request: ApiRequest, number: int) -> Status[None]:
     """Nodes stop using it within seconds."""
     row = _found(number)
     url = row.url
     row.delete()
-    _caller(request).record("delete proxy", id=number, name=url)
+    request.auth.record("delete proxy", id=number, name=url)
     return Status(204, None)
-
-
-def _caller(request: HttpRequest) -> Caller:
-    return request.auth  # type: ignore[attr-defined, no-any-return]
 
 
 def _found(number: int) -> Proxy:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from django.db import transaction
-from django.http import HttpRequest
 from ninja import Body, Router, Status
 from pydantic import Field
 
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, oldest_first
 from crawlservice.api.parts.schemas import (
@@ -86,7 +85,7 @@ RUNS = 20  # latest runs shown of a schedule
 
 
 @router.get("/schedules", auth=READ, response={200: SchedulesOut, **READING})
-def list_schedules(request: HttpRequest, after: After = None, limit: Limit = 100) -> SchedulesOut:
+def list_schedules(request: ApiRequest, after: After = None, limit: Limit = 100) -> SchedulesOut:
     """All schedules, with the next start of each."""
     found, following = oldest_first(Schedule.objects.all(), after, limit)
     return SchedulesOut(
@@ -97,10 +96,10 @@ def list_schedules(request: HttpRequest, after: After = None, limit: Limit = 100
 
 @router.post("/schedules", auth=ADD, response={201: ScheduleOut, **WRITING})
 def create_schedule(
-    request: HttpRequest, body: Annotated[ScheduleIn, Body()]
+    request: ApiRequest, body: Annotated[ScheduleIn, Body()]
 ) -> Status[ScheduleOut]:
     """Makes a schedule."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     try:
         row = editing.create(_fields(body.model_dump()), caller.who)
     except (BadSchedule, BadTiming) as error:
@@ -113,7 +112,7 @@ def create_schedule(
     auth=READ,
     response={200: ScheduleWithRuns, **READING},
 )
-def show_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleWithRuns:
+def show_schedule(request: ApiRequest, schedule_id: Id) -> ScheduleWithRuns:
     """One schedule, with the outcomes of its latest runs."""
     row = editing.get(schedule_id)
     rows = row.runs.select_related("task").defer("task__seeds", "task__arguments")[:RUNS]
@@ -122,10 +121,10 @@ def show_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleWithRuns:
 
 @router.patch("/schedules/{schedule_id}", auth=CHANGE, response={200: ScheduleOut, **WRITING})
 def change_schedule(
-    request: HttpRequest, schedule_id: Id, body: Annotated[SchedulePatch, Body()]
+    request: ApiRequest, schedule_id: Id, body: Annotated[SchedulePatch, Body()]
 ) -> ScheduleOut:
     """Changes the given fields. A change of the timing drops missed starts."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     try:
         given = body.model_dump(exclude_unset=True)
         return _out(editing.change(schedule_id, _fields(given), caller.who))
@@ -134,7 +133,7 @@ def change_schedule(
 
 
 @router.post("/schedules/{schedule_id}/enable", auth=CHANGE, response={200: ScheduleOut, **WRITING})
-def enable_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleOut:
+def enable_schedule(request: ApiRequest, schedule_id: Id) -> ScheduleOut:
     """Starts it again when it is due from now on."""
     return _switch(request, schedule_id, True)
 
@@ -142,17 +141,17 @@ def enable_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleOut:
 @router.post(
     "/schedules/{schedule_id}/disable", auth=CHANGE, response={200: ScheduleOut, **WRITING}
 )
-def disable_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleOut:
+def disable_schedule(request: ApiRequest, schedule_id: Id) -> ScheduleOut:
     """Stops starting it; a run that waits for the last one is skipped."""
     return _switch(request, schedule_id, False)
 
 
 @router.post("/schedules/{schedule_id}/run", auth=CHANGE, response={(200, 202): RunOut, **WRITING})
-def run_schedule(request: HttpRequest, schedule_id: Id) -> Status[RunOut]:
+def run_schedule(request: ApiRequest, schedule_id: Id) -> Status[RunOut]:
     """Starts it now, enabled or not, by its rule for overlaps. Its next time does not change.
 
     202: Redis is unreachable; the nodes start the task when it is back."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     row, status = editing.get(schedule_id), 200
     run: Run | None = None
     try:
@@ -167,15 +166,15 @@ def run_schedule(request: HttpRequest, schedule_id: Id) -> Status[RunOut]:
 
 
 @router.delete("/schedules/{schedule_id}", auth=DELETE, response={204: None, **WRITING})
-def delete_schedule(request: HttpRequest, schedule_id: Id) -> Status[None]:
+def delete_schedule(request: ApiRequest, schedule_id: Id) -> Status[None]:
     """Deletes it with its runs; their tasks stay."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     editing.delete(schedule_id, caller.who)
     return Status(204, None)
 
 
-def _switch(request: HttpRequest, schedule_id: int, on: bool) -> ScheduleOut:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+def _switch(request: ApiRequest, schedule_id: int, on: bool) -> ScheduleOut:
+    caller = request.auth
     try:
         return _out(editing.switch(schedule_id, on, caller.who))
     except BadTiming as error:

@@ -11,7 +11,7 @@ from ninja import Body, Path, Router
 from pydantic import BaseModel, Field
 
 from crawlframe.spider.spider import SpiderInfo
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import TEXT
 from crawlservice.api.parts.schemas import Outcome, StrictInput
@@ -88,20 +88,20 @@ def show_spider(request: HttpRequest, name: Name) -> SpiderOut:
 
 @router.post("/spiders/{name}/disable", auth=STEER, response={200: SpiderOut, **WRITING})
 def disable_spider(
-    request: HttpRequest, name: Name, body: Annotated[DisableIn, Body()]
+    request: ApiRequest, name: Name, body: Annotated[DisableIn, Body()]
 ) -> SpiderOut:
     """Nothing starts it from now on: schedules skip it, submissions and retries are refused with
     the reason. Its running tasks go on."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     _show(name)
     spider_switch.disable(name, body.reason, caller.who)
     return _show(name)
 
 
 @router.post("/spiders/{name}/enable", auth=STEER, response={200: SpiderOut, **WRITING})
-def enable_spider(request: HttpRequest, name: Name) -> SpiderOut:
+def enable_spider(request: ApiRequest, name: Name) -> SpiderOut:
     """Lets it be started again."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     spider_switch.enable(name, caller.who)
     return _show(name)
 

@@ -8,7 +8,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 from ninja import Query, Router
 
-from crawlservice.api.parts.auth import Bearer
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING
 from crawlservice.api.parts.paging import After, Id, Limit, Usage, oldest_first
 from crawlservice.api.parts.schemas import ItemOut, ItemsOut
@@ -56,7 +56,7 @@ def list_items(
     },
 )
 def export_items(
-    request: HttpRequest,
+    request: ApiRequest,
     task_id: Id,
     format: Annotated[Literal[tuple(OFFERED)], Query()] = "jsonl",  # type: ignore[valid-type]
     usage: Usage = None,
@@ -66,7 +66,7 @@ def export_items(
     task = load_task(task_id)
     pieces = export.stream(task, f".{format}", read_filters(usage))
     details = {} if usage is None else {"usage": usage}
-    request.auth.record("export", task, format=format, **details)  # type: ignore[attr-defined]
+    request.auth.record("export", task, format=format, **details)
     name = f"{task.spider}-{task.pk}.{format}"
     return StreamingHttpResponse(
         pieces,

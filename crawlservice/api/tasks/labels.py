@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from django.http import HttpRequest
 from ninja import Body, Query, Router
 from pydantic import AliasChoices, BaseModel, Field
 
-from crawlservice.api.parts.auth import Bearer
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING
 from crawlservice.api.parts.paging import Id, LabelIs, Limit
 from crawlservice.api.parts.schemas import ItemOut, Labels, PageOut, TaskOut
@@ -52,7 +51,7 @@ After = Annotated[
     auth=Bearer("submit", "view_task"),
     response={200: TaskOut, **WRITING},
 )
-def put_labels(request: HttpRequest, task_id: Id, body: Annotated[Labels, Body()]) -> TaskOut:
+def put_labels(request: ApiRequest, task_id: Id, body: Annotated[Labels, Body()]) -> TaskOut:
     """Replaces the labels of a task, whatever its state; `{}` removes them."""
     caller, _ = steered(request, task_id)
     change_labels(task_id, body, caller.who)
@@ -61,7 +60,7 @@ def put_labels(request: HttpRequest, task_id: Id, body: Annotated[Labels, Body()
 
 @router.get("/items", auth=Bearer("read", "view_item"), response={200: LabelledItemsOut, **READING})
 def labelled_items(
-    request: HttpRequest, label: LabelIs, after: After = None, limit: Limit = 100
+    request: ApiRequest, label: LabelIs, after: After = None, limit: Limit = 100
 ) -> LabelledItemsOut:
     """Items of all tasks with a label, such as `label=domain=news`: by task, and as they were
     stored."""
@@ -74,7 +73,7 @@ def labelled_items(
 
 @router.get("/pages", auth=Bearer("read", "view_page"), response={200: LabelledPagesOut, **READING})
 def labelled_pages(
-    request: HttpRequest, label: LabelIs, after: After = None, limit: Limit = 100
+    request: ApiRequest, label: LabelIs, after: After = None, limit: Limit = 100
 ) -> LabelledPagesOut:
     """Requests that ended, of all tasks with a label: by task, and in the order they ended."""
     rows = Page.objects.defer("follow_ups", "request")

@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from django.http import HttpRequest
 from ninja import Router
 from pydantic import BaseModel, Field
 
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import Id
 from crawlservice.api.tasks.tasks import STEER, load_task, steered
@@ -69,15 +68,15 @@ router = Router(tags=["tasks"])
     auth=Bearer("read", "view_task"),
     response={200: QualityOut, **READING},
 )
-def show_quality(request: HttpRequest, task_id: Id) -> QualityOut:
+def show_quality(request: ApiRequest, task_id: Id) -> QualityOut:
     """How good the run is: what is not as its author expects, or not as in the last good runs.
     While the task runs, more may be found."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     return _quality(task_id, items=caller.user.has_perm("crawlservice.view_item"))
 
 
 @router.post("/tasks/{task_id}/quality/accept", auth=STEER, response={200: QualityOut, **WRITING})
-def accept_quality(request: HttpRequest, task_id: Id) -> QualityOut:
+def accept_quality(request: ApiRequest, task_id: Id) -> QualityOut:
     """Accepts what was found: the run counts as good, and later runs are compared with it and those
     after it, no longer with earlier ones."""
     caller, task = steered(request, task_id)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
-from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Status
 
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier.waits import TaskWait
 from crawlframe.proxies.place import host_in
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
 from crawlservice.api.parts.errors import READING, WRITING, ApiError, NotAllowed
 from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, LabelIs, Limit, newest_first
 from crawlservice.api.parts.schemas import (
@@ -64,7 +63,7 @@ State = Literal["running", "paused", "cancelling", "finished", "cancelled"]
 
 @router.post("/tasks", auth=SUBMIT, response={(200, 201): TaskOut | TasksOut, **WRITING})
 def submit_tasks(
-    request: HttpRequest, body: Annotated[OneOrMany, Body()], key: Key = None
+    request: ApiRequest, body: Annotated[OneOrMany, Body()], key: Key = None
 ) -> Status[Any]:
     """Submits one task (an object) or many (a list): all of them, or none if one is wrong.
 
@@ -79,7 +78,7 @@ def submit_tasks(
 
 @router.post("/new_task", auth=SUBMIT, response={(200, 201): TaskOut, **WRITING})
 def new_task(
-    request: HttpRequest, body: Annotated[NewTask, Body()], key: Key = None
+    request: ApiRequest, body: Annotated[NewTask, Body()], key: Key = None
 ) -> Status[TaskOut]:
     """The same as `POST /tasks`, for callers of the older system: `{"spider": "shop", "city":
     "Ulm"}` or `{"spider": "shop", "args": {"city": "Ulm"}}`. Also at `/new_task`."""
@@ -94,7 +93,7 @@ def new_task(
 
 @router.get("/tasks", auth=READ, response={200: TasksOut, **READING})
 def list_tasks(
-    request: HttpRequest,
+    request: ApiRequest,
     state: Annotated[State | None, Query()] = None,
     outcome: Annotated[Outcome | None, Query()] = None,
     spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
@@ -123,14 +122,14 @@ def list_tasks(
 
 
 @router.get("/tasks/{task_id}", auth=READ, response={200: TaskOut, **READING})
-def show_task(request: HttpRequest, task_id: Id) -> TaskOut:
+def show_task(request: ApiRequest, task_id: Id) -> TaskOut:
     """One task with its current numbers."""
     return _show(task_id)
 
 
 @router.patch("/tasks/{task_id}", auth=STEER, response={(200, 202): TaskOut, **WRITING})
 def change_limits(
-    request: HttpRequest, task_id: Id, body: Annotated[TaskLimitsIn, Body()]
+    request: ApiRequest, task_id: Id, body: Annotated[TaskLimitsIn, Body()]
 ) -> Status[TaskOut]:
     """Changes limits of a task that is running or paused, at once on all nodes.
 
@@ -147,7 +146,7 @@ def change_limits(
 
 
 @router.post("/tasks/{task_id}/pause", auth=STEER, response={(200, 202): TaskOut, **WRITING})
-def pause_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
+def pause_task(request: ApiRequest, task_id: Id) -> Status[TaskOut]:
     """Stops fetching its requests until it is resumed.
 
     202: Redis is unreachable; the nodes apply this when it is back."""
@@ -155,20 +154,20 @@ def pause_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
 
 
 @router.post("/tasks/{task_id}/resume", auth=STEER, response={(200, 202): TaskOut, **WRITING})
-def resume_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
+def resume_task(request: ApiRequest, task_id: Id) -> Status[TaskOut]:
     """Continues a paused task; a running one tries its parked requests again."""
     return _steer(request, "resume", task_id, submit.resume)
 
 
 @router.post("/tasks/{task_id}/cancel", auth=STEER, response={(200, 202): TaskOut, **WRITING})
-def cancel_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
+def cancel_task(request: ApiRequest, task_id: Id) -> Status[TaskOut]:
     """Ends it without fetching the rest; what is being fetched is finished."""
     return _steer(request, "cancel", task_id, submit.cancel)
 
 
 @router.post("/tasks/{task_id}/retry", auth=STEER, response={200: RetriedOut, **WRITING})
 def retry_task(
-    request: HttpRequest, task_id: Id, body: Annotated[Retry | None, Body()] = None
+    request: ApiRequest, task_id: Id, body: Annotated[Retry | None, Body()] = None
 ) -> RetriedOut:
     """Runs its failed requests again: all, or the given ones."""
     caller, task = steered(request, task_id)
@@ -207,9 +206,9 @@ def _wanted(task: TaskIn) -> WantedTask:
 
 
 def _submit(
-    request: HttpRequest, key: str | None, wanted: list[WantedTask]
+    request: ApiRequest, key: str | None, wanted: list[WantedTask]
 ) -> tuple[list[TaskOut], bool]:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
 
     def recorded(task: Task) -> None:
         arguments = shortened(task.arguments)
@@ -228,9 +227,9 @@ def _submit(
     return serialized(tasks), new
 
 
-def steered(request: HttpRequest, task_id: int) -> tuple[Caller, Task]:
+def steered(request: ApiRequest, task_id: int) -> tuple[Caller, Task]:
     """The task, if the caller may control it. Raises UnknownTask and NotAllowed."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     task = load_task(task_id)
     if not caller.may_steer(task):
         raise NotAllowed(
@@ -241,7 +240,7 @@ def steered(request: HttpRequest, task_id: int) -> tuple[Caller, Task]:
 
 
 def _steer(
-    request: HttpRequest, verb: str, task_id: int, do: Callable[[int], None]
+    request: ApiRequest, verb: str, task_id: int, do: Callable[[int], None]
 ) -> Status[TaskOut]:
     caller, task = steered(request, task_id)
     status = 200

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from django.http import HttpRequest
 from ninja import Body, Query, Router, Status
 
 from crawlframe.errors import ArgumentError
 from crawlservice.accounts.roles import may_steer_watch
-from crawlservice.api.parts.auth import Bearer, Caller
+from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
 from crawlservice.api.parts.errors import READING, WRITING, ApiError, NotAllowed
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, newest_first, oldest_first
 from crawlservice.api.watches.schemas import (
@@ -43,16 +42,16 @@ Search = Annotated[
 
 
 @router.get("/watches", auth=READ, response={200: WatchesOut, **READING})
-def list_watches(request: HttpRequest, after: After = None, limit: Limit = 100) -> WatchesOut:
+def list_watches(request: ApiRequest, after: After = None, limit: Limit = 100) -> WatchesOut:
     """All watches, the latest first."""
     rows, following = newest_first(Watch.objects.select_related("user"), after, limit)
     return WatchesOut(watches=_out(rows), next=following)
 
 
 @router.post("/watches", auth=BEGIN, response={201: WatchOut, **WRITING})
-def begin_watch(request: HttpRequest, body: Annotated[WatchIn, Body()]) -> Status[WatchOut]:
+def begin_watch(request: ApiRequest, body: Annotated[WatchIn, Body()]) -> Status[WatchOut]:
     """Begins to watch the pages of a spider that says when they are visited again."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     try:
         watch = editing.begin(
             body.spider,
@@ -70,14 +69,14 @@ def begin_watch(request: HttpRequest, body: Annotated[WatchIn, Body()]) -> Statu
 
 
 @router.get("/watches/{watch_id}", auth=READ, response={200: WatchOut, **READING})
-def show_watch(request: HttpRequest, watch_id: Id) -> WatchOut:
+def show_watch(request: ApiRequest, watch_id: Id) -> WatchOut:
     """One watch with its numbers."""
     return _show(watch_id)
 
 
 @router.patch("/watches/{watch_id}", auth=BEGIN, response={200: WatchOut, **WRITING})
 def change_watch(
-    request: HttpRequest, watch_id: Id, body: Annotated[WatchPatch, Body()]
+    request: ApiRequest, watch_id: Id, body: Annotated[WatchPatch, Body()]
 ) -> WatchOut:
     """Changes its budgets."""
     caller = _steered(request, watch_id)
@@ -89,27 +88,27 @@ def change_watch(
 
 
 @router.post("/watches/{watch_id}/pause", auth=BEGIN, response={(200, 202): WatchOut, **WRITING})
-def pause_watch(request: HttpRequest, watch_id: Id) -> Status[WatchOut]:
+def pause_watch(request: ApiRequest, watch_id: Id) -> Status[WatchOut]:
     """Makes no more rounds; one under way waits. 202: Redis is unreachable; the nodes do it when it
     is back."""
     return _turn(request, watch_id, "pause", editing.pause)
 
 
 @router.post("/watches/{watch_id}/resume", auth=BEGIN, response={(200, 202): WatchOut, **WRITING})
-def resume_watch(request: HttpRequest, watch_id: Id) -> Status[WatchOut]:
+def resume_watch(request: ApiRequest, watch_id: Id) -> Status[WatchOut]:
     """Visits what is due."""
     return _turn(request, watch_id, "resume", editing.resume)
 
 
 @router.post("/watches/{watch_id}/end", auth=BEGIN, response={(200, 202): WatchOut, **WRITING})
-def end_watch(request: HttpRequest, watch_id: Id) -> Status[WatchOut]:
+def end_watch(request: ApiRequest, watch_id: Id) -> Status[WatchOut]:
     """Ends it for ever; what it knows stays."""
     return _turn(request, watch_id, "end", editing.end)
 
 
 @router.post("/watches/{watch_id}/visit-now", auth=BEGIN, response={200: VisitNowOut, **WRITING})
 def visit_now(
-    request: HttpRequest, watch_id: Id, body: Annotated[VisitNowIn | None, Body()] = None
+    request: ApiRequest, watch_id: Id, body: Annotated[VisitNowIn | None, Body()] = None
 ) -> VisitNowOut:
     """Visits these pages with the next round, whatever the budget says; without any, runs
     `start`."""
@@ -125,7 +124,7 @@ def visit_now(
 
 @router.get("/watches/{watch_id}/pages", auth=READ, response={200: WatchedPagesOut, **READING})
 def list_watched_pages(
-    request: HttpRequest,
+    request: ApiRequest,
     watch_id: Id,
     state: Annotated[Literal["new", "live", "gone", "failed"] | None, Query()] = None,
     q: Search = None,
@@ -145,7 +144,7 @@ def list_watched_pages(
     "/watches/{watch_id}/items", auth=READ_ITEMS, response={200: WatchedItemsOut, **READING}
 )
 def list_watched_items(
-    request: HttpRequest,
+    request: ApiRequest,
     watch_id: Id,
     gone: Annotated[
         bool | None, Query(description="only those that are gone, or that are not")
@@ -171,9 +170,9 @@ def list_watched_items(
     return WatchedItemsOut(items=items, next=following)
 
 
-def _steered(request: HttpRequest, number: int) -> Caller:
+def _steered(request: ApiRequest, number: int) -> Caller:
     """The caller, if they may control the watch. Raises UnknownWatch and NotAllowed."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = request.auth
     watch = editing.get(number)
     own = watch.user_id == caller.user.pk
     may = own or caller.allows(Token.Scope.OPERATE)
@@ -186,7 +185,7 @@ def _steered(request: HttpRequest, number: int) -> Caller:
 
 
 def _turn(
-    request: HttpRequest, number: int, verb: str, do: Callable[[int], Any]
+    request: ApiRequest, number: int, verb: str, do: Callable[[int], Any]
 ) -> Status[WatchOut]:
     caller, status = _steered(request, number), 200
     try:

@@ -19,10 +19,10 @@ from django.db import (
 from django.db.models import Model
 
 from crawlframe.run.ledger import TablesChanged
+from crawlservice.connections.contained import exceeds_limit
 
 KEY = re.compile(r"Key \(([^)]*)\)=")  # in the details of PostgreSQL's errors
 SQLITE_FAILED = re.compile(r"constraint failed: (.*)")
-TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
 SQLITE_LACKS = re.compile(r"no such (table|column)|has no column named")
 
 
@@ -51,11 +51,6 @@ def _is_final(error: Error) -> bool:
     errors."""
     refused = isinstance(error, DataError | IntegrityError | ProgrammingError | NotSupportedError)
     return refused or exceeds_limit(error) or bool(SQLITE_LACKS.search(str(error)))
-
-
-def exceeds_limit(error: Error) -> bool:
-    """Whether the database says that a row is too large for it."""
-    return (getattr(error.__cause__, "pgcode", None) or "").startswith(TOO_MUCH)
 
 
 def _field_in(error: Exception, model: type[Model]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from textwrap import indent
 from typing import Any
 
+import msgspec
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
@@ -31,6 +32,12 @@ from crawlservice.monitoring.nodes import (
     versions,
     why_unknown,
 )
+
+
+def _told(node: Node) -> dict[str, Any]:
+    told = asdict(node)
+    health = msgspec.to_builtins(told.pop("health"))
+    return {**told, **health, "condition": node.condition, "troubles": node.troubles}
 
 
 class Command(ServiceCommand):
@@ -60,11 +67,11 @@ class Command(ServiceCommand):
             return
         nodes = read()
         if options["json"]:
-            told = [
-                {**asdict(node), "condition": node.condition, "troubles": node.troubles}
-                for node in nodes
-            ]
-            found = {"nodes": told, "versions": versions(nodes), "unreadable": unreadable()}
+            found = {
+                "nodes": [*map(_told, nodes)],
+                "versions": versions(nodes),
+                "unreadable": unreadable(),
+            }
             self.stdout.write(json.dumps(found, cls=DjangoJSONEncoder, indent=2))
             return
         if aside := unreadable():

@@ -1,0 +1,51 @@
+"""A page with one form that changes a row, or asks for a confirmation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.tasks.submit import RedisNotUpdated
+
+
+def form_page(
+    site: AdminSite,
+    request: HttpRequest,
+    row: Model,
+    form: forms.Form,
+    act: Callable[[], Model | None],
+    **texts: Any,
+) -> HttpResponse:
+    """Calls ``act`` when a valid form is posted, and leads to the page of the row that it returns,
+    or to that of ``row``. A CrawlframeError is shown in the form, at its ``field`` if it has one;
+    RedisNotUpdated is a warning. ``texts`` of the template: heading, text, note, button, icon."""
+    opts = row._meta
+    place = f"admin:{opts.app_label}_{opts.model_name}_change"
+    if request.method == "POST" and form.is_valid():
+        try:
+            shown = act() or row
+            return HttpResponseRedirect(reverse(place, args=[shown.pk]))
+        except RedisNotUpdated as error:
+            messages.warning(request, str(error))
+            return HttpResponseRedirect(reverse(place, args=[row.pk]))
+        except CrawlframeError as error:
+            field = getattr(error, "field", None)
+            form.add_error(field if field in form.fields else None, str(error))
+    context = {
+        **site.each_context(request),
+        "title": str(row),
+        "opts": opts,
+        "form": form,
+        "back": reverse(place, args=[row.pk]),
+        **texts,
+    }
+    return TemplateResponse(request, "admin/crawlservice/form_page.html", context)
