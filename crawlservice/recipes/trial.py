@@ -212,4 +212,4 @@ def _first_url(recipe: Recipe) -> str:
 
 def _told(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MAX_VALUE else f"{text[:HOLD_MS]}…"
+    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
