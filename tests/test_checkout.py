@@ -131,7 +131,7 @@ def test_the_environment_leads_nowhere_else(
 def test_a_git_that_takes_too_long_ends_with_its_children(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkout_module, "ENDING", 0.2)
+    monkeypatch.setattr(checkout_module, "END_SECONDS", 0.2)
     pid = tmp_path / "pid"
     repository.git("config", "alias.hang", f"!trap '' TERM; echo $$ > {pid}; sleep 1000")
     with pytest.raises(GitError, match=r"git hang took more than 0\.5 s"):

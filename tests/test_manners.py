@@ -11,7 +11,7 @@ import pytest
 from crawlframe.errors import ArgumentError
 from crawlframe.spider.politeness_bounds import Bound, bounds, rougher
 from crawlframe.spider.settings import SpiderSettings
-from crawlframe.spider.task_settings import MOST, MOST_SECONDS, OVERRIDABLE, SECONDS, overridden
+from crawlframe.spider.task_settings import CEILING, MOST_SECONDS, OVERRIDABLE, SECONDS, overridden
 
 # Settings of which no value costs more than their type and range allow, and of which none makes a
 # task rougher: the decision about each of them. max_age: more is less to fetch.
@@ -132,7 +132,7 @@ def test_no_number_can_be_raised_without_limit() -> None:
         own = getattr(STRICT, name)
         if isinstance(own, bool) or not isinstance(own, int | float) or name in FREE:
             continue
-        values = [0, 1 << 23, MOST_SECONDS if name in SECONDS else MOST]
+        values = [0, 1 << 23, MOST_SECONDS if name in SECONDS else CEILING]
         refused = []
         for value in values:
             with contextlib.suppress(ArgumentError):  # it fits no task at all

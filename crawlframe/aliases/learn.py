@@ -16,7 +16,7 @@ from crawlframe.base.urls import canonical
 MIN_SUPPORT = 5  # different contents that a rule must have found at two URLs or more
 DOUBT = 0.1  # share of groups against a rule up to which these are fetched again: pages change
 GENERIC = 8  # pages that show one content, from which on it proves nothing
-WIDE = 5  # first segments, or sets of names, in which a rule holds that then holds in all others
+SETS = 5  # first segments, or sets of names, from which a rule holds in all others
 MOST_RULES = 40  # of an origin
 MOST_NAMES = 60  # parameters of an origin, or pairs of paths, that are tried: the most frequent
 MOST_PLACES = 500  # of a rule, those with the most pages
@@ -336,9 +336,9 @@ def _widened(kind: Kind, places: dict[str, set[bytes]]) -> set[str]:
     for place in places:
         segment, _, names = place.partition("?")
         segments[names].add(segment)
-    if len(segments) >= WIDE and len(set().union(*segments.values())) >= WIDE and kind != "sort":
+    if len(segments) >= SETS and len(set().union(*segments.values())) >= SETS and kind != "sort":
         return {f"{ANY}?{ANY}"}
-    wide = {names for names, some in segments.items() if len(some) >= WIDE}
+    wide = {names for names, some in segments.items() if len(some) >= SETS}
     held = {f"{ANY}?{names}": len(segments[names]) for names in wide}
     held |= {
         place: len(contents)

@@ -14,7 +14,7 @@ from crawlframe.aliases.rule import AliasRule
 from crawlframe.base.urls import canonical
 
 PAIRS = 5  # that are fetched of a rule
-ENOUGH = 3  # of them that must be equal
+EQUAL_PAIRS = 3  # of them that must be equal
 GONE = range(400, 429)  # statuses that say that this URL is no page: 429 and 5xx say nothing
 
 
@@ -78,7 +78,7 @@ async def verify(found: LearnedRule, fetch: Fetch, pairs: int = PAIRS) -> AliasV
     verdict.rule = replace(found.rule, places=frozenset(places))
     if doubt:
         verdict.problem = f"pages speak against it, and could not be compared: {doubt}"
-    elif len(shown) >= min(ENOUGH, pairs):
+    elif len(shown) >= min(EQUAL_PAIRS, pairs):
         verdict.state, verdict.problem = "verified", ""
     elif len(shown) < len(verdict.equal):
         verdict.problem = f"{len(verdict.equal)} pairs show only {len(shown)} different pages"

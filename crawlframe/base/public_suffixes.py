@@ -8,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-LONGEST = 253  # characters of a name of a host; a URL may have more
+MAX_HOST = 253  # characters of a name of a host; a URL may have more
 
 
 def registered_domain(host: str) -> str:
     """The domain that somebody has registered: www.shop.co.uk -> shop.co.uk. Of an IP address or a
     name without one, or that is too long for one, the host itself."""
-    return host if len(host) > LONGEST else _registered_domain(host)
+    return host if len(host) > MAX_HOST else _registered_domain(host)
 
 
 @lru_cache(maxsize=100_000)

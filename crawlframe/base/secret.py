@@ -15,7 +15,7 @@ from urllib.parse import quote_plus
 import msgspec
 
 MASK = "********"
-SHORTEST = 4  # characters of a secret that is masked in texts; shorter ones occur in other words
+MIN_CHARS = 4  # characters of a secret that is masked in texts; shorter ones occur in other words
 SEALED = "$secret"  # the only key of the JSON object that stands for a secret where it is stored
 SCHEMA = {"type": "string", "format": "password", "writeOnly": True}
 _LOGIN = re.compile(r"(?<=://)[^/?#\s\"<>]+@")  # user and password of a URL
@@ -90,7 +90,7 @@ def secret_texts(value: Any) -> set[str]:
     other texts."""
     if isinstance(value, Secret):
         text = value.reveal()
-        return {text, quote_plus(text)} if len(text) >= SHORTEST else set()
+        return {text, quote_plus(text)} if len(text) >= MIN_CHARS else set()
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return set().union(*map(secret_texts, parts))
 

@@ -19,7 +19,7 @@ from crawlframe.charsets.regions import WESTERN, encoding_of_domain, encoding_of
 
 _BLOCK = 1 << 16  # bytes examined, from the first block that is not ASCII
 _DIGEST = 1 << 11  # bytes passed to the detector: those around non-ASCII characters
-_SURE = 100  # letters from which a page decides for itself, whatever other pages of its host are in
+_LETTERS = 100  # letters with which a page decides for itself, whatever its host's others are in
 _HOSTS = 10_000  # hosts remembered
 _ASCII = bytes(range(128))
 
@@ -99,7 +99,7 @@ def _by_bytes_or_place(sample: bytes, head: bytes, host: str) -> str:
     of_kin = guess if confident and len(digest.translate(None, _ASCII)) >= _KIN_LEAST else ""
     letters = _letters(digest, guess)
     known = hosts.get(host)
-    if letters and known is not None and letters < _SURE and _is_alike(digest, known, guess):
+    if letters and known is not None and letters < _LETTERS and _is_alike(digest, known, guess):
         return known
     if letters:
         hosts.add(host, guess)

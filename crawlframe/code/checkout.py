@@ -16,10 +16,10 @@ from crawlframe.errors import CrawlframeError
 
 log = logging.getLogger(__name__)
 
-SHORT = 12  # characters of a revision that are shown
+DIGITS = 12  # characters of a revision that are shown
 PLACES = ("index.lock", "index", "HEAD", "logs/HEAD")
 ANSWER = 10.0  # seconds a local git command may take
-ENDING = 5.0  # seconds a git process that timed out has to remove its locks
+END_SECONDS = 5.0  # seconds a git process that timed out has to remove its locks
 SAFE = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -187,7 +187,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
-            process.communicate(timeout=ENDING)
+            process.communicate(timeout=END_SECONDS)
             return
         except ProcessLookupError:
             return

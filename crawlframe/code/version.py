@@ -11,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from crawlframe.code.checkout import SHORT, Checkout, GitError
+from crawlframe.code.checkout import DIGITS, Checkout, GitError
 
 # Files of editors and of Python are not code; 4913 is how vim tests a directory.
 NO_CODE = re.compile(r"\..*|__pycache__|.*\.pyc|.*~|\#.*\#|4913|.*___jb_(tmp|old)___", re.DOTALL)
@@ -52,7 +52,7 @@ def content(path: Path) -> bytes:
 def digest(paths: Iterable[Path], base: Path, read: Callable[[Path], bytes] = content) -> str:
     """12 hex digits over file names, relative to the directory ``base``, and contents. A file that
     has disappeared counts as gone."""
-    found = blake2b(digest_size=SHORT // 2)
+    found = blake2b(digest_size=DIGITS // 2)
     start = f"{base.absolute()}/"
     for path in dict.fromkeys(paths):
         name = os.fspath(path)
@@ -102,7 +102,7 @@ class Snapshot(NamedTuple):
             busy = checkout is not None and checkout.busy
             revision = checkout.revision() if checkout else ""
             root = checkout.root if checkout else trees[0].parent
-            label = revision[:SHORT]
+            label = revision[:DIGITS]
             if not checkout or not label or _differs(checkout, trees):
                 every = (path for tree in trees for path in files(tree))
                 label += f"+{digest(every, root, read)}"

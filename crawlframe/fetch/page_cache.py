@@ -24,9 +24,9 @@ from crawlframe.response.response import Response
 
 PLACE = Path("cache", "pages.sqlite3")  # below var_dir
 MAX_SIZE = 1 << 30  # bytes of all pages, compressed
-SHRUNK = 0.9  # of it, when it is exceeded
+SHRUNK_SHARE = 0.9  # of it, when it is exceeded
 CHECK_EVERY = 64  # pages stored between two looks at the size
-FAST = 1  # level of zlib
+FAST_LEVEL = 1  # level of zlib
 WAIT = 1.0  # seconds for another process that writes; the event loop waits
 
 SCHEMA = """
@@ -148,7 +148,7 @@ class PageCache:
         body: bytes,
     ) -> None:
         packed, head = (
-            zlib.compress(body, FAST),
+            zlib.compress(body, FAST_LEVEL),
             msgspec.json.encode([(str(n), value) for n, value in headers]),
         )
         size = len(packed) + len(head)
@@ -180,7 +180,7 @@ class PageCache:
         newest = "SELECT stored_at, size FROM page ORDER BY stored_at DESC"
         for last, more in self._database.execute(newest):  # noqa: B007
             kept += more
-            if kept > SHRUNK * self._max_size:
+            if kept > SHRUNK_SHARE * self._max_size:
                 break
         self._database.execute("DELETE FROM page WHERE stored_at <= ?", (last,))
 

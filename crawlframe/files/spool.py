@@ -15,8 +15,8 @@ from typing import BinaryIO
 from uuid import uuid4
 
 PART, NOTE = ".part", ".json"
-KEPT = 6 * 3600.0  # seconds that the beginning of a file is kept
-LEFT = 60.0  # seconds after which a file without use is deleted that nobody works on
+KEPT_SECONDS = 6 * 3600.0  # seconds that the beginning of a file is kept
+UNUSED_SECONDS = 60.0  # seconds after which a file without use is deleted that nobody works on
 
 
 class Partial:
@@ -113,7 +113,7 @@ class Spool:
                 age = now - path.stat().st_mtime
                 described = path.suffix == PART and path.with_suffix(NOTE).exists()
                 needed = path.suffix == NOTE and path.with_suffix(PART).exists()
-                if not needed and age > (KEPT if described else LEFT):
+                if not needed and age > (KEPT_SECONDS if described else UNUSED_SECONDS):
                     swept += _delete(path)
         return swept
 

@@ -11,7 +11,7 @@ from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.near.fingerprint import Fingerprint
 from crawlframe.near.page import NearStore
 
-LASTS = 90 * 24 * 3600_000  # ms for which a store without a task keeps what was written last
+PAGE_MS = 90 * 24 * 3600_000  # ms for which a store without a task keeps what was written last
 URL = 1000  # characters of a URL that are kept until the page is settled
 
 
@@ -59,7 +59,7 @@ class Near:
                 store.key,
                 store.task or "",
                 store.limit,
-                LASTS,
+                PAGE_MS,
                 store.most,
                 pack(entries),
             )

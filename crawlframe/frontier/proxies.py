@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from crawlframe.frontier.client.eras import REMEMBERED
+from crawlframe.frontier.client.eras import ERA_MS
 from crawlframe.frontier.client.keys import Keys
 from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.proxies.place import host_in, pair_of
@@ -103,7 +103,7 @@ class Proxies:
             if proxy:
                 key = self._store.keys[partition]("HOST", place)
                 if self._store.redis.hsetnx(key, "px", proxy):
-                    self._store.redis.pexpire(key, REMEMBERED)
+                    self._store.redis.pexpire(key, ERA_MS)
 
     def versions(self) -> list[str]:
         """The version of the pool in each partition; "" where there is none."""

@@ -16,7 +16,7 @@ from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.frontier.client.records import Counts
 from crawlframe.frontier.hosts import FOREVER
 
-SOON = 10.0  # seconds; shorter waits are not logged
+LOGGED_SECONDS = 10.0  # seconds; shorter waits are not logged
 LOOKED_AT = 1_000  # hosts with requests that are looked at, from each end of their queue
 
 
@@ -43,7 +43,7 @@ class WaitLog:
 
     def show(self, waits: Mapping[int, TaskWait]) -> None:
         """Waits that are over soon are left out."""
-        soon = time.time() + SOON
+        soon = time.time() + LOGGED_SECONDS
         long = {task: wait for task, wait in waits.items() if wait.until > soon}
         for task, wait in long.items():
             if self._logged.get(task) != (wait.why, wait.host):

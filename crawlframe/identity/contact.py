@@ -13,7 +13,7 @@ import crawlframe
 from crawlframe.errors import ConfigError
 
 VARIABLE = "CRAWLFRAME_CONTACT"
-LONGEST = 200  # characters
+LENGTH = 200  # characters
 
 _MAIL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
 # Top-level names that the public internet does not have (RFC 2606, RFC 6761, RFC 6762, RFC 8375).
@@ -75,4 +75,4 @@ def _is_url(text: str) -> bool:
         named = bool(parts.hostname) and "." in str(parts.hostname)
     except ValueError:
         return False
-    return named and parts.scheme in ("http", "https") and len(text) <= LONGEST and "@" not in text
+    return named and parts.scheme in ("http", "https") and len(text) <= LENGTH and "@" not in text

@@ -9,15 +9,15 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-FIRST, MOST = 0x21, 50_000  # the character of place 0; keys of an object
-_SORTED = "".join(map(chr, range(FIRST, FIRST + MOST)))
+FIRST, MAX_KEYS = 0x21, 50_000  # the character of place 0; keys of an object
+_SORTED = "".join(map(chr, range(FIRST, FIRST + MAX_KEYS)))
 
 
 def order_of(item: Any) -> str:
     """The order in an item; "" if it is that of jsonb, or of an object with too many keys."""
     orders = [*_orders(item)]
     differs = any(order != _SORTED[: len(order)] for order in orders)
-    return "".join(orders) if differs and len(max(orders, key=len)) <= MOST else ""
+    return "".join(orders) if differs and len(max(orders, key=len)) <= MAX_KEYS else ""
 
 
 def _orders(value: Any) -> Iterator[str]:

@@ -31,12 +31,12 @@ MAX_SLOW = {"soup": 40_000, "article": 20_000}  # elements
 MAX_SLOW_BYTES = 8 << 20
 MAX_SLOW_ATTRIBUTES = 2_000  # of an element
 
-_SMALL = 8 << 10  # bytes, too few to take long
-_MEDIUM, _FEW = 64 << 10, 1_500  # bytes and tags, too few to take long together
-_LARGE = 2 << 20  # bytes, too few for too many tags
+_SMALL_PAGE = 8 << 10  # bytes, too few to take long
+_MEDIUM, _TAGS = 64 << 10, 1_500  # bytes and tags, too few to take long together
+_LARGE_PAGE = 2 << 20  # bytes, too few for too many tags
 # A page that takes less CPU has less than some 10,000 elements, in which depth does no harm.
 _QUICK = 0.0015  # seconds
-_MANY = 10_000  # tags
+_MANY_TAGS = 10_000  # tags
 _TOO_DEEP = " > ".join("*" * (MAX_DEPTH + 1))
 
 _Tree = TypeVar("_Tree")
@@ -88,7 +88,7 @@ def _lexbor(html: bytes, url: str) -> LexborHTMLParser:
 
     begun = time.thread_time()
     tree = LexborHTMLParser(html)
-    if time.thread_time() - begun < _QUICK or html.count(b"<") < _MANY:
+    if time.thread_time() - begun < _QUICK or html.count(b"<") < _MANY_TAGS:
         return tree
     if tree.css_first(_TOO_DEEP) is not None:
         raise _too_deep(url, MAX_DEPTH)
@@ -115,12 +115,12 @@ def _too_deep(url: str, limit: int, more: str = "") -> TooDeep:
 
 
 def _check_tags(text: bytes, url: str) -> None:
-    if len(text) > _LARGE and (tags := text.count(b"<")) > MAX_TAGS:
+    if len(text) > _LARGE_PAGE and (tags := text.count(b"<")) > MAX_TAGS:
         raise TooComplex(f"{url} has {tags:,} tags; the limit is {MAX_TAGS:,}")
 
 
 def _limited(parse: Callable[[], _Tree], html: bytes, url: str, limit: float) -> _Tree:
-    if len(html) < _SMALL or (len(html) < _MEDIUM and html.count(b"<") <= _FEW):
+    if len(html) < _SMALL_PAGE or (len(html) < _MEDIUM and html.count(b"<") <= _TAGS):
         return parse()
     _check_tags(html, url)
     thread = _idle.pop() if _idle else _ParserThread()

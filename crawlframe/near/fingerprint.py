@@ -26,7 +26,7 @@ MAX_WORDS = (
     20_000  # of a text that are read, the first ones: fewer would not stand moved paragraphs
 )
 
-_ENOUGH = 1_200  # numbers, the least ones, that have some for each bin
+_LEAST_NUMBERS = 1_200  # numbers, the least ones, that have some for each bin
 # 2**32 divided by the golden ratio: spreads what crc32 leaves in an order, such as that of numbers.
 _STEP = 0x9E3779B1
 _LOW = 0xFFFFFFFF
@@ -55,8 +55,8 @@ def fingerprint_of(words: Sequence[bytes]) -> Fingerprint | None:
     words = words[:MAX_WORDS]
     pairs = set(map(crc32, map(b" ".join, zip(words, islice(words, 1, None), strict=False))))
     numbers = [(pair * _STEP) & _LOW for pair in pairs]
-    if len(numbers) > _ENOUGH:  # the least of each bin is among these
-        limit = (_ENOUGH << 32) // len(numbers)
+    if len(numbers) > _LEAST_NUMBERS:  # the least of each bin is among these
+        limit = (_LEAST_NUMBERS << 32) // len(numbers)
         numbers = [number for number in numbers if number < limit]
     numbers.sort(reverse=True)
     first = {number % BITS: number for number in numbers}  # the last one stays

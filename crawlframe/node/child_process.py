@@ -27,7 +27,7 @@ WORKERS = (
     "task",  # followed by its number: for the requests of one task
 )
 CHECKER = "checker"  # the role of a process that replays recorded pages
-ADOPTION = 5.0  # seconds a process may take to become the master's child
+ADOPT_SECONDS = 5.0  # seconds a process may take to become the master's child
 HANDED_OVER = 3  # exit code of a master replaced by another; Django's reloader uses it too
 CAN_ADOPT = sys.platform == "linux"
 
@@ -203,7 +203,7 @@ def _die_with(parent: int) -> None:
     end of its channel shows it that the master has gone."""
     if not CAN_ADOPT:
         return
-    give_up = time.monotonic() + ADOPTION
+    give_up = time.monotonic() + ADOPT_SECONDS
     while os.getppid() != parent and os.getppid() != 1 and time.monotonic() < give_up:
         time.sleep(0.0005)  # the process in between has not ended yet
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

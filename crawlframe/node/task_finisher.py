@@ -11,8 +11,8 @@ from crawlframe.run.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
-EVERY = 0.25  # seconds between two rounds: many small tasks end together
-LARGE = 100_000  # requests of a task above which a worker does not wait for them to be counted
+ROUND_SECONDS = 0.25  # seconds between two rounds: many small tasks end together
+LARGE_TASK = 100_000  # requests of a task above which a worker does not wait for them to be counted
 
 
 def end_tasks(ledger: Ledger, frontier: Frontier, tasks: Mapping[int, Counts]) -> set[int]:
@@ -58,9 +58,9 @@ class TaskFinisher:
         """Ends them, or releases their last requests. Raises what the ledger and the frontier
         raise; the tasks are left to the steward then."""
         tasks, self._tasks = self._tasks, set()
-        self._not_before = now + EVERY
+        self._not_before = now + ROUND_SECONDS
         found = self._frontier.counts_of(tasks)
         for task in [t for t, c in found.items() if c and c.may_be_last]:
             self._frontier.begin_last(task)
-        ready = {t: c for t, c in found.items() if c and c.nr == 0 and c.na <= LARGE}
+        ready = {t: c for t, c in found.items() if c and c.nr == 0 and c.na <= LARGE_TASK}
         end_tasks(self._ledger, self._frontier, ready)

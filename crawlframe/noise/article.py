@@ -8,9 +8,9 @@ from collections import Counter
 from crawlframe.noise.page import PageLinks, TextPlace
 
 TEXTS = "p,div,td,li,article,section,blockquote,pre,dd,h1,h2,h3,h4,h5,h6"
-SHORTEST = 80  # characters of a piece of running text
+MIN_CHARS = 80  # characters of a piece of running text
 APART_PARTS = (0.5, 0.1)  # of the running text, from which on an element is not apart from it
-LEAST = 0.1  # of the running text that is the article's
+MIN_SHARE = 0.1  # of the running text that is the article's
 MAIN = 0.7  # of the running text that is below the main element
 
 # Words in ids and classes of elements around what is not the article, and around what is.
@@ -62,7 +62,7 @@ class RunningText:
             self._apart.clear()
             self.texts = [text for text in texts if self.apart(text[1]) >= 0]
             self.total = sum(size for _, _, size in self.texts)
-            if self.total >= LEAST * whole:
+            if self.total >= MIN_SHARE * whole:
                 break
         for _, place, size in texts:
             if self.apart(place) < 0:
@@ -76,7 +76,7 @@ class RunningText:
         for position, node in enumerate(page.tree.css(TEXTS)):
             self.order[node.mem_id] = position
             text = node.text() if node.tag == "p" else node.text(deep=False)
-            if len(text) >= SHORTEST and len(text := " ".join(text.split())) >= SHORTEST:
+            if len(text) >= MIN_CHARS and len(text := " ".join(text.split())) >= MIN_CHARS:
                 texts.append((position, page.place_of(node), len(text)))
         return texts
 

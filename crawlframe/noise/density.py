@@ -30,7 +30,7 @@ FEATURES = (
     "logarithm of those next to its parent",
 )
 WEIGHTS = (-4.45, -5.63, 1.10, 5.57, 0.71, 0.56, -1.22, 2.19, 0.79, 1.05)
-LIKELY = -1.0  # logarithm of the odds, from which on a link is kept
+LIKELY_ODDS = -1.0  # logarithm of the odds, from which on a link is kept
 
 
 class Density:
@@ -58,7 +58,7 @@ class Density:
         if article.total < self._article:
             return [""] * len(page.anchors)
         return [
-            REASON if one is None or sum(map(mul, one, WEIGHTS)) < LIKELY else ""
+            REASON if one is None or sum(map(mul, one, WEIGHTS)) < LIKELY_ODDS else ""
             for one in features(page, article)
         ]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
-from crawlframe.noise.merging import LITTLE, mergers
+from crawlframe.noise.merging import MIN_URLS, mergers
 from crawlframe.noise.similarity import lcs
 
 # An id: a UUID, or at least eight hexadecimal digits with a decimal one among them.
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[0-9]+")
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 LONGEST_KIND = 16  # characters of a kind
 _KIND = re.compile(rf"[A-Za-z_]{{1,{LONGEST_KIND}}}[.:](?=.)")
-LONGEST = 400  # characters of a URL that are compared
+MAX_URL = 400  # characters of a URL that are compared
 
 
 class Group(NamedTuple):
@@ -37,7 +37,7 @@ class Group(NamedTuple):
 def parts_of(url: str) -> tuple[Group, tuple[str, ...]]:
     """Returns the group of a normalised URL, and the parts of its path and the values of its query,
     in which numbers are "0" and ids "#"."""
-    pieces = url[:LONGEST].split("/", 3)
+    pieces = url[:MAX_URL].split("/", 3)
     target, _, query = pieces[3].partition("?")
     target = _NUMBER.sub("0", _ID.sub("#", target))
     found = _ENDING.search(target)
@@ -62,7 +62,7 @@ LEADERS = 24  # clusters of a group that a URL is compared with
 GROUPS = 4_096
 FAMILIES = 2_048  # of a group; then the smaller half is forgotten
 SHAPES = 4_096  # of a group that are remembered
-WAITING = 24  # new clusters of a group, after which they are merged
+MAX_CLUSTERS = 24  # new clusters of a group, after which they are merged
 VALUES = 3  # different ones in a part of a family, from which on every value fits
 
 
@@ -180,7 +180,7 @@ class URLFamilies:
             self._remember(bucket, parts, family)
         family.size += 1
         # The more there are, the longer merging takes, and the less often it is done.
-        if bucket.waiting >= max(WAITING, len(bucket.families) // 4):
+        if bucket.waiting >= max(MAX_CLUSTERS, len(bucket.families) // 4):
             self._merge(bucket)
             family = family.root()
         return family
@@ -319,7 +319,7 @@ class URLFamilies:
         for one in bucket.families:
             if one.merged is None:
                 wider = self._open_for(bucket, one.parts)
-                if wider is not None and one.size <= max(LITTLE, wider.size):
+                if wider is not None and one.size <= max(MIN_URLS, wider.size):
                     self._unite(wider, one)
         bucket.families = [one for one in bucket.families if one.merged is None]
         if len(bucket.families) > FAMILIES:

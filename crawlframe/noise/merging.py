@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-FEWEST = 4  # values of a part that differs
-AFTER = 6  # of one that comes after a part that differs: there are no sections
+MIN_VALUES = 4  # values of a part that differs
+AFTER_VALUES = 6  # of one that comes after a part that differs: there are no sections
 KINDS = 16  # fewer kinds of pages in a section are what pages are sorted by
-MANY = 32  # values, from which on they are no sections of a site
+MANY_VALUES = 32  # values, from which on they are no sections of a site
 MEMBERS = 4  # URLs for each value, from which on a few values are sections of a site
-LITTLE = 3  # URLs of a cluster that joins one in which the part differs already
+MIN_URLS = 3  # URLs of a cluster that joins one in which the part differs already
 
 Parts = tuple[str | None, ...]
 Word = tuple[str | None, str]  # a section, and the name of a page in it
@@ -55,7 +55,7 @@ def mergers(
             now[into] = parts, size
             changed[into] = None
     # What is rare in several parts at once differs from all others in more than one of them.
-    small = {index: parts for index, (parts, size) in now.items() if size <= LITTLE}
+    small = {index: parts for index, (parts, size) in now.items() if size <= MIN_URLS}
     rare: dict[Parts, list[int]] = defaultdict(list)
     columns = _rare_columns([*small.values()])
     for index, parts in small.items():
@@ -63,7 +63,7 @@ def mergers(
             tuple(None if (len(parts), at) in columns else part for at, part in enumerate(parts))
         ].append(index)
     for parts, indices in rare.items():
-        if len(indices) >= FEWEST:
+        if len(indices) >= MIN_VALUES:
             into, *others = indices
             for index in others:
                 members[into] += members.pop(index)
@@ -95,7 +95,7 @@ def _rare_columns(clusters: Sequence[Parts]) -> set[tuple[int, int]]:
     return {
         column
         for column, found in values.items()
-        if len(found) >= MANY and counts[column] < MEMBERS * len(found)
+        if len(found) >= MANY_VALUES and counts[column] < MEMBERS * len(found)
     }
 
 
@@ -109,11 +109,11 @@ def _chosen(at: int, alike: list[tuple[int, Parts, int]], kinds: bool) -> list[i
     widest = max((size for _, parts, size in alike if parts[at] is None), default=0)
     size = sum(size for _, size in closed)
     after = any(map(_differs, alike[0][1][:at]))
-    enough = len(closed) >= (AFTER if after and not kinds else MANY)
-    if enough or (len(closed) >= FEWEST and size < MEMBERS * len(closed) and not kinds):
+    enough = len(closed) >= (AFTER_VALUES if after and not kinds else MANY_VALUES)
+    if enough or (len(closed) >= MIN_VALUES and size < MEMBERS * len(closed) and not kinds):
         return [*wide, *(index for index, _ in closed)]
     if wide:
-        return [*wide, *(index for index, size in closed if size <= max(LITTLE, widest))]
+        return [*wide, *(index for index, size in closed if size <= max(MIN_URLS, widest))]
     return []
 
 

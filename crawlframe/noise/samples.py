@@ -14,11 +14,11 @@ from crawlframe.noise.similarity import similarity
 FAMILY, SIMILAR, NAMES, OUTLIER = "family", "similar family", "query names", "outlier"
 SHARE = 0.8  # of the samples of a family
 SAMPLES = 2  # of noise in a family
-ALIKE = 0.9  # similarity of a family without samples to one that is noise
+MIN_SIMILARITY = 0.9  # similarity of a family without samples to one that is noise
 DEVIATION = 0.5  # times the length of the family's first URL
 HOSTS = 1_000
 NAMES_OF_HOST = 1_000
-SAMPLED = 20_000  # families
+MAX_FAMILIES = 20_000  # families
 
 
 class _Names:
@@ -51,7 +51,7 @@ class NoiseFamilies:
         *,
         share: float = SHARE,
         samples: int = SAMPLES,
-        alike: float = ALIKE,
+        alike: float = MIN_SIMILARITY,
         outliers: bool = False,
     ) -> None:
         if not 0.5 < share <= 1:
@@ -73,7 +73,7 @@ class NoiseFamilies:
         if family not in self._counts:
             self._counts[family] = [0, 0]
             self._alike_to.setdefault(_kind(family), []).append(family)
-            if len(self._counts) > SAMPLED:
+            if len(self._counts) > MAX_FAMILIES:
                 oldest = next(iter(self._counts))
                 del self._counts[oldest]
                 self._alike_to[_kind(oldest)].remove(oldest)

@@ -18,7 +18,7 @@ PAGES = 10  # of a host, before anything is judged
 HOSTS = 256
 LINKS = 2_048  # of a host that are counted
 MEMORY = 1_000  # pages of a host; then all counts are halved, so that a new template is learned
-ABOVE = 3  # elements above a link that say where it is
+MAX_ELEMENTS = 3  # elements above a link that say where it is
 
 
 class _Host:
@@ -159,7 +159,7 @@ def _key(url: str, place: TextPlace) -> int:
     """A link and its place: the tags above it, without what differs from page to page."""
     tags: list[str] = []
     at: TextPlace | None = place
-    while at is not None and len(tags) < ABOVE:
+    while at is not None and len(tags) < MAX_ELEMENTS:
         tags.append(at.tag)
         at = at.parent
     text = f"{'/'.join(tags)} {url}"

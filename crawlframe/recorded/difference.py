@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-LONGEST = 120  # characters of a value that is shown
-MOST = 50  # lines of one page
+MAX_VALUE = 120  # characters of a value that is shown
+MAX_LINES = 50  # lines of one page
 # Lists whose lengths have a greater product are compared by place: anything else takes too long.
-MATCHED, COMPARED = 10**7, 10**5
+MATCHED, MAX_PAIRS = 10**7, 10**5
 PLURAL = {"items": "item", "requests": "request", "proxies": "proxy"}
 
 
@@ -22,8 +22,8 @@ def differences(
     ``items.scraped_at``."""
     ignored = {*ignore}
     lines = list(_parts(recorded, now, ignored))
-    if len(lines) > MOST:
-        lines[MOST:] = [f"and {len(lines) - MOST} more"]
+    if len(lines) > MAX_LINES:
+        lines[MAX_LINES:] = [f"and {len(lines) - MAX_LINES} more"]
     return lines
 
 
@@ -115,7 +115,7 @@ def _pairs(
 ) -> Iterator[tuple[int, int]]:
     """Entries that are the same thing with another value. They are taken out of ``gone`` and
     ``new``."""
-    if len(gone) == len(new) or len(gone) * len(new) > COMPARED:
+    if len(gone) == len(new) or len(gone) * len(new) > MAX_PAIRS:
         pairs = [*zip(gone, new, strict=False)]
         del gone[: len(pairs)], new[: len(pairs)]
         yield from pairs
@@ -194,6 +194,6 @@ def _kind(value: Any) -> str:
 
 def _shown(value: Any) -> str:
     text = repr(value)
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_VALUE:
         return text
-    return f"{text[: LONGEST - 1]}…"
+    return f"{text[: MAX_VALUE - 1]}…"

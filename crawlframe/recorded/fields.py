@@ -12,7 +12,7 @@ from crawlframe.base.expect import expectation
 from crawlframe.render.required import required_of
 from crawlframe.spider.spider import Spider
 
-SHOWN = 3  # pages that are named for a field
+MAX_PAGES = 3  # pages that are named for a field
 
 
 def has_fields(kind: type[Spider]) -> bool:
@@ -43,7 +43,7 @@ def problems(
         lacking = [url for url, item in items if item.get(name) in (None, "", [], {})]
         if len(lacking) > math.ceil((1 - share) * len(items) - 1e-9):  # few items: one may lack it
             have = len(items) - len(lacking)
-            where = ", ".join(dict.fromkeys(lacking[:SHOWN]))
+            where = ", ".join(dict.fromkeys(lacking[:MAX_PAGES]))
             found.append(
                 f"{name}: {have} of {len(items)} items have a value, {have / len(items):.0%}; at "
                 f"least {share:.0%} should; it lacks on {where}"

@@ -38,7 +38,7 @@ from crawlframe.response.media_kind import kind_of
 from crawlframe.response.response import Response
 from crawlframe.spider.spider import Spider
 
-LONGEST = 60  # characters of a page's name
+MAX_NAME = 60  # characters of a page's name
 SUFFIXES = {"html": "html", "xml": "xml", "json": "json", "text": "txt"}
 # Headers that differ with each response, and say nothing about the page.
 NOISE = {
@@ -229,9 +229,9 @@ def _name(request: dict[str, Any] | None, taken: Iterable[str]) -> str:
     url = urlsplit(request["url"])
     path = unquote(url.path).strip("/")
     words = _UNFIT.sub("-", path.replace("/", "-")).strip("-.") or "index"
-    whole = not _UNFIT.search(path.replace("/", "-")) and not url.query and len(words) <= LONGEST
+    whole = not _UNFIT.search(path.replace("/", "-")) and not url.query and len(words) <= MAX_NAME
     whole = whole and "body" not in request and not _TAKEN.fullmatch(words)
-    name, used = words[:LONGEST].strip("-."), {one.lower() for one in taken}
+    name, used = words[:MAX_NAME].strip("-."), {one.lower() for one in taken}
     if whole and name.lower() not in used:  # some file systems do not know small from capital
         return name
     mark = msgspec.json.encode(

@@ -36,7 +36,7 @@ PAUSE = 1.0  # seconds between two requests to one host with the delay "auto"
 LONGEST_PAUSE = 60.0  # seconds that a host may ask to be left alone
 TRIES = 4  # of one page
 MAX_BODY = 8 << 20  # bytes of a body that belongs into a project's repository
-QUEUED = 100_000  # requests that may wait
+MAX_QUEUED = 100_000  # requests that may wait
 
 
 class PageCheck(Protocol):
@@ -161,7 +161,7 @@ class Recorder:
 
     def _add(self, outcome: Outcome) -> None:
         for admission in outcome.results.follow_ups:
-            if admission.rid not in self._known and len(self._queue) < QUEUED:
+            if admission.rid not in self._known and len(self._queue) < MAX_QUEUED:
                 self._known.add(admission.rid)
                 self._queue.append(self._waiting(admission))
 

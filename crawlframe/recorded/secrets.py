@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
-from crawlframe.base.secret import SHORTEST, Secret, is_sealed, without_logins
+from crawlframe.base.secret import MIN_CHARS, Secret, is_sealed, without_logins
 from crawlframe.node.worker.verdict.http_log import COOKIES, LOGINS, TELLING
 from crawlframe.recorded.telling import (
     PASSWORD,
@@ -78,7 +78,7 @@ class Secrets:
         match arguments:
             case Secret():
                 placeholder = f"{STRIPPED}-{name}" if name else STRIPPED
-                if len(text := arguments.reveal()) >= SHORTEST:
+                if len(text := arguments.reveal()) >= MIN_CHARS:
                     self.learn(text, placeholder)
                 self.names.add(f"argument {name}")
                 return placeholder
@@ -99,7 +99,7 @@ class Secrets:
             if name in LOGINS:
                 login = value.rpartition(" ")[2]
                 for text in (login, *_password(login)):
-                    if len(text) >= SHORTEST:
+                    if len(text) >= MIN_CHARS:
                         self.learn(text)
             elif name in COOKIES:
                 for pair in value.split(";") if name == "cookie" else [value.partition(";")[0]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-NEEDED = 8  # pages in a row that needed the browser, from which on the plain fetch is left out
+STREAK = 8  # pages in a row that needed the browser, until the plain fetch is left out
 FIRST_PAUSE, LONGEST_PAUSE = 4, 32  # rendered pages until one is fetched plainly again
 PROBES = 5  # pages without items that are rendered in vain before such a page is accepted
 FIRST_PROBE, LAST_PROBE = 8, 128  # accepted ones until one is rendered again
@@ -40,12 +40,12 @@ class Knowledge(NamedTuple):
     @property
     def renders(self) -> bool:
         """Whether its pages are rendered without a plain fetch, but for a few."""
-        return self.streak >= NEEDED
+        return self.streak >= STREAK
 
     @property
     def pause(self) -> int:
         """Rendered pages until the next one is fetched plainly."""
-        return _doubled(FIRST_PAUSE, self.streak - NEEDED, LONGEST_PAUSE)
+        return _doubled(FIRST_PAUSE, self.streak - STREAK, LONGEST_PAUSE)
 
     @property
     def probe(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from crawlframe.base.expect import expectation
 from crawlframe.base.signatures import misfit
 
-MOST = 0.5  # share of the items from which on an expected field is required
+REQUIRED_SHARE = 0.5  # share of the items from which on an expected field is required
 
 
 def required_of(spider: type[Any]) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ def expected_fields(expect: Any) -> list[str]:
     recipe. Raises ValueError."""
     expected = expectation(expect)
     shares = expected.fields.items() if expected else ()
-    return [name for name, share in shares if share >= MOST]
+    return [name for name, share in shares if share >= REQUIRED_SHARE]
 
 
 def misuse_of(spider: type[Any], base: type[Any]) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 SEGMENTS = 6  # of a path that a template names
 NAMES = 8  # of a query
-LONGEST = 300  # characters
+MAX_CHARS = 300  # characters
 
 _WORD = re.compile(r"[A-Za-z_]+(?:-[A-Za-z_]+)?")
 _WORD_LENGTH = 24  # characters of a segment that is the same in all URLs
@@ -46,7 +46,7 @@ def form_of(url: str) -> str:
         if len(kept) < len(names):
             kept.append("*")
         found += f"?{'&'.join(kept)}"
-    return found[:LONGEST]
+    return found[:MAX_CHARS]
 
 
 def _is_word(text: str) -> bool:

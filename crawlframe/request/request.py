@@ -41,7 +41,7 @@ ROOT_CALLBACK = "start"
 END_URL = "end:"
 END_CALLBACK = "closed"
 # Milliseconds for which it is delayed: until the frontier lets it go, when nothing else is left.
-HELD = 1 << 42
+HOLD_MS = 1 << 42
 
 
 class Admission(NamedTuple):
@@ -329,7 +329,7 @@ def end_admission(task: int, priority: int = 0) -> Admission:
     the start, so that a task never seems to have ended without it, and held back until nothing
     else is left. Its host has a mark as that of the root request does."""
     end = record.write(END_URL, END_CALLBACK, 0, {})
-    return Admission(end_rid(task), rank_of(0, priority, 0), f"/{task}/end", HELD, end)
+    return Admission(end_rid(task), rank_of(0, priority, 0), f"/{task}/end", HOLD_MS, end)
 
 
 def end_rid(task: int) -> bytes:

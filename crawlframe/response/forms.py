@@ -21,7 +21,7 @@ Pairs = list[tuple[bytes, bytes]]
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 PLAIN = "text/plain"
-SHOWN = 10  # forms, and fields of each, that a message lists
+MAX_FORMS = 10  # forms, and fields of each, that a message lists
 
 # What the form says itself.
 _SETTLED = ("body", "form", "json", "method")
@@ -114,7 +114,7 @@ def _chosen(tree: FormTree, page: str, given: Given, css: str | None, xpath: str
         raise BadRequest(f"{page}: the page has no form")
     several = f"{len(fitting)} forms {wanted}are on the page; select one, as in css='#login'"
     none = f"no form {wanted}is on the page, which has"
-    listed = "; ".join(_described(tree, form) for form in (fitting or [*tree.forms])[:SHOWN])
+    listed = "; ".join(_described(tree, form) for form in (fitting or [*tree.forms])[:MAX_FORMS])
     raise BadRequest(f"{page}: {several if fitting else none}: {listed}")
 
 
@@ -127,8 +127,8 @@ def _described(tree: FormTree, form: int) -> str:
     said = {name: tree.value(form, name)[:80] for name in ("id", "name", "action")}
     words = ["form", *(f'{name}="{value}"' for name, value in said.items() if value)]
     names = _names(tree, form)
-    more = ", ..." if len(names) > SHOWN else ""
-    return f"<{' '.join(words)}> with {', '.join(names[:SHOWN]) or 'no fields'}{more}"
+    more = ", ..." if len(names) > MAX_FORMS else ""
+    return f"<{' '.join(words)}> with {', '.join(names[:MAX_FORMS]) or 'no fields'}{more}"
 
 
 def _button(tree: FormTree, form: int, click: str | bool, given: Given, page: str) -> int | None:
@@ -147,7 +147,7 @@ def _button(tree: FormTree, form: int, click: str | bool, given: Given, page: st
     ]
     raise BadRequest(
         f"{page}: click={click!r} selects {len(pressed) or 'none'} of the form's buttons: "
-        f"{', '.join(tags[:SHOWN]) or 'it has none'}"
+        f"{', '.join(tags[:MAX_FORMS]) or 'it has none'}"
     )
 
 

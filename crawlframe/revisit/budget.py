@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 
-NEAR = 0.05  # difference of demand and budget (of their logarithms) that is left as it is
+TOLERANCE = 0.05  # difference of demand and budget (of their logarithms) that is left as it is
 POWER = 1.5  # demand falls with the level to a power of about -1/2 to -1
 STEP = 8.0  # by which a level changes at most at a time
 # A budget may be out of reach at any level, because intervals are neither shorter nor longer than
 # some time: below and above these levels, nothing changes.
-LEAST, MOST = 1e-12, 1e18
+MIN_LEVEL, MAX_LEVEL = 1e-12, 1e18
 
 
 def is_near(demand: float, budget: float) -> bool:
     """Whether the level may stay. Both are visits per unit of time; demand is the sum of the pages'
     inverse mean intervals."""
-    return demand <= 0 or abs(math.log(demand / budget)) < NEAR
+    return demand <= 0 or abs(math.log(demand / budget)) < TOLERANCE
 
 
 def next_level(level: float, demand: float, budget: float) -> float:
@@ -24,7 +24,7 @@ def next_level(level: float, demand: float, budget: float) -> float:
     if demand <= 0:
         return level
     factor = min(STEP, max(1 / STEP, math.pow(demand / budget, POWER)))
-    return min(MOST, max(LEAST, level * factor))
+    return min(MAX_LEVEL, max(MIN_LEVEL, level * factor))
 
 
 def replanned(left: float, before: float, after: float) -> float:

@@ -15,7 +15,7 @@ import math
 from crawlframe.revisit.rates import Belief
 
 STEPS = 60  # of the search, at most
-EXACT = 1e-4  # relative
+TOLERANCE = 1e-4  # relative
 
 
 def survival(belief: Belief, time: float) -> float:
@@ -54,7 +54,7 @@ def due_after(belief: Belief, wanted: float, longest: float) -> float:
             low = x
         else:
             high = x
-        if abs(value - target) <= EXACT * target:
+        if abs(value - target) <= TOLERANCE * target:
             break
         slope = x * shape * power / (1 + x)  # d value / d x
         step = x * math.exp(min(3.0, max(-3.0, (target - value) / (slope * x)))) if slope else 0.0

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 MIN_SHAPE, MAX_SHAPE = 0.1, 20.0  # of a learned prior
-SMALLEST = 1e-9  # of what must be positive
+EPSILON = 1e-9  # of what must be positive
 
 
 class Belief(NamedTuple):
@@ -36,9 +36,7 @@ class Evidence(NamedTuple):
 
     def over(self, prior: Belief) -> Belief:
         """What is known of the page's rate."""
-        return Belief(
-            max(SMALLEST, prior.shape + self.shape), max(SMALLEST, prior.time + self.time)
-        )
+        return Belief(max(EPSILON, prior.shape + self.shape), max(EPSILON, prior.time + self.time))
 
 
 def learn(
@@ -67,7 +65,7 @@ def learn(
     none = rest(0)
     mean = shape * rest(1) / none
     square = shape * (shape + 1) * rest(2) / none
-    variance = max(square - mean * mean, SMALLEST * square)
+    variance = max(square - mean * mean, EPSILON * square)
     new = Belief(mean * mean / variance, time * mean / variance)
     return Evidence(new.shape - prior.shape, new.time - prior.time)
 

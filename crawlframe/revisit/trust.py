@@ -15,11 +15,11 @@ from typing import NamedTuple
 from crawlframe.revisit.interval import due_after, fresh_time, survival
 from crawlframe.revisit.rates import Belief, Evidence, learn
 
-WORTH = 0.7  # of ``doubt``, below which a host is listened to
+TRUST_RATIO = 0.7  # of ``doubt``, below which a host is listened to
 CAUTION = 10.0  # unchanged pages with which trust begins, as if nothing said were true
-MOST = 0.95  # of ``recall``
+MAX_RECALL = 0.95  # of ``recall``
 SEARCHES = 40  # halvings of an interval
-EXACT = 0.02  # relative
+TOLERANCE = 0.02  # relative
 # Gauss-Legendre quadrature on (0, 1): places and weights, symmetrical.
 _HALF = (
     (0.0198550717512319, 0.0506142681451881), (0.1016667612931866, 0.1111905172266872),
@@ -47,7 +47,7 @@ class Trust(NamedTuple):
 
     @property
     def is_worth(self) -> bool:
-        return self.doubt < WORTH
+        return self.doubt < TRUST_RATIO
 
     @property
     def per_change(self) -> float:
@@ -57,7 +57,7 @@ class Trust(NamedTuple):
     @property
     def recall(self) -> float:
         """The share of changes that it tells of; 0 where it is not listened to."""
-        return min(MOST, self.per_change * (1 - self.doubt)) if self.is_worth else 0.0
+        return min(MAX_RECALL, self.per_change * (1 - self.doubt)) if self.is_worth else 0.0
 
     def counted(self, belief: Belief, interval: float, changed: bool, said: float | None) -> Trust:
         """With one more visit. ``said``: the time from the last visit at which it said so."""
@@ -141,7 +141,7 @@ def _search(lacks: Callable[[float], bool], low: float, high: float) -> float:
     if lacks(high):
         return high
     for _ in range(SEARCHES):
-        if high <= low * (1 + EXACT):
+        if high <= low * (1 + TOLERANCE):
             break
         middle = math.sqrt(low * high)
         if lacks(middle):

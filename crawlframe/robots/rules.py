@@ -17,7 +17,7 @@ from crawlframe.robots.path_rule import PathRule
 from crawlframe.robots.signals import NO_SIGNALS, Signals, merge, read_preferences, read_signals
 
 MAX_BYTES = 500 << 10  # of a robots.txt that are read; RFC 9309, 2.5, asks for at least as many
-LARGE = 32 << 10  # characters, above which a hostile file could take milliseconds for one URL
+LARGE_FILE = 32 << 10  # characters, above which a hostile file could take milliseconds for one URL
 MAX_LINE = 2083 * 8  # characters of a line; longer URLs are not sent
 
 _BOMS = (
@@ -55,7 +55,7 @@ class Rules:
 
     def __init__(self, origin: str = "", text: str = "", token: str = "*") -> None:
         """``text``: as ``read_text`` returns it, "" for none. ``token``: of the crawler."""
-        self.large = len(text) > LARGE  # to be used in a thread
+        self.large = len(text) > LARGE_FILE  # to be used in a thread
         self._origin = origin
         self._token = token
         self._protego = Protego.parse(_ours(text, token)) if text else None

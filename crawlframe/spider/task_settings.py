@@ -33,7 +33,7 @@ OVERRIDABLE = tuple(
     )
     if name not in FIXED
 )
-MOST = 10**12  # of any number
+CEILING = 10**12  # of any number
 MOST_SECONDS = 10**9
 SECONDS = ("delay", "min_delay", "ip_delay", "timeout", "file_timeout", "time_limit")
 
@@ -70,7 +70,7 @@ def impossible(values: Mapping[str, Any]) -> dict[str, str]:
     """Returns what the databases and the clients cannot take, by the name of the setting."""
     found = {}
     for name, value in values.items():
-        most = MOST_SECONDS if name in SECONDS else MOST
+        most = MOST_SECONDS if name in SECONDS else CEILING
         if isinstance(value, int | float) and not (math.isfinite(value) and value <= most):
             found[name] = f"{name} is {value}; it must be at most {most:,}"
     agent = values.get("user_agent")

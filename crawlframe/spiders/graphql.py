@@ -17,7 +17,7 @@ PASSING = frozenset(
     {"THROTTLED", "RATE_LIMITED", "RATELIMITED", "TIMEOUT", "INTERNAL_SERVER_ERROR",
      "SERVICE_UNAVAILABLE"}
 )  # fmt: skip
-SHOWN = 3  # errors in a message
+MAX_ERRORS = 3  # errors in a message
 
 
 class GraphQLSpider(JSONSpider):
@@ -87,8 +87,8 @@ class GraphQLErrors:
         if not errors or (self._partial and body.get("data")):
             return None
         errors = errors if isinstance(errors, list) else [errors]
-        told = "; ".join(_message(error) for error in errors[:SHOWN])
-        more = f" (and {len(errors) - SHOWN} more)" if len(errors) > SHOWN else ""
+        told = "; ".join(_message(error) for error in errors[:MAX_ERRORS])
+        more = f" (and {len(errors) - MAX_ERRORS} more)" if len(errors) > MAX_ERRORS else ""
         passing = any(_code(error) in PASSING for error in errors)
         return GraphQLFailed(f"{response.url}: {told}{more}", passing=passing)
 

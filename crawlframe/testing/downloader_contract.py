@@ -36,7 +36,7 @@ from crawlframe.files.store import DirectoryStore
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.testing.contract_harness import ALWAYS, AT_ONCE, Opened
-from crawlframe.testing.hostile_server import LARGE, TEXT, HostileServer
+from crawlframe.testing.hostile_server import LARGE_BODY, TEXT, HostileServer
 from crawlframe.testing.proxy_contract import ProxyContract
 
 __all__ = ["DownloaderContract", "Opened"]
@@ -120,11 +120,11 @@ class DownloaderContract(ProxyContract):
     def test_a_body_may_be_saved(self) -> None:
         with HostileServer() as server, tempfile.TemporaryDirectory() as folder:
             store = DirectoryStore(Path(folder), "node")
-            with Saving(store, Spool(store.spool), "body", limit=LARGE) as saving:
+            with Saving(store, Spool(store.spool), "body", limit=LARGE_BODY) as saving:
                 got = self._fetch(f"{server.url}/large", saving=saving, max_body=1000)
             assert got.body == b""
             assert got.file is not None, "the body must be passed to receive as it comes"
-            assert got.file.size == LARGE
+            assert got.file.size == LARGE_BODY
             with Saving(store, Spool(store.spool), "small", limit=1000) as saving:
                 self._refuses(BodyTooLarge, f"{server.url}/large", saving=saving)
 

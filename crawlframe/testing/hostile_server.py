@@ -19,7 +19,7 @@ from pathlib import Path
 
 ENDS = (ConnectionError, asyncio.IncompleteReadError, ValueError, asyncio.CancelledError)
 CHUNK = bytes(1 << 16)
-LARGE = 8 << 20  # bytes of /large
+LARGE_BODY = 8 << 20  # bytes of /large
 BOMB = 32 << 20  # bytes of /bomb after decompression
 ENDLESS = 1 << 30  # bytes after which /endless ends
 TEXT = b"<p>hello " + b"world " * 2000
@@ -155,8 +155,8 @@ async def _silence(send: Send) -> None:
 
 
 async def _large(send: Send) -> None:
-    await send(FIRST + b'ETag: "large"\r\nContent-Length: %d\r\n\r\n' % LARGE)
-    for _ in range(LARGE // len(CHUNK)):
+    await send(FIRST + b'ETag: "large"\r\nContent-Length: %d\r\n\r\n' % LARGE_BODY)
+    for _ in range(LARGE_BODY // len(CHUNK)):
         await send(CHUNK)
 
 

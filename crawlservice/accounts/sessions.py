@@ -14,7 +14,7 @@ from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 
 BEGAN, ACTIVE = "began_at", "active_at"  # of a session, in seconds since 1970
-EXACT = 60  # seconds between two updates of ACTIVE, so that not every request writes the session
+UPDATE_SECONDS = 60  # between two updates of ACTIVE: not every request writes the session
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -68,5 +68,5 @@ def _is_over(session: Any, now: float) -> bool:
 def _note(session: Any, now: int) -> None:
     if BEGAN not in session:
         session[BEGAN] = now
-    if now - session.get(ACTIVE, 0) >= EXACT:
+    if now - session.get(ACTIVE, 0) >= UPDATE_SECONDS:
         session[ACTIVE] = now

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 PREFIX = "cf_"  # makes a token recognizable where it should not be, such as in a log
-SHOWN = 9  # first characters, stored to recognize the token by
+PREFIX_CHARS = 9  # first characters, stored to recognize the token by
 DAYS, MAX_DAYS = 90, 3650  # until a token expires: by default, and at most
 USED_EVERY = timedelta(minutes=1)  # precision of `used_at`
 SCOPES = (Token.Scope.READ, Token.Scope.SUBMIT, Token.Scope.OPERATE)  # each allows those before it
@@ -32,7 +32,7 @@ def make(user: User, name: str, scope: str, days: int | None = None) -> tuple[To
     token = Token.objects.create(
         user=user,
         name=name,
-        start=secret[:SHOWN],
+        start=secret[:PREFIX_CHARS],
         digest=digest(secret),
         scopes=[str(scope)],
         expires_at=clock.now() + timedelta(days=days) if days is not None else None,

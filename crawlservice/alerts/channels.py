@@ -24,7 +24,7 @@ from crawlservice.security.sealing import unseal
 from crawlservice.webhooks.address import Address
 from crawlservice.webhooks.deliveries import WebhookMessage, destination
 
-LONGEST = 1_000  # characters of a problem
+LENGTH = 1_000  # characters of a problem
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,17 @@ def _mail(message: Outgoing) -> tuple[str, str]:
         # Not by Django's own sending, which does not say that one of several was refused.
         refused = server.connection.sendmail(sender, [_ascii(one) for one in to], content)
     except smtplib.SMTPRecipientsRefused as error:
-        return f"the mail server refused {_refusals(error.recipients)}"[:LONGEST], ""
+        return f"the mail server refused {_refusals(error.recipients)}"[:LENGTH], ""
     except smtplib.SMTPResponseException as error:
-        return f"the mail server answered {_reply(error.smtp_code, error.smtp_error)}"[:LONGEST], ""
+        return f"the mail server answered {_reply(error.smtp_code, error.smtp_error)}"[:LENGTH], ""
     except (smtplib.SMTPException, ssl.SSLError, OSError, ValueError) as error:
         place = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
-        return f"the mail server {place}: {type(error).__name__}: {error}"[:LONGEST], ""
+        return f"the mail server {place}: {type(error).__name__}: {error}"[:LENGTH], ""
     finally:  # a login that was refused leaves it open
         with suppress(smtplib.SMTPException, OSError):
             server.close()
     but = f", but refused {_refusals(refused)}" if refused else ""
-    return "", f"{settings.EMAIL_HOST} accepted it{but}"[:LONGEST]
+    return "", f"{settings.EMAIL_HOST} accepted it{but}"[:LENGTH]
 
 
 def _ascii(address: str) -> str:

@@ -16,7 +16,7 @@ from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections import clock
 from crawlservice.models import AlertRule, Task
 
-EVERY = 5.0  # seconds between two looks
+LOOK_SECONDS = 5.0  # seconds between two looks
 
 
 class AlertMonitor:
@@ -63,4 +63,4 @@ class Alerts:
         self._sender.stop()
 
 
-CHORES = (Chore("alerts", Alerts, period=EVERY, independent=True, each_term=True),)
+CHORES = (Chore("alerts", Alerts, period=LOOK_SECONDS, independent=True, each_term=True),)

@@ -11,7 +11,7 @@ from crawlservice.alerts.condition import Alarm
 from crawlservice.models import OPEN, Alert, Task
 
 LOOKED_AT = 2_000  # latest tasks of an outcome that are looked at
-KEPT = timedelta(days=7)  # after which a failed task is history
+MAX_AGE = timedelta(days=7)  # after which a failed task is history
 
 Outcome = Task.Outcome
 ENDED = (Outcome.FINISHED, Outcome.FINISHED_WITH_ERRORS, Outcome.FAILED)
@@ -28,7 +28,7 @@ def latest_runs(kind: str, outcome: Task.Outcome, now: datetime) -> Iterable[Tas
     found: dict[tuple[str, int | None], int] = {}
     for pk in sorted(looked_at, reverse=True):
         _, spider, digest, at = looked_at[pk]
-        if at is not None and at > now - KEPT:
+        if at is not None and at > now - MAX_AGE:
             found.setdefault((spider, digest), pk)
     numbers = [*found.values()]
     later = Task.objects.filter(

@@ -23,7 +23,7 @@ from crawlservice.models import AlertRule
 
 log = logging.getLogger(__name__)
 
-EVERY = 5.0  # seconds
+LOOK_SECONDS = 5.0  # seconds
 
 
 class LeaderWatch:
@@ -41,7 +41,7 @@ class LeaderWatch:
         self._sender.stop()
 
     def _run(self) -> None:
-        while not self._stopped.wait(EVERY):
+        while not self._stopped.wait(LOOK_SECONDS):
             try:
                 self.tick()
             except DatabaseError as error:

@@ -18,9 +18,9 @@ from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.quality.verdict import QUALITY
 
 LOOKED_AT = 500  # open alerts
-LISTED = 5  # of one condition
-NEXT = 5  # next schedules shown
-STALE = timedelta(seconds=30)  # since the last look: from then on it says nothing of now
+MAX_ALERTS = 5  # of one condition
+MAX_SCHEDULES = 5  # next schedules shown
+STALE_SPAN = timedelta(seconds=30)  # since the last look: from then on it says nothing of now
 OUTCOMES = ("task_failed", "task_errors")  # conditions of how a task ended
 TONES = {Severity.SEVERE: "bad", Severity.WARNING: "warn", Severity.NOTICE: "muted"}
 
@@ -87,6 +87,7 @@ class Needs:
 def snapshot() -> Needs:
     """What needs somebody now. Raises django.db.Error."""
     now = clock.now()
+    schedules = Schedule.objects.filter(enabled=True, next_at__isnull=False).order_by("next_at")
     rows = Alert.objects.filter(OPEN).order_by("-severity", "since", "pk")
     alerts = [*rows[: LOOKED_AT + 1]]
     quiet = Q(silenced_until__gt=now)
@@ -100,9 +101,9 @@ def snapshot() -> Needs:
         acknowledged,
         len(silenced),
         checked,
-        checked is not None and now - checked > STALE,
+        checked is not None and now - checked > STALE_SPAN,
         len(alerts) > LOOKED_AT,
-        [*Schedule.objects.filter(enabled=True, next_at__isnull=False).order_by("next_at")[:NEXT]],
+        [*schedules[:MAX_SCHEDULES]],
     )
 
 
@@ -131,7 +132,7 @@ def _groups(alerts: Iterable[Alert]) -> list[AlertGroup]:
             kind,
             Severity(max(alert.severity for alert in some)),
             len(some),
-            [Need(alert) for alert in some[:LISTED]],
+            [Need(alert) for alert in some[:MAX_ALERTS]],
         )
         for kind, some in by_kind.items()
     ]

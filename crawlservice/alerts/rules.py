@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from crawlservice.models import AlertRule, Severity
 
-GATHERING = timedelta(seconds=10)  # so that what happens together is one message
+GATHER_SPAN = timedelta(seconds=10)  # so that what happens together is one message
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _batch(
     if last is not None and now - last < timedelta(minutes=rule.group_minutes):
         return None  # they wait for the others
     first = min([*(a.opened_at for a in new), *(a.resolved_at or now for a in over)], default=None)
-    if not again and first is not None and now - first < GATHERING:
+    if not again and first is not None and now - first < GATHER_SPAN:
         return None
     return Batch(kind, *([alert.number for alert in part] for part in (new, again, over)))
 

@@ -35,7 +35,7 @@ for _name, _level in (("apprise", logging.WARNING), ("urllib3", logging.INFO)):
     logging.getLogger(_name).setLevel(_level)
 logging.getLogger("apprise").propagate = False
 
-SHOWN = 200  # characters shown of an answer
+ANSWER_CHARS = 200  # characters shown of an answer
 # Those that send by HTTP and nothing else. Others would open sockets, files or programs.
 SCHEMES = frozenset({
     "bark", "barks", "dingtalk", "discord", "fcm", "feishu", "flock", "gchat", "googlechat",
@@ -190,7 +190,7 @@ def _scheme(plugin: Any) -> str:
 def _answer(response: requests.Response | None) -> str:
     if response is None:
         return ""
-    text = " ".join(response.text[:SHOWN].split())
+    text = " ".join(response.text[:ANSWER_CHARS].split())
     return f"it answered {response.status_code}: {text}".rstrip(": ")
 
 

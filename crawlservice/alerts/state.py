@@ -17,7 +17,7 @@ from crawlservice.alerts.kinds import conditions
 from crawlservice.models import HOST, OPEN, SPIDER, Alert, Installation, Label
 from crawlservice.models.alert import SUBJECT
 
-SEEN = timedelta(minutes=1)  # between two updates of when an open alert was last seen
+SEEN_SPAN = timedelta(minutes=1)  # between two updates of when an open alert was last seen
 LONGEST_SILENCE = 30 * 24  # hours
 
 
@@ -72,7 +72,7 @@ def record(
         Alert.objects.bulk_create(
             [_alert(finding, labels, now) for finding in new], ignore_conflicts=True
         )
-    stale = [alert.pk for key, alert in open_.items() if alert.seen_at <= now - SEEN and
+    stale = [alert.pk for key, alert in open_.items() if alert.seen_at <= now - SEEN_SPAN and
              key in there]  # fmt: skip
     if stale:
         Alert.objects.filter(pk__in=stale).update(seen_at=now)

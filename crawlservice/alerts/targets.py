@@ -14,7 +14,7 @@ from crawlservice.models import AlertTarget, Webhook
 from crawlservice.security.sealing import seal, unseal
 
 ADDRESSES = 20  # of one target
-LONGEST = 2_000  # characters of an address
+MAX_ADDRESS = 2_000  # characters of an address
 
 _DINGTALK = re.compile(
     r"https://oapi\.dingtalk\.com/robot/send/?\?access_token=([\w-]+)(?:&secret=(\w+))?"
@@ -29,8 +29,8 @@ def set_address(target: AlertTarget, kind: str, address: str, webhook: Webhook |
     if kind not in kinds.values:
         raise BadRule(f"a target is one of {', '.join(kinds.values)}, not {kind}", "kind")
     address = address.strip()
-    if len(address) > LONGEST:
-        raise BadRule(f"the address has more than {LONGEST} characters", "address")
+    if len(address) > MAX_ADDRESS:
+        raise BadRule(f"the address has more than {MAX_ADDRESS} characters", "address")
     if kind == kinds.WEBHOOK:
         if webhook is None:
             raise BadRule("name a webhook", "webhook")

@@ -16,7 +16,7 @@ from crawlservice.alerts.kinds import conditions
 from crawlservice.alerts.links import list_of, page_of
 from crawlservice.models import Alert, Severity
 
-LISTED = 8  # alerts listed in one message
+MAX_ALERTS = 8  # alerts listed in one message
 ROOM = 1_700  # characters of a text: some services take 2,000 and would cut it
 TITLE = 200
 
@@ -72,7 +72,7 @@ def message(
         for head, alerts in parts:
             for number, alert in enumerate(alerts):
                 line = "\n".join(filter(None, [head if number == 0 else "", _line(alert)]))
-                if len(lines) >= LISTED or len(line) > room:
+                if len(lines) >= MAX_ALERTS or len(line) > room:
                     left += 1
                     continue
                 lines.append(line)
@@ -82,9 +82,9 @@ def message(
         content = {
             "condition": kind,
             "severity": Severity(max(alert.severity for alert in told)).name.lower(),
-            "new": [described(alert) for alert in new[:LISTED]],
-            "again": [described(alert) for alert in again[:LISTED]],
-            "resolved": [described(alert) for alert in over[:LISTED]],
+            "new": [described(alert) for alert in new[:MAX_ALERTS]],
+            "again": [described(alert) for alert in again[:MAX_ALERTS]],
+            "resolved": [described(alert) for alert in over[:MAX_ALERTS]],
             "count": {"new": len(new), "again": len(again), "resolved": len(over)},
         }
         return title, "\n\n".join(lines), content

@@ -24,7 +24,7 @@ from crawlservice.pages.bodies import batches, read
 
 log = logging.getLogger(__name__)
 
-MOST = 50_000  # pages that are read, the latest ones
+MAX_PAGES = 50_000  # pages that are read, the latest ones
 AT_A_TIME = 50  # bodies
 
 
@@ -69,7 +69,7 @@ def _why_none(where: Where) -> str:
 def samples(where: Where) -> Iterator[Sample]:
     """Raises as ``pages``."""
     columns = ("pk", "url", "record", "status", "headers", "body")
-    rows = [*pages(where).order_by("-pk").values_list("pk", "body__size")[:MOST]]
+    rows = [*pages(where).order_by("-pk").values_list("pk", "body__size")[:MAX_PAGES]]
     for numbers in batches(rows, AT_A_TIME):
         some = [*KeptPage.objects.filter(pk__in=numbers).values(*columns)]
         bodies = _bodies({row["body"] for row in some})

@@ -28,7 +28,7 @@ from crawlservice.models import ORDERED, Host
 DELAY = 1.0  # seconds between two fetches of a host, if neither it nor an operator asks for more
 LONGEST_WAIT = 600.0  # seconds that a fetch waits for its host
 ASK_AGAIN = 1.0  # seconds, at most: a slot of the host is kept for three
-LASTS = 60.0  # seconds after which a permit lapses, if the command is killed
+MAX_SECONDS = 60.0  # seconds after which a permit lapses, if the command is killed
 
 
 class Ordered(NamedTuple):
@@ -88,7 +88,7 @@ class PoliteFetch:
         """Raises HostBusy."""
         token, until = os.urandom(9), time.monotonic() + LONGEST_WAIT
         delay, concurrency = round(1000 * self._pause(host)), self._limits.concurrency
-        lasts = round(1000 * (self._limits.timeout + LASTS))
+        lasts = round(1000 * (self._limits.timeout + MAX_SECONDS))
         while True:
             left = max(0.0, until - time.monotonic())
             permit = self._permits.ask_apart(

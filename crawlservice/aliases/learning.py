@@ -20,7 +20,7 @@ from crawlservice.aliases.fetching import DELAY, PoliteFetch, ordered_for
 from crawlservice.models import AliasRule
 
 AT_ONCE = 16  # hosts whose rules are verified at a time
-LOOK = 5.0  # seconds after which what operators have ordered is read again
+LOOK_SECONDS = 5.0  # seconds after which what operators have ordered is read again
 
 
 @dataclass
@@ -81,7 +81,7 @@ def check(
             }
             while running:
                 done, _ = runner.run(
-                    asyncio.wait(running, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+                    asyncio.wait(running, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 )
                 decided = (rules.decide(running.pop(task), task.result()) for task in done)
                 yield from (rule for rule in decided if rule is not None)

@@ -17,7 +17,7 @@ from ninja import Header, Query, Router
 from crawlservice.api.parts import shutdown
 from crawlservice.api.parts.auth import Bearer
 from crawlservice.api.parts.errors import READING, ApiError
-from crawlservice.api.parts.paging import LARGEST, TEXT
+from crawlservice.api.parts.paging import MAX_ID, TEXT
 from crawlservice.api.parts.schemas import Outcome
 from crawlservice.models import SPIDER, Event
 from crawlservice.tasks import labels
@@ -25,7 +25,7 @@ from crawlservice.webhooks import event_order
 
 router = Router(tags=["events"])
 
-LASTS = 300.0  # seconds; then the reader connects again, with the number of its last event
+STREAM_SECONDS = 300.0  # seconds; then the reader connects again, with the number of its last event
 POLL = 0.5  # seconds
 BEAT = 10.0  # seconds without an event after which a heartbeat is sent
 
@@ -48,16 +48,16 @@ _open: set[Stream] = set()
 )
 def read_events(
     request: HttpRequest,
-    task: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
+    task: Annotated[int | None, Query(ge=1, le=MAX_ID)] = None,
     spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
     kind: Annotated[str | None, Query(min_length=1, max_length=20, pattern=TEXT)] = None,
     outcome: Annotated[Outcome | None, Query()] = None,
     after: Annotated[
-        int | None, Query(ge=0, le=LARGEST, description="number of the last event received")
+        int | None, Query(ge=0, le=MAX_ID, description="number of the last event received")
     ] = None,
     last: Annotated[
         int | None,
-        Header(alias="Last-Event-ID", ge=0, le=LARGEST, description="the same; overrides `after`"),
+        Header(alias="Last-Event-ID", ge=0, le=MAX_ID, description="the same; overrides `after`"),
     ] = None,
 ) -> StreamingHttpResponse:
     """Events as they happen (`finished`, `failed`, `cancelled`, `schedule_failed`, `node_offline`,
@@ -109,7 +109,7 @@ class Stream:
             _open.discard(self)
 
     def __iter__(self) -> Iterator[bytes]:
-        ends = time.monotonic() + LASTS
+        ends = time.monotonic() + STREAM_SECONDS
         beat = 0.0  # at once, so that a reader that connects again knows where it was
         while time.monotonic() < ends and not shutdown.is_requested():
             try:

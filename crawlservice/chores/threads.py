@@ -17,7 +17,7 @@ from crawlservice.connections.contained import failures, is_away
 
 log = logging.getLogger(__name__)
 
-LINGER = 60.0  # seconds for which a thread continues without a call of ``keep_going``
+LINGER_SECONDS = 60.0  # seconds for which a thread continues without a call of ``keep_going``
 RETRY = 1.0  # seconds to the next step if the service's database does not answer
 
 
@@ -44,7 +44,7 @@ class ChoreThread:
 
     def keep_going(self) -> None:
         """Called again and again while its process leads."""
-        self._until = time.monotonic() + LINGER
+        self._until = time.monotonic() + LINGER_SECONDS
         self._stopped.clear()
         if not self.is_alive:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)

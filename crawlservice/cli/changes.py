@@ -11,7 +11,7 @@ from crawlservice.models import ParsedPage, Task
 from crawlservice.reparse.changes import changes
 from crawlservice.reparse.submission import in_words, reparse_of
 
-SHOWN = 5  # pages
+MAX_PAGES = 5  # pages
 FIELDS = 30
 VALUE = 80  # characters of a value
 
@@ -39,7 +39,7 @@ def facts_of(task: Task) -> list[tuple[str, str]]:
 
 def examples_of(task: Task) -> Iterator[str]:
     """Some of the pages that differ, as text."""
-    for row in changes(task, most=1, examples=SHOWN).examples:
+    for row in changes(task, most=1, examples=MAX_PAGES).examples:
         yield from _lines(row)
 
 

@@ -11,8 +11,8 @@ from crawlservice.models import Task
 from crawlservice.tasks.progress import log
 from crawlservice.tasks.submit import get_task
 
-EVERY = 0.5  # seconds between two looks
-LATE = 2.5  # seconds after the end of a task, in which the last lines arrive
+LOOK_SECONDS = 0.5  # seconds between two looks
+LATE_SECONDS = 2.5  # seconds after the end of a task, in which the last lines arrive
 
 Write = Callable[[str], None]
 
@@ -43,6 +43,6 @@ def follow_log(task: int, level: str, write: Write) -> Task:
                 ended = 0.0
             elif not ended:
                 ended = time.monotonic()
-            elif time.monotonic() - ended > LATE:
+            elif time.monotonic() - ended > LATE_SECONDS:
                 return row
-        time.sleep(EVERY)
+        time.sleep(LOOK_SECONDS)

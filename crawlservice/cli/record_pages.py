@@ -24,7 +24,7 @@ from crawlservice.cli.secret_input import read_secret, with_secrets
 from crawlservice.identity.page_robots import PageRobots
 from crawlservice.tasks.arguments import values as spider_arguments
 
-SHOWN = 5  # differences of one page
+MAX_DIFFERENCES = 5  # differences of one page
 
 
 class NotRecorded(CrawlframeError):
@@ -59,12 +59,12 @@ class PageRecorder:
         if not any(one.result is not None and one.result.end == "done" for one in pages_seen):
             raise NotRecorded(
                 "no page was fetched well, so nothing is recorded: "
-                + "; ".join(_outcome(one) for one in visits[:SHOWN])
+                + "; ".join(_outcome(one) for one in visits[:MAX_DIFFERENCES])
             )
         if not made.recording.pages.keys() - {START}:
             raise NotRecorded(
                 "no page leads to the same when it is replayed, so nothing is recorded: "
-                + "; ".join(f"{one.url}: {one.why}" for one in made.refused[:SHOWN])
+                + "; ".join(f"{one.url}: {one.why}" for one in made.refused[:MAX_DIFFERENCES])
             )
         made.recording.write()
         self._report(made, before)
@@ -150,9 +150,9 @@ def changes(before: Recording, now: Recording) -> list[str]:
             lines.append(f"new: {name} ({now.pages[name].url})")
         else:
             found = differences(before.results[name], now.results[name], now.head.ignore)
-            lines += [f"changed: {name}: {one}" for one in found[:SHOWN]]
-            if len(found) > SHOWN:
-                lines.append(f"changed: {name}: and {len(found) - SHOWN} more")
+            lines += [f"changed: {name}: {one}" for one in found[:MAX_DIFFERENCES]]
+            if len(found) > MAX_DIFFERENCES:
+                lines.append(f"changed: {name}: and {len(found) - MAX_DIFFERENCES} more")
     return lines or ["the results are the same as before"]
 
 

@@ -21,7 +21,7 @@ from crawlservice.tasks.progress.forecast import Forecast, forecasts
 from crawlservice.tasks.progress.progress import Progress, RateMeter, read
 
 MAX_TASKS = 200  # latest tasks that are read
-WIDE = 100  # least columns of a terminal for bars
+MIN_COLUMNS = 100  # least columns of a terminal for bars
 GOOD, BAD = ("live", "checking"), ("refused", nodes.OFFLINE)
 
 
@@ -113,7 +113,7 @@ class ClusterView:
         yield Text()
         # Only as many rows as fit: a list that scrolls cannot be read at a glance.
         room = max(3, (options.max_height or console.height) - len(self.nodes) - 10)
-        yield self._task_table(room, options.max_width >= WIDE)
+        yield self._task_table(room, options.max_width >= MIN_COLUMNS)
         if any(known.is_estimate for known in self.tasks[:room]):
             yield Text("~: estimated from the requests of the last run", "dim")
 

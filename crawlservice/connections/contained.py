@@ -19,9 +19,9 @@ from crawlservice.connections.frontier import frontier
 
 log = logging.getLogger(__name__)
 
-FRESH = 90.0  # seconds for which a failure is named; each chore runs at least that often
-LONGEST = 500  # characters of a message
-NAMED = 3  # failures named at a time
+FRESH_SECONDS = 90.0  # seconds for which a failure is named; each chore runs at least that often
+MAX_MESSAGE = 500  # characters of a message
+MAX_FAILURES = 3  # failures named at a time
 ROWS = 1_000  # that are remembered
 # Of a server or the way to it, also if that answers again by now: no row is to blame.
 AWAY = (ConnectionError, TimeoutError, InterfaceError, OperationalError, LedgerAway)
@@ -54,9 +54,9 @@ class Failures:
 
     def named(self) -> list[str]:
         """What has failed just now, and why."""
-        since = time.monotonic() - FRESH
+        since = time.monotonic() - FRESH_SECONDS
         with self._lock:
-            return [text for times, text in self._rows.values() if times[-1] > since][:NAMED]
+            return [text for times, text in self._rows.values() if times[-1] > since][:MAX_FAILURES]
 
     def _lately(self) -> dict[str, tuple[list[float], str]]:
         since = time.monotonic() - FAILURES_WITHIN
@@ -71,7 +71,7 @@ failures = Failures()
 def text_of(error: Exception) -> str:
     """Its type and message in one line, fit for a column of text."""
     text = " ".join(clean_text(str(error)).split())
-    return f"{type(error).__name__}: {text}"[:LONGEST].rstrip(": ")
+    return f"{type(error).__name__}: {text}"[:MAX_MESSAGE].rstrip(": ")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from crawlservice.security.sealing import SealError, seal, unseal
 log = logging.getLogger(__name__)
 
 KEY_CHECK = "the key of this installation"  # the text that the check value encrypts
-TAKING = 60.0  # seconds that a take-over of Redis may last
+TAKEOVER_TIME = 60.0  # seconds that a take-over of Redis may last
 
 
 class OtherInstallation(FrontierError):
@@ -108,7 +108,7 @@ def take_over(frontier: Frontier) -> str:
 
     Raises OtherInstallation while nodes live on it, redis.RedisError and django.db.Error."""
     name = f"{frontier.store.keys[0].prefix}:steward"
-    lock = frontier.store.redis.lock(name, timeout=TAKING, blocking_timeout=TAKING)
+    lock = frontier.store.redis.lock(name, timeout=TAKEOVER_TIME, blocking_timeout=TAKEOVER_TIME)
     try:
         with lock:
             return _take_over(frontier)

@@ -25,12 +25,12 @@ from crawlservice.ledger.model_items.outgoing_rows import unpack
 from crawlservice.ledger.model_items.refused_rows import RowRefused
 from crawlservice.models import RowDelivery
 from crawlservice.outbox.backoff import MAX_PROBLEM, Backoff
-from crawlservice.outbox.stream import IDLE, OutboxThread
+from crawlservice.outbox.stream import IDLE_SECONDS, OutboxThread
 
 PAGES = 500  # of a batch
 BYTES = 16 << 20  # of a batch, unless its only page has more
 RETRIES = Backoff((1, 2, 5, 15, 60))
-PATIENCE = 3  # failures after which pages are saved one by one, to find the one that fails
+MAX_TRIES = 3  # failures after which pages are saved one by one, to find the one that fails
 LOCK = 0x637261776C << 24  # the PostgreSQL advisory locks of senders begin there
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class RowStream(OutboxThread):
     def send_next(self) -> float:
         """Delivers a batch. Raises as ``OutboxThread.send_next`` does, and DatabaseFails."""
         if not _waiting(self._alias).exists():
-            return IDLE
+            return IDLE_SECONDS
         if self._alias not in connections.settings:
             raise DatabaseFails(
                 f"the leading node knows no database {self._alias}; name it in "
@@ -61,17 +61,17 @@ class RowStream(OutboxThread):
         except Error as error:
             raise DatabaseFails(refused_rows.reason_of(error)) from error
         self._settle(batch, refused)
-        return 0.0 if _waiting(self._alias).exists() else IDLE
+        return 0.0 if _waiting(self._alias).exists() else IDLE_SECONDS
 
     def settle_failure(self, error: Exception) -> tuple[str, float]:
         """With the first page that waits."""
         problem = refused_rows.reason_of(error)
         first = _waiting(self._alias).only("attempts").first()
         if first is None:
-            return problem, IDLE
+            return problem, IDLE_SECONDS
         values = {"tried_at": Now(), "problem": problem[:MAX_PROBLEM]}
         _rows(first.pk).update(attempts=F("attempts") + 1, **values)
-        return problem, RETRIES.pause(first.attempts + 1) or IDLE
+        return problem, RETRIES.pause(first.attempts + 1) or IDLE_SECONDS
 
     def close(self) -> None:
         """Ends the connection."""
@@ -124,7 +124,7 @@ class RowStream(OutboxThread):
         """Whether a page may be the cause of failures that are not its refusal: they last, and the
         connection works."""
         first = _waiting(self._alias).only("attempts").first()
-        lasts = first is not None and first.attempts >= PATIENCE
+        lasts = first is not None and first.attempts >= MAX_TRIES
         return lasts and connections[self._alias].is_usable()
 
     def _save_together(self, batch: list[RowDelivery]) -> None:

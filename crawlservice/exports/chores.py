@@ -6,7 +6,7 @@ from functools import partial
 
 from crawlservice.chores.chore import Calls, Chore, ChoreContext
 from crawlservice.chores.threads import ChoreThreads
-from crawlservice.exports.file import EVERY, ExportsFile
+from crawlservice.exports.file import LOOK_SECONDS, ExportsFile
 from crawlservice.models import Export
 
 
@@ -34,7 +34,7 @@ CHORES = (
     Chore(
         "the file of exports",
         lambda steward: Calls(ExportsFile(steward.settings).look),
-        period=EVERY,
+        period=LOOK_SECONDS,
     ),
     Chore("exports", Exports, used=lambda: [Export.active_ones()]),
 )

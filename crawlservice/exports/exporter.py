@@ -23,13 +23,13 @@ from crawlservice.exports.target import Target
 from crawlservice.exports.writer import BatchName, Writer
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Installation
-from crawlservice.outbox.stream import IDLE, OutboxThread
+from crawlservice.outbox.stream import IDLE_SECONDS, OutboxThread
 
 log = logging.getLogger(__name__)
 
 PARTS = 20  # parts read in one step
 TRIAL = 15  # seconds for a test of a target
-SKIPPED = 10_000  # numbers without a row for it, after which that is recorded
+MAX_SKIPPED = 10_000  # numbers without a row for it, after which that is recorded
 
 
 class Exporter(OutboxThread):
@@ -53,14 +53,14 @@ class Exporter(OutboxThread):
             return None
         self._export, self.name = export, f"export {export}"
         if export.next_at is not None and export.next_at > clock.now():
-            return IDLE
+            return IDLE_SECONDS
         self._keep_up(export)
-        return 0.0 if self._go_on(export) else IDLE
+        return 0.0 if self._go_on(export) else IDLE_SECONDS
 
     def settle_failure(self, error: Exception) -> tuple[str, float]:
         problem = told(error, self._secrets)
         cursor.fail(self._export, problem)
-        return problem, IDLE  # the row has the time of the next attempt
+        return problem, IDLE_SECONDS  # the row has the time of the next attempt
 
     def close(self) -> None:
         """Forgets what was read, and lets go of the target."""
@@ -92,7 +92,7 @@ class Exporter(OutboxThread):
             return more
         if export.planned is None:
             if not batch.rows:
-                if self._reached - export.position >= SKIPPED:
+                if self._reached - export.position >= MAX_SKIPPED:
                     cursor.skip(export, self._reached)
                 return more
             limits = self._writer.limits

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crawlservice.exports.definition import Definition
 
 NAME = "exports.toml"
-EVERY = 3.0  # seconds between two looks
+LOOK_SECONDS = 3.0  # seconds between two looks
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 

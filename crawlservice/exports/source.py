@@ -17,7 +17,7 @@ from crawlservice.tasks.results.usage_filter import of_items, of_pages, read_fil
 
 CHUNK = 500  # rows in memory at a time
 WINDOW = 20_000  # numbers that one query looks through
-LOOKED = 50_000  # numbers that are looked through to count what is left
+COUNTED_ROWS = 50_000  # numbers that are looked through to count what is left
 KEY = "_key"  # identifies a row for ever, in every target
 
 ITEM = (
@@ -109,9 +109,9 @@ def with_newest(exports: QuerySet[Export]) -> QuerySet[Export]:
 
 
 def left(export: Export) -> Left:
-    """What is not exported yet, looking through LOOKED numbers at most: for one export, not for
-    lists. Raises django.db.Error."""
-    end = export.position + LOOKED
+    """What is not exported yet, looking through COUNTED_ROWS numbers at most: for one export, not
+    for lists. Raises django.db.Error."""
+    end = export.position + COUNTED_ROWS
     newest = rows_of(export.what).order_by("-pk").values_list("pk", flat=True).first() or 0
     rows = wanted_by(export).filter(pk__gt=export.position, pk__lte=end)
     return Left(rows.order_by().count(), newest > end)

@@ -15,7 +15,7 @@ from crawlservice.models import Export, Item, Page
 from crawlservice.tasks.results.row_times import all_before
 
 FORM = "write beginning, now, a date such as 2026-11-01 or 2026-11-01T06:00Z, or a row number"
-PATIENCE = 1.0  # seconds to wait for transactions that write rows
+LOCK_SECONDS = 1.0  # seconds to wait for transactions that write rows
 
 
 class Start(NamedTuple):
@@ -55,9 +55,9 @@ def _now(what: str) -> int:
     so those of open transactions are waited for. If one is open for long, rows of the last minutes
     are exported, too: none is lost."""
     model = rows_of(what).model
-    order, until = CommitOrder(model), time.monotonic() + PATIENCE
+    order, until = CommitOrder(model), time.monotonic() + LOCK_SECONDS
     while not (settled := order.settled()) and rows_of(what).exists():
         if time.monotonic() > until:
             return all_before(model, clock.now())
-        time.sleep(PATIENCE / 20)
+        time.sleep(LOCK_SECONDS / 20)
     return settled

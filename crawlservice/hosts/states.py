@@ -17,8 +17,8 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.hosts.rules import HostCondition, rule_of
 from crawlservice.models import Host
 
-LONG = 3600.0  # seconds of rest from which a host counts as held
-SHORT = 1.0  # seconds below which a host that waits for its delay counts as crawling
+LONG_WAIT = 3600.0  # seconds of rest from which a host counts as held
+SHORT_WAIT = 1.0  # seconds below which a host that waits for its delay counts as crawling
 LAST = datetime.max.replace(tzinfo=UTC).timestamp() - 86_400  # seconds since the epoch
 
 
@@ -39,10 +39,10 @@ class HostNow:
             return HostCondition.UNKNOWN
         if self.closed > 0 or state.why == "blocked":
             condition = rule_of(state.why).condition
-            long = condition is HostCondition.RESTING and self.closed > LONG
+            long = condition is HostCondition.RESTING and self.closed > LONG_WAIT
             return HostCondition.HELD if long else condition
         left = state.next_at - self.now
-        if state.queued and left >= SHORT:
+        if state.queued and left >= SHORT_WAIT:
             return HostCondition.WAITING
         if state.in_flight or (state.queued and left > 0):
             return HostCondition.CRAWLING

@@ -20,7 +20,7 @@ from crawlservice.connections import clock
 from crawlservice.models import BotKey
 from crawlservice.security.sealing import seal, unseal
 
-CACHED = timedelta(hours=1)  # that verifiers may keep the directory
+CACHE_AGE = timedelta(hours=1)  # that verifiers may keep the directory
 LEAD = timedelta(hours=24)  # that a new key is published before it signs
 TAIL = timedelta(hours=24)  # that an old key is published after it has signed last
 
@@ -63,9 +63,9 @@ def create() -> BotKey:
 
 
 def rotate(lead: timedelta = LEAD) -> BotKey:
-    """Makes the next key, which signs after ``lead``; with none, or less than CACHED, verifiers may
-    not know it yet. Raises KeyProblem if there is no key, or if a next one waits already; without
-    ``lead`` that one starts."""
+    """Makes the next key, which signs after ``lead``; with none, or less than CACHE_AGE, verifiers
+    may not know it yet. Raises KeyProblem if there is no key, or if a next one waits already;
+    without ``lead`` that one starts."""
     with transaction.atomic():
         now = clock.now()
         rows = [*_known().select_for_update()]

@@ -48,6 +48,6 @@ def directory(request: HttpRequest) -> HttpResponse:
         )
         answer = HttpResponse(body, MEDIA_TYPE, headers=proof)
     answer["ETag"] = etag
-    answer["Cache-Control"] = f"public, max-age={int(bot_keys.CACHED.total_seconds())}"
+    answer["Cache-Control"] = f"public, max-age={int(bot_keys.CACHE_AGE.total_seconds())}"
     answer["Access-Control-Allow-Origin"] = "*"
     return answer

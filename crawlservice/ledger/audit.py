@@ -25,8 +25,8 @@ from crawlservice.tasks.progress.outcomes import KINDS
 ENDS = (Task.State.FINISHED, Task.State.CANCELLED)
 PART = 1_000_000  # ledger rows whose rids are held in memory at a time
 GROUP = 100_000  # ledger rows of tasks that are audited together, unless one task has more
-MANY = 500  # tasks of a group, at most
-NAMED = 10  # offending requests named per problem
+MAX_TASKS = 500  # tasks of a group, at most
+MAX_REQUESTS = 10  # offending requests named per problem
 CHUNK = 1000  # rows read at a time
 
 Found = dict[int, list[str]]  # task -> problems
@@ -107,7 +107,7 @@ def groups(sizes: dict[int, int]) -> Iterator[list[int]]:
     group: list[int] = []
     rows = 0
     for task, n in sorted(sizes.items()):
-        if group and (rows + n > GROUP or len(group) == MANY):
+        if group and (rows + n > GROUP or len(group) == MAX_TASKS):
             yield group
             group, rows = [], 0
         group.append(task)
@@ -280,15 +280,15 @@ def _ranges(n: int) -> Iterator[tuple[UUID, UUID]]:
 
 
 def _some(task: Task, rids: set[bytes]) -> Iterator[tuple[int, str]]:
-    return ((task.pk, str(UUID(bytes=rid))) for rid in islice(rids, NAMED + 1))
+    return ((task.pk, str(UUID(bytes=rid))) for rid in islice(rids, MAX_REQUESTS + 1))
 
 
 def _report(what: str, offenders: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """One problem per task, which names the first of its offenders."""
     named: Found = defaultdict(list)
     for task, offender in offenders:
-        if len(named[task]) <= NAMED:
+        if len(named[task]) <= MAX_REQUESTS:
             named[task].append(offender)
     for task, some in named.items():
-        more = " and more" if len(some) > NAMED else ""
-        yield task, f"{what}: {', '.join(some[:NAMED])}{more}"
+        more = " and more" if len(some) > MAX_REQUESTS else ""
+        yield task, f"{what}: {', '.join(some[:MAX_REQUESTS])}{more}"

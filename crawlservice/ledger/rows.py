@@ -61,7 +61,7 @@ RARE = {
     "exchange": ("jsonb", attrgetter("fetch.exchange")),
 }
 CALLBACK, REASON = 100, 60  # maximum characters of the columns of these names
-SMALL = 32767  # the largest smallint
+MAX_SMALLINT = 32767  # the largest smallint
 MAX_REDIRECTS, MAX_TARGET = 20, 2000  # redirects of a page that are kept, and characters of each
 
 # PostgreSQL takes up to 256 MiB as one jsonb value.
@@ -216,8 +216,8 @@ def _row(outcome: Outcome, columns: Columns) -> list[Any]:
         clean_text(outcome.detail),
         outcome.fetch.status,
         outcome.depth,
-        min(outcome.attempts, SMALL),
-        min(outcome.deliveries, SMALL),
+        min(outcome.attempts, MAX_SMALLINT),
+        min(outcome.deliveries, MAX_SMALLINT),
         outcome.fetch.size,
         outcome.fetch.fetch_ms,
         len(outcome.results.items),

@@ -43,15 +43,15 @@ from crawlservice.models.quality import Finding, Profile
 from crawlservice.models.recipe import Recipe, RecipeVersion
 from crawlservice.models.reparse import ParsedPage, ReplacedItem
 from crawlservice.models.robots import RobotsFile
-from crawlservice.models.spider import WHY, DisabledSpider
+from crawlservice.models.spider import MAX_REASON, DisabledSpider
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
 from crawlservice.models.view import QUERY, VIEW_NAME, SavedView
 from crawlservice.models.watch import Watch, WatchDay, WatchedHost, WatchedItem, WatchedPage
 
 __all__ = (
-    "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MEDIA_TYPE",
-    "MODEL", "NOTE", "OPEN", "ORDERED", "PAGE_HOST", "QUERY", "SPIDER", "TAG", "UNSENT",
-    "VERSION", "VIEW_NAME", "WHY", "Action", "Alert", "AlertMessage", "AlertNotice",
+    "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MAX_REASON",
+    "MEDIA_TYPE", "MODEL", "NOTE", "OPEN", "ORDERED", "PAGE_HOST", "QUERY", "SPIDER", "TAG",
+    "UNSENT", "VERSION", "VIEW_NAME", "Action", "Alert", "AlertMessage", "AlertNotice",
     "AlertReport", "AlertRule", "AlertTarget", "AliasRule", "BotKey", "BulkRetry", "Delivery",
     "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
     "Generation", "Host", "HostCredential", "Installation", "Item", "KeptPage", "Label",

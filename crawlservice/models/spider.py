@@ -8,14 +8,14 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.task import SPIDER, user_key
 
-WHY = 500  # characters of the reason for which a spider is disabled
+MAX_REASON = 500  # characters of the reason for which a spider is disabled
 
 
 class DisabledSpider(models.Model):
     """A spider that is not started. There is a row only while it is disabled."""
 
     spider = models.CharField(_("spider"), max_length=SPIDER, unique=True)
-    reason = models.CharField(_("reason"), max_length=WHY)
+    reason = models.CharField(_("reason"), max_length=MAX_REASON)
     # Without a constraint: an older process deletes users without knowing this table.
     user = user_key(_("user"), db_index=False, db_constraint=False)
     created_at = models.DateTimeField(_("disabled at"), db_default=Now(), editable=False)

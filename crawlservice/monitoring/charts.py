@@ -16,11 +16,11 @@ from crawlservice.tasks.progress.progress import Progress
 
 POINTS = 300  # most points of a chart
 GAP = timedelta(minutes=2)  # without a sample: no leader, or nothing was done
-RECENT = timedelta(seconds=20)  # least time that a current rate is averaged over
+MIN_SPAN = timedelta(seconds=20)  # least time that a current rate is averaged over
 NUMBERS = (
     "nf", "ne", "cancelled", "excluded", "items", "ready", "in_progress", "delayed", "parked",
 )  # fmt: skip
-FEW = 5  # latest samples that are searched for one as old as that
+MAX_SAMPLES = 5  # latest samples that are searched for one as old as that
 
 Chart = dict[str, list[Any]]
 
@@ -47,13 +47,13 @@ def of_task(progress: Progress) -> Chart:
 
 
 def rate(progress: Progress) -> float:
-    """Pages per second of a task: over about the last RECENT, or over its whole run if it has
+    """Pages per second of a task: over about the last MIN_SPAN, or over its whole run if it has
     ended."""
     done, task = progress.worked, progress.task
     if progress.ended:
         return done / progress.age if progress.age else 0.0
-    latest = Sample.objects.filter(task=task).order_by("-at")[:FEW]
-    old = (sample for sample in latest if timezone.now() - sample.at >= RECENT)
+    latest = Sample.objects.filter(task=task).order_by("-at")[:MAX_SAMPLES]
+    old = (sample for sample in latest if timezone.now() - sample.at >= MIN_SPAN)
     since = next(old, _sample(task, task.created_at))
     seconds = (timezone.now() - since.at).total_seconds()
     return max(0, done - since.nf - _errors(since)) / seconds if seconds > 0 else 0.0

@@ -22,7 +22,7 @@ from crawlservice.models import Event, Generation
 
 log = logging.getLogger(__name__)
 
-SHOWN = 200  # most offline nodes shown, the latest ones
+MAX_NODES = 200  # most offline nodes shown, the latest ones
 Fate = Generation.Fate
 
 
@@ -80,8 +80,8 @@ def die(generation: int, held: int) -> bool:
 
 
 def offline() -> list[Generation]:
-    """The last lives of the nodes that are offline, the latest SHOWN. Raises django.db.Error."""
-    return [*_offline().order_by("-pk")[:SHOWN]] if database.is_there() else []
+    """The last lives of offline nodes, the latest MAX_NODES. Raises django.db.Error."""
+    return [*_offline().order_by("-pk")[:MAX_NODES]] if database.is_there() else []
 
 
 def forget(node: str) -> None:

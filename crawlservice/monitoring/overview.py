@@ -21,12 +21,12 @@ from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.tasks.progress import progress
 from crawlservice.tasks.progress.forecast import Forecast, forecasts
 
-OPEN = 1_000  # open tasks whose numbers are summed
-SHOWN = 20  # most tasks, and hosts, shown
-ENDED = 8  # last ended tasks shown
+MAX_OPEN = 1_000  # open tasks whose numbers are summed
+MAX_ROWS = 20  # most tasks, and hosts, shown
+MAX_ENDED = 8  # last ended tasks shown
 ROWS = 20_000  # ledger rows by which hosts are judged
-LOOKED = 400_000  # ledger rows searched for these: many may be cancelled
-SEEN = 5  # pages from which on a host may be called slow
+SEARCHED_ROWS = 400_000  # ledger rows searched for these: many may be cancelled
+SLOW_PAGES = 5  # pages from which on a host may be called slow
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class QueueTotals:
 
 @dataclass(frozen=True)
 class Overview:
-    """``running``: the latest SHOWN of the open tasks; ``ended``: the last ENDED that have ended,
-    the latest first; ``known``: nodes, or None while Redis is unreachable. ``partial``: more than
-    OPEN tasks are open, and the totals cover the latest OPEN. ``refusal``: why Redis is not used
-    although it answers. ``unreadable``: rows of Redis that were set aside."""
+    """``running``: the latest MAX_ROWS of the open tasks; ``ended``: the last MAX_ENDED that have
+    ended, the latest first; ``known``: nodes, or None while Redis is unreachable. ``partial``: more
+    than MAX_OPEN tasks are open, and the totals cover the latest MAX_OPEN. ``refusal``: why Redis
+    is not used although it answers. ``unreadable``: rows of Redis that were set aside."""
 
     totals: QueueTotals
     running: list[Forecast]
@@ -103,8 +103,8 @@ class Hosts(NamedTuple):
 def snapshot() -> Overview:
     """The cluster now."""
     rows = Task.objects.filter(state__in=Task.ACTIVE).defer("seeds", "arguments")
-    tasks = [*rows.order_by("-pk")[: OPEN + 1]]
-    found = progress.read(tasks[:OPEN])
+    tasks = [*rows.order_by("-pk")[: MAX_OPEN + 1]]
+    found = progress.read(tasks[:MAX_OPEN])
     known, unreadable = _nodes()
     totals = QueueTotals(
         tasks=len(found),
@@ -115,9 +115,9 @@ def snapshot() -> Overview:
         live=known is not None,
     )
     skew = nodes.skew_line(known or ())
-    running = forecasts(found[:SHOWN])
+    running = forecasts(found[:MAX_ROWS])
     refused = refusal() if known is None else ""
-    partial = len(tasks) > OPEN
+    partial = len(tasks) > MAX_OPEN
     return Overview(totals, running, _ended(), known, skew, partial, refused, unreadable)
 
 
@@ -132,10 +132,10 @@ def _nodes() -> tuple[list[Node] | None, int]:
 def _ended() -> list[Task]:
     """By their events, which are in the order of the ends. Tasks that run again are left out."""
     events = Event.objects.filter(outcome__in=Task.Outcome.values).order_by("-pk")
-    numbers = [*dict.fromkeys(events.values_list("task", flat=True)[: 2 * ENDED])]
+    numbers = [*dict.fromkeys(events.values_list("task", flat=True)[: 2 * MAX_ENDED])]
     found = Task.objects.defer("seeds", "arguments", "settings").in_bulk(numbers)
     ended = (found[pk] for pk in numbers if pk in found and found[pk].state not in Task.ACTIVE)
-    return [*islice(ended, ENDED)]
+    return [*islice(ended, MAX_ENDED)]
 
 
 @ttl_cache(seconds=15)
@@ -143,7 +143,7 @@ def hosts() -> Hosts:
     """The slow hosts and the failing hosts."""
     newest = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
     fetched = Page.objects.exclude(url__in=(ROOT_URL, END_URL)).exclude(reason__in=NO_ERRORS)
-    rows = fetched.filter(pk__gt=newest - LOOKED).order_by("-pk")
+    rows = fetched.filter(pk__gt=newest - SEARCHED_ROWS).order_by("-pk")
     found: defaultdict[str, HostTotals] = defaultdict(lambda: HostTotals(""))
     number = 0
     columns = rows.values_list("url", "state", "reason", "fetch_ms")[:ROWS]
@@ -157,6 +157,6 @@ def hosts() -> Hosts:
         if state == Page.State.ERROR:
             host.errors += 1
             host.reasons[reason] += 1
-    slow = sorted((h for h in found.values() if h.pages >= SEEN), key=lambda h: -h.mean)
+    slow = sorted((h for h in found.values() if h.pages >= SLOW_PAGES), key=lambda h: -h.mean)
     failing = sorted((h for h in found.values() if h.errors), key=lambda h: -h.errors)
-    return Hosts(number, slow[:SHOWN], failing[:SHOWN])
+    return Hosts(number, slow[:MAX_ROWS], failing[:MAX_ROWS])

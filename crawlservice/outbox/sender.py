@@ -13,7 +13,7 @@ from crawlservice.outbox.outbox import Claim, Outbox
 
 log = logging.getLogger(__name__)
 
-IDLE = 1.0  # seconds between two looks when there is nothing to send
+IDLE_SECONDS = 1.0  # seconds between two looks when there is nothing to send
 
 Message = TypeVar("Message")
 Sending = asyncio.Task[tuple[str, dict[str, Any]]]
@@ -46,7 +46,7 @@ class Sender(Work, Generic[Message]):
         for claim, message in self._outbox.claim(busy, self.at_a_time - len(self._sending)):
             self._sending[loop.create_task(self._attempt(claim, message))] = claim
         if not self._sending:
-            return IDLE
+            return IDLE_SECONDS
         self._settle(self._runner.run(_first(self._sending)))
         return 0.0
 
@@ -75,5 +75,5 @@ class Sender(Work, Generic[Message]):
 
 
 async def _first(sending: dict[Sending, Claim]) -> set[Sending]:
-    done, _ = await asyncio.wait(sending, timeout=IDLE, return_when=asyncio.FIRST_COMPLETED)
+    done, _ = await asyncio.wait(sending, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
     return done

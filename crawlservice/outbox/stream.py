@@ -17,7 +17,7 @@ from crawlservice.chores.threads import Work
 
 log = logging.getLogger(__name__)
 
-IDLE = 1.0  # seconds between two looks when there is nothing to send
+IDLE_SECONDS = 1.0  # seconds between two looks when there is nothing to send
 
 
 class OutboxThread(Work):

@@ -29,7 +29,7 @@ from crawlservice.tasks.results.task_rows import of_task
 ROWS = 500  # pages in memory at a time, and links that are looked up at a time
 BODIES = 16  # pages in memory at a time, with their bodies
 LISTS = 20  # pages whose links are read at a time: each may lead to very many
-OPEN = 200  # files that are open at a time
+FILES = 200  # files that are open at a time
 MAX_PARTS = 10_000
 PAGES, LINKS = "pages", "links"
 # The names of the files, and of their drafts.
@@ -202,7 +202,7 @@ class _Files:
     def __init__(self, directory: Path, digits: int) -> None:
         self._directory = directory
         self._digits = digits
-        self._open: BoundedDict[Path, BinaryIO] = BoundedDict(OPEN, lambda _, file: file.close())
+        self._open: BoundedDict[Path, BinaryIO] = BoundedDict(FILES, lambda _, file: file.close())
         self._targets: dict[Path, Path] = {}  # by draft
 
     def write(self, layer: int, part: int, kind: str, row: dict[str, Any]) -> None:

@@ -16,16 +16,16 @@ from crawlservice.models import KeptPage, PageBody, Task
 
 BATCH = 2_000  # rows deleted at a time
 WINDOW = 10_000  # bodies looked at at a time
-UNUSED = timedelta(minutes=10)  # since a page used a body, before it is deleted
+UNUSED_SPAN = timedelta(minutes=10)  # since a page used a body, before it is deleted
 SWEEP_EVERY = 600.0  # seconds from the end of a walk through all bodies to the next one
 MIB = 1 << 20
 
 
 class PageRetention:
-    """Of the leading steward. ``clock`` returns seconds; ``unused``: as UNUSED."""
+    """Of the leading steward. ``clock`` returns seconds; ``unused``: as UNUSED_SPAN."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, unused: timedelta = UNUSED
+        self, clock: Callable[[], float] = time.monotonic, unused: timedelta = UNUSED_SPAN
     ) -> None:
         self._clock = clock
         self._unused = unused

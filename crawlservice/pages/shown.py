@@ -16,7 +16,7 @@ from crawlservice.models import KeptPage
 from crawlservice.pages.bodies import read
 
 SOURCE = 200_000  # characters of a source that are shown
-RENDERED = 2_000_000  # characters of a page that is shown as it looks
+MAX_RENDERED = 2_000_000  # characters of a page that is shown as it looks
 
 # No scripts, forms, frames, plug-ins, downloads or navigation, and no request to anywhere: styles
 # and pictures only as they are in the page itself.
@@ -86,7 +86,7 @@ def harmless(text: str) -> str:
 def rendered(shown: ShownPage) -> HttpResponse:
     """The page for a frame: see POLICY. Always UTF-8, so that it means to the browser what it means
     here."""
-    text = harmless(shown.text[:RENDERED]) if shown.kind == "html" else ""
+    text = harmless(shown.text[:MAX_RENDERED]) if shown.kind == "html" else ""
     response = HttpResponse(text, content_type="text/html; charset=utf-8")
     _secure(response)
     response.headers["X-Frame-Options"] = "SAMEORIGIN"

@@ -33,11 +33,11 @@ from crawlservice.pages.lookup import stored
 from crawlservice.recipes.current import current
 from crawlservice.tasks.arguments.secrets import revealed
 
-WAITING = 20.0  # seconds within which a node takes an order
-RUNNING = 45.0  # seconds within which it answers
-MOST = 200  # items and requests that are shown
-LARGEST = 1 << 20  # bytes of an answer, beyond which items and requests are left out
-LONG = 10_000  # characters of a traceback, and of a difference
+TAKE_SECONDS = 20.0  # seconds within which a node takes an order
+ANSWER_SECONDS = 45.0  # seconds within which it answers
+MAX_SHOWN_ROWS = 200  # items and requests that are shown
+MAX_ANSWER = 1 << 20  # bytes of an answer, beyond which items and requests are left out
+MAX_CHARS = 10_000  # characters of a traceback, and of a difference
 
 
 class NotTried(CrawlframeError):
@@ -66,11 +66,11 @@ class Answer:
         return asdict(self)
 
     def encode(self) -> bytes:
-        """JSON of at most LARGEST bytes; ``problem`` says what is left out."""
-        self.problem, self.raised = self.problem[:LONG], self.raised[-LONG:]
-        self.differences = [line[:LONG] for line in self.differences]
+        """JSON of at most MAX_ANSWER bytes; ``problem`` says what is left out."""
+        self.problem, self.raised = self.problem[:MAX_CHARS], self.raised[-MAX_CHARS:]
+        self.differences = [line[:MAX_CHARS] for line in self.differences]
         text = dumps(self.as_data())
-        if len(text) > LARGEST:
+        if len(text) > MAX_ANSWER:
             self.problem = (
                 f"what it yields has {len(text):,} bytes, which is too much to be shown; "
                 "run it with crawlframe.testing"
@@ -98,9 +98,9 @@ def answer(order: str) -> Answer | None:
         raise NotTried(_("Nothing is known of this order any more; run it again"))
     if state.answer:
         return Answer(**loads(state.answer))
-    if state.waits and state.waited > WAITING:
+    if state.waits and state.waited > TAKE_SECONDS:
         raise NotTried(_("No running node has this spider"))
-    if state.waited > RUNNING:
+    if state.waited > ANSWER_SECONDS:
         raise NotTried(_("It ended without a result: it crashed, or took longer than 30 s"))
     return None
 
@@ -139,7 +139,7 @@ def _tried(settings: Settings, registry: Registry, rid: UUID) -> Answer:
     end = found["end"] if found["end"] == "done" else f"{found['end']}, {found['reason']}"
     lines = differences({"items": before}, {"items": items})
     trace = found.get("trace", "")
-    return Answer("", "", "", end, trace, items[:MOST], shown[:MOST], lines)
+    return Answer("", "", "", end, trace, items[:MAX_SHOWN_ROWS], shown[:MAX_SHOWN_ROWS], lines)
 
 
 @contextmanager

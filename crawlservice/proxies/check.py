@@ -26,7 +26,7 @@ from crawlservice.proxies.pool import usable
 
 TIMEOUT = 15.0  # seconds
 AT_A_TIME = 20
-SETTLED = timedelta(hours=1)  # after which earlier failures do not count any more
+FAILURE_AGE = timedelta(hours=1)  # after which earlier failures do not count any more
 WRONG_LOGIN = "wrong login: it refused the credentials (407) when it was used last"
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 3600.0  # seconds between two checks of one that fails
 
@@ -61,7 +61,7 @@ def take_out(row: Proxy, use: ProxyUse) -> None:
     """A proxy that requests could not use. One that came back a short time ago is checked later
     than then: the check may not show what is wrong with it."""
     now = clock.now()
-    if row.checked_at is None or now - row.checked_at > SETTLED:
+    if row.checked_at is None or now - row.checked_at > FAILURE_AGE:
         row.failures = 0
     row.failures += 1
     row.state = Proxy.State.FAILED

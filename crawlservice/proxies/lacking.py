@@ -12,7 +12,7 @@ from crawlframe.proxies.place import choice_in, host_in, route_in
 from crawlservice.connections import clock
 from crawlservice.models import Proxy
 
-MOST = 200  # places that are looked at
+MAX_PLACES = 200  # places that are looked at
 
 Cause = Literal["empty", "unfit", "disabled", "unchecked", "failed", "blocked", "resting"]
 
@@ -49,7 +49,7 @@ def missing(frontier: Frontier, host: str = "", task: int = 0) -> Iterator[Missi
     redis.RedisError and django.db.Error."""
     lacks = [
         one
-        for one in frontier.proxies.lacking(MOST)
+        for one in frontier.proxies.lacking(MAX_PLACES)
         if (not host or host_in(one.place) == host) and (not task or task in one.tasks)
     ]
     if not lacks:

@@ -33,7 +33,7 @@ from crawlservice.security.sealing import seal, unseal
 from crawlservice.tasks.arguments import values as spider_arguments
 from crawlservice.tasks.submit import published
 
-LARGEST = 16 << 20  # bytes of a list
+MAX_BYTES = 16 << 20  # bytes of a list
 RETRY = 60.0  # seconds until a list is read again that could not be, if it is not due before
 LEAST_EVERY, MOST_EVERY = 10, 31_536_000  # seconds
 
@@ -164,14 +164,14 @@ def _entries(source: ProxySource, settings: Settings) -> tuple[list[Entry], list
 
 
 def _read(path: Path) -> str:
-    if path.stat().st_size > LARGEST:
-        raise BadSource(f"the list has more than {LARGEST >> 20} MiB")
+    if path.stat().st_size > MAX_BYTES:
+        raise BadSource(f"the list has more than {MAX_BYTES >> 20} MiB")
     return path.read_text(errors="replace")
 
 
 async def _fetch(url: str, settings: Settings) -> str:
     downloader = Downloader(settings)
-    own = SpiderSettings(timeout=60, cookies=False, max_body=LARGEST)
+    own = SpiderSettings(timeout=60, cookies=False, max_body=MAX_BYTES)
     try:
         response = await downloader.fetch(Request(url), own)
     except FetchError as error:  # its text may have the key that the URL has

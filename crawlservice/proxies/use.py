@@ -16,9 +16,9 @@ from crawlservice.models import Host, Proxy
 from crawlservice.proxies.check import WRONG_LOGIN
 from crawlservice.proxies.lacking import Missing, missing
 
-MOST = 100  # rows on a page
+MAX_ROWS = 100  # rows on a page
 SENTENCES = 5  # about what a task waits for
-LOOKED = 500  # hosts that were fetched last, among which those of a proxy are looked for
+SEARCHED_HOSTS = 500  # hosts that were fetched last, among which those of a proxy are looked for
 
 
 def lasts(until: float, now: float) -> datetime | None:
@@ -54,7 +54,7 @@ def at_host(host: str) -> tuple[list[AtHost], dict[str, int]]:
     learned tiers by choice. Raises redis.RedisError and django.db.Error."""
     proxies = frontier().proxies
     use = proxies.used_at(host)
-    last = sorted(use.pairs, key=lambda pk: use.pairs[pk].used_at, reverse=True)[:MOST]
+    last = sorted(use.pairs, key=lambda pk: use.pairs[pk].used_at, reverse=True)[:MAX_ROWS]
     rows, states = Proxy.objects.in_bulk(last), proxies.at(host, last)
     return [AtHost(rows[pk], use.pairs[pk], states.get(pk)) for pk in last if pk in rows], use.tiers
 
@@ -78,8 +78,8 @@ def hosts_of(proxy: int) -> list[tuple[Host, PairUse, PairState | None]]:
     """The hosts at which a proxy was used within a day, among those that were fetched last. Raises
     redis.RedisError and django.db.Error."""
     proxies = frontier().proxies
-    hosts = {host.name: host for host in Host.objects.order_by("-last_at")[:LOOKED]}
+    hosts = {host.name: host for host in Host.objects.order_by("-last_at")[:SEARCHED_HOSTS]}
     uses = proxies.uses((name, proxy) for name in hosts)
-    last = sorted(uses, key=lambda pair: uses[pair].used_at, reverse=True)[:MOST]
+    last = sorted(uses, key=lambda pair: uses[pair].used_at, reverse=True)[:MAX_ROWS]
     states = proxies.states(last)
     return [(hosts[pair[0]], uses[pair], states.get(pair)) for pair in last]

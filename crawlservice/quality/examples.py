@@ -11,8 +11,8 @@ from crawlservice.quality.texts import is_broken
 from crawlservice.tasks.results.item_filter import is_empty
 from crawlservice.tasks.results.task_rows import of_task
 
-LOOKED = 200  # latest items, and latest pages
-SHOWN = 3  # examples of one finding
+LATEST_ROWS = 200  # latest items, and latest pages
+MAX_EXAMPLES = 3  # examples of one finding
 LENGTH = 200  # characters of a value
 
 
@@ -24,7 +24,7 @@ class Examples:
         self._items: list[Item] | None = None
 
     def of(self, found: Found) -> list[dict[str, Any]]:
-        """``item`` (number), ``rid``, ``url`` and ``value`` of up to SHOWN."""
+        """``item`` (number), ``rid``, ``url`` and ``value`` of up to MAX_EXAMPLES."""
         if found.monitor in ("errors", "status"):
             return self._pages(found)
         if not found.field:
@@ -32,7 +32,7 @@ class Examples:
         items = [one for one in self._latest() if _shows(found, one.data)]
         if found.monitor == "unique":
             items = _repeated(items, found.field)
-        chosen = items[:SHOWN]
+        chosen = items[:MAX_EXAMPLES]
         rids = {one.rid for one in chosen}
         urls = dict(Page.objects.filter(rid__in=rids).values_list("rid", "url"))
         return [
@@ -48,14 +48,14 @@ class Examples:
     def _latest(self) -> list[Item]:
         if self._items is None:
             rows = of_task(Item.objects.only("rid", "data", "task_id"), self._task, newest=True)
-            self._items = [one for one in rows[:LOOKED] if isinstance(one.data, dict)]
+            self._items = [one for one in rows[:LATEST_ROWS] if isinstance(one.data, dict)]
         return self._items
 
     def _pages(self, found: Found) -> list[dict[str, Any]]:
         rows = of_task(Page.objects.filter(state=Page.State.ERROR), self._task, newest=True)
         if found.monitor == "status":
             rows = of_task(Page.objects.filter(status=int(found.subject)), self._task, newest=True)
-        some = rows.values_list("rid", "url", "reason")[:SHOWN]
+        some = rows.values_list("rid", "url", "reason")[:MAX_EXAMPLES]
         return [
             {"item": None, "rid": str(rid), "url": url, "value": reason}
             for rid, url, reason in some

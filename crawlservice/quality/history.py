@@ -9,7 +9,7 @@ import msgspec
 from django.db.models import QuerySet
 
 from crawlservice.models import Profile, Task
-from crawlservice.quality.norms import FEWEST, NONE, RUNS, Good, Norms, Totals, norms_of
+from crawlservice.quality.norms import MIN_RUNS, NONE, RUNS, Good, Norms, Totals, norms_of
 from crawlservice.quality.run import decode
 
 
@@ -27,7 +27,7 @@ def history_of(task: Task) -> History:
     of_spider = Profile.objects.filter(good=True, spider=task.spider, task__lt=task.pk)
     same = _good(of_spider.filter(arguments_hash=task.arguments_hash))
     good, alike = same, True
-    if len(same) < FEWEST:
+    if len(same) < MIN_RUNS:
         good, alike = _good(of_spider), False
     if not good:
         return History(NONE)

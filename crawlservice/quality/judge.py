@@ -12,11 +12,11 @@ from crawlframe.base.expect import Expect
 from crawlservice.quality.found import Found, difference, text_difference
 from crawlservice.quality.latest import of_latest, with_scatter
 from crawlservice.quality.limits import (
-    FEW,
     LETTERS,
     LETTERS_N,
+    PART_SHARE,
     RULES,
-    WIDE,
+    SPREADS,
     WORDS,
     Limits,
     highest,
@@ -31,9 +31,12 @@ from crawlservice.quality.run import TOKENS, RunStats, absent, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
 WIDE_TOTAL = 3.5  # standard deviations of the good runs within which a total is usual
-SETTLED = 6  # runs from which their spread is known
-WEEK, UNSURE = 8, 1.5  # runs from which their seasons are known; factor of the spread until then
-SHORT = 60.0  # seconds by which a run must be longer than usual
+SETTLED_RUNS = 6  # runs from which their spread is known
+WEEK, UNSURE_RATIO = (
+    8,
+    1.5,
+)  # runs from which their seasons are known; factor of the spread until then
+SHORT_SECONDS = 60.0  # seconds by which a run must be longer than usual
 
 
 def judge(
@@ -147,7 +150,7 @@ def _enough(norms: Norms, ended: bool) -> float:
 
 def _is_gone(metric: Metric, norm: Norm, some: int) -> bool:
     """Whether a part of all good runs is not in a whole run that would have ``some`` of it."""
-    steady = norm.least > norm.median / 2 and norm.median >= FEW
+    steady = norm.least > norm.median / 2 and norm.median >= PART_SHARE
     return steady and metric.value == 0 and norm.median * metric.n >= some
 
 
@@ -205,9 +208,9 @@ def _totals(norms: Norms, totals: Totals) -> Iterator[Found]:
     times = [one.seconds for one in norms.totals if one.seconds]
     if totals.seconds and len(times) >= len(norms.totals) // 2 + 1:
         norm = norm_of([math.log(one) for one in times])
-        high = max(norm.median + max(math.log(2), WIDE * norm.spread), norm.most + math.log(1.3))
+        high = max(norm.median + max(math.log(2), SPREADS * norm.spread), norm.most + math.log(1.3))
         limit = math.exp(high)
-        if totals.seconds > max(limit, math.exp(norm.median) + SHORT):
+        if totals.seconds > max(limit, math.exp(norm.median) + SHORT_SECONDS):
             usual = math.exp(norm.median)
             yield Found(
                 "monitor", "duration", unit="seconds", high=limit, usual=usual, seen=totals.seconds
@@ -219,13 +222,13 @@ def _least(before: list[int], fall: float) -> float | None:
     to the next, which also fit sites that grow or have seasons. None if they say nothing."""
     if min(before) < 5:
         return None
-    if len(before) < SETTLED:
+    if len(before) < SETTLED_RUNS:
         fall *= 0.8
     logs = [math.log(value) for value in before]
     norm = norm_of(logs)
     noise = 1 / math.sqrt(before[0])  # of counting
     # A few totals may lie close together by chance, so that their deviation is used, too.
-    spread = max(norm.spread, 0.8 * stdev(logs)) * (UNSURE if len(before) < WEEK else 1)
+    spread = max(norm.spread, 0.8 * stdev(logs)) * (UNSURE_RATIO if len(before) < WEEK else 1)
     low = min(norm.median - max(-math.log(fall), WIDE_TOTAL * spread), norm.least - 0.1) - noise / 2
     steps = [abs(one - other) for one, other in pairwise(logs)]
     step = max(-math.log(fall), 1.4 * max(steps, default=0.0)) + noise

@@ -30,7 +30,7 @@ from crawlservice.quality.recent import BLOCK
 from crawlservice.quality.run import TOKENS, RunStats, absent, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
-UNSURE = 6  # good runs with which the least difference in items per page is twice as large
+UNSURE_RUNS = 6  # good runs with which the least difference in items per page is twice as large
 
 
 def of_latest(run: RunStats, norms: Norms) -> list[Found]:
@@ -70,7 +70,7 @@ def _compared(
         if metric is None or metric.n < BLOCK:
             continue
         if key.monitor == "yield":  # of few runs, few last pages are known
-            rule = rule._replace(floor=rule.floor * (1 + UNSURE / norms.runs))
+            rule = rule._replace(floor=rule.floor * (1 + UNSURE_RUNS / norms.runs))
         metric = with_scatter(key, metric, norms.scatter)
         limits = limits_of(rule, norm, whole=False)
         if is_beyond(metric, limits):

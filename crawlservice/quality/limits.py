@@ -9,9 +9,9 @@ from typing import NamedTuple
 from crawlservice.quality.metrics import Metric
 from crawlservice.quality.norms import Norm
 
-SURE = 4.0  # standard errors by which a sample must be beyond a limit
-WIDE = 5.0  # standard deviations of the good runs that are still usual
-FEW = 0.05  # share of a part that is missed when it is gone
+SURE_ERRORS = 4.0  # standard errors by which a sample must be beyond a limit
+SPREADS = 5.0  # standard deviations of the good runs that are still usual
+PART_SHARE = 0.05  # share of a part that is missed when it is gone
 LETTERS, LETTERS_N = 0.1, 40.0  # distance of letters that matters, and more in few letters
 WORDS = 0.1  # overlap of words that says something
 
@@ -52,14 +52,14 @@ def limits_of(rule: MetricRule, norm: Norm, *, whole: bool) -> Limits:
     """What is still usual. ``whole``: of a whole run; else of a part of one."""
     if rule.gone:
         few = 0.25 * norm.median
-        seldom = norm.median < FEW or norm.least < 0.4 * norm.median
+        seldom = norm.median < PART_SHARE or norm.least < 0.4 * norm.median
         if seldom or (not whole and norm.low < few):
             return None, None
         return few, None
     floor = rule.floor
     if rule.unit == "share" and rule.below:
         floor = min(floor, norm.median / 2)
-    wide = max(floor, WIDE * norm.spread)
+    wide = max(floor, SPREADS * norm.spread)
     low: float | None = None
     high: float | None = None
     if rule.below:
@@ -75,8 +75,8 @@ def is_beyond(metric: Metric, limits: Limits) -> bool:
     low, high = limits
     value, n, error = metric
     if error is not None:
-        return (low is not None and value + SURE * error < low) or (
-            high is not None and value - SURE * error > high
+        return (low is not None and value + SURE_ERRORS * error < low) or (
+            high is not None and value - SURE_ERRORS * error > high
         )
     return (low is not None and highest(value, n) < low) or (
         high is not None and lowest(value, n) > high
@@ -107,7 +107,7 @@ def highest(share: float, n: int) -> float:
 
 
 def lowest(share: float, n: int) -> float:
-    square = SURE * SURE
+    square = SURE_ERRORS * SURE_ERRORS
     middle = share + square / (2 * n)
-    half = SURE * math.sqrt(max(0.0, share * (1 - share) / n + square / (4 * n * n)))
+    half = SURE_ERRORS * math.sqrt(max(0.0, share * (1 - share) / n + square / (4 * n * n)))
     return max(0.0, (middle - half) / (1 + square / n))

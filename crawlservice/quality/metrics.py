@@ -9,7 +9,7 @@ from typing import NamedTuple
 from crawlservice.quality.profile import Content, FieldContent
 from crawlservice.quality.sketch import FREQUENT, LogHistogram
 
-LEAST = 5  # values from which a share says something
+MIN_COUNT = 5  # values from which a share says something
 LEAST_MEDIAN = 20
 OK_STATUSES = ("2", "n")  # first letters: no answer counts as an error, if it is one
 
@@ -35,7 +35,7 @@ Metrics = dict[Key, Metric]
 
 def metrics(content: Content) -> Metrics:
     """The numbers that can be compared at any time of a run: shares, and what is usual."""
-    return {key: metric for key, metric in _all(content) if metric.n >= LEAST}
+    return {key: metric for key, metric in _all(content) if metric.n >= MIN_COUNT}
 
 
 def _all(content: Content) -> Iterator[tuple[Key, Metric]]:

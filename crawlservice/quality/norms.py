@@ -14,8 +14,8 @@ from crawlservice.quality.run import PARTS, Range, RunStats, is_prose, key_of, w
 from crawlservice.quality.texts import distance, overlap, shares
 
 RUNS = 10  # good runs that are compared with
-FEWEST = 3  # good runs without which nothing is compared
-SAME = 0.25  # least scatter of pages with one item: that all had one proves little
+MIN_RUNS = 3  # good runs without which nothing is compared
+MIN_SCATTER = 0.25  # least scatter of pages with one item: that all had one proves little
 SCALE = 1.4826  # from the median absolute deviation to the standard deviation
 ABSENT = (
     *PARTS,
@@ -84,8 +84,8 @@ NONE = Norms({}, {}, {}, 0.0, {}, [], False, 0)
 
 
 def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
-    """``good``: the latest first. Norms without content if there are fewer than FEWEST."""
-    if len(good) < FEWEST:
+    """``good``: the latest first. Norms without content if there are fewer than MIN_RUNS."""
+    if len(good) < MIN_RUNS:
         return NONE
     contents = [one.run.content() for one in good]
     found: dict[Key, list[float]] = defaultdict(list)
@@ -97,12 +97,12 @@ def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
     for key, values in found.items():
         if key.monitor in ABSENT:
             values = values + [0.0] * (len(good) - len(values))
-        if len(values) >= FEWEST:
+        if len(values) >= MIN_RUNS:
             usual[key] = _norm(values, ranges.get(key))
     return Norms(
         metrics=usual,
         windows=ranges,
-        steps=_extremes([one.run.steps for one in good], FEWEST),
+        steps=_extremes([one.run.steps for one in good], MIN_RUNS),
         scatter=max(map(_scatter, contents)),
         texts=_texts(contents),
         totals=[one.totals for one in good],
@@ -128,10 +128,10 @@ def _scatter(content: Content) -> float:
     """The coefficient of variation of the items of its pages; at least what counting gives it."""
     done = content.pages - content.errors
     if done <= 0 or not content.yielded:
-        return SAME
+        return MIN_SCATTER
     mean = content.yielded / done
     found = math.sqrt(max(0.0, content.squares / done - mean * mean)) / mean
-    return max(found, SAME / math.sqrt(max(1.0, mean)))
+    return max(found, MIN_SCATTER / math.sqrt(max(1.0, mean)))
 
 
 def norm_of(values: Sequence[float]) -> Norm:

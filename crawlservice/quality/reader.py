@@ -21,7 +21,7 @@ from crawlservice.quality.run import RunStats, decode, encode
 from crawlservice.tasks.results.task_rows import of_task
 
 STEP = 100  # rows of one query
-LARGEST = 200_000  # characters of an item; larger ones are not looked at
+MAX_CHARS = 200_000  # characters of an item; larger ones are not looked at
 BACKLOG = 10_000  # unread items from which fewer are looked at
 MOST_STRIDE = 1024
 PAGE = ("url", "status", "items", "state", "reason", "version", "created_at", "task_id")
@@ -107,7 +107,7 @@ def _read_items(
     rows = Item.objects.annotate(text=text, size=Length(text))
     if run.stride > 1:  # spread evenly, whatever the order of the items on a page
         rows = rows.alias(place=F("pk") * 40503 % 65536).filter(place__lt=65536 // run.stride)
-    rows = rows.annotate(short=Case(When(size__lte=LARGEST, then="text")))
+    rows = rows.annotate(short=Case(When(size__lte=MAX_CHARS, then="text")))
     if bound is not None:
         rows = rows.filter(pk__lte=bound)
     for _ in range(0, most, STEP):

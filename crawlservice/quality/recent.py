@@ -2,8 +2,8 @@
 can be looked at. Older blocks are larger, so there are few.
 
 The blocks are those of ADWIN (Bifet and Gavaldà, Learning from Time-Changing Data with Adaptive
-Windowing, SIAM International Conference on Data Mining, 2007): of more than ALIKE blocks of one
-size, the two oldest become one of twice the size."""
+Windowing, SIAM International Conference on Data Mining, 2007): of more than SIZE_BLOCKS blocks of
+one size, the two oldest become one of twice the size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 from crawlservice.quality.profile import Content
 
 BLOCK = 5  # items or pages of the smallest blocks
-ALIKE = 3  # blocks of one size
+SIZE_BLOCKS = 3  # blocks of one size
 LEVELS = (
     7  # sizes; what is older than the largest blocks is dropped: some 1,000 items are looked at
 )
@@ -82,7 +82,7 @@ class Recent(msgspec.Struct, array_like=True):
         blocks.append(block)
         for level in range(LEVELS):
             alike = [place for place, one in enumerate(blocks) if one.level == level]
-            if len(alike) <= ALIKE:
+            if len(alike) <= SIZE_BLOCKS:
                 return
             first, second = alike[:2]
             if level == LEVELS - 1:

@@ -15,10 +15,10 @@ from crawlservice.quality.profile import Content, FieldContent, merged
 from crawlservice.quality.recent import BLOCK, Recent
 from crawlservice.quality.texts import distance, overlap, shares
 
-SMALLEST, LARGEST = 20, 200  # items of a window, or half of its pages; a tenth of what was before
+MIN_WINDOW, MAX_WINDOW = 20, 200  # items of a window, or half of its pages; a tenth of those before
 OF_WINDOW = ("filled", "zero", "broken", "errors", "kind", "top", "section")
 PARTS = ("filled", "section")  # 0 in a window that has none of them
-ENOUGH = 10  # values in a window
+WINDOW_VALUES = 10  # values in a window
 FEW_PAGES = 5  # of which a yield is noted
 FEW_DONE = 3  # pages without an error
 TOKENS, LETTERS = 40, 200  # words and letters that say something
@@ -132,7 +132,7 @@ class RunStats(msgspec.Struct, array_like=True):
         self.pages_at = self.pages_at if self.pages else at
         self.pages += 1
         self.items += items
-        few = max(FEW_PAGES, min(LARGEST, self.whole.pages // 20))
+        few = max(FEW_PAGES, min(MAX_WINDOW, self.whole.pages // 20))
         if self.pages >= 4 * few or (self.pages >= few and self.items >= 2 * few):
             mean = max(self.items / self.pages, 1e-3)
             _note(self.ranges, Key("yield"), math.log(mean), self.pages, self.pages_at)
@@ -153,14 +153,14 @@ class RunStats(msgspec.Struct, array_like=True):
     ) -> None:
         found = metrics(window)
         for key, metric in found.items():
-            if key.monitor in OF_WINDOW and metric.n >= ENOUGH:
+            if key.monitor in OF_WINDOW and metric.n >= WINDOW_VALUES:
                 made = _note(ranges, key, metric.value, metric.n, at)
                 known = before.pages if key.monitor == "section" else before.items
                 if made and key.monitor in PARTS and known:
                     made.low, made.low_n = 0.0, 0  # in the windows before; how large is unknown
         for key in [*map(key_of, ranges)]:
             n = count_of(key, window)
-            if key.monitor in PARTS and key not in found and n >= ENOUGH:
+            if key.monitor in PARTS and key not in found and n >= WINDOW_VALUES:
                 _note(ranges, key, 0.0, n, at)
         for name, field in window.fields.items():
             if (earlier := self.whole.fields.get(name)) and is_prose(earlier):
@@ -195,7 +195,7 @@ def _note(ranges: dict[str, Range], key: Key, value: float, n: int, at: float) -
 
 
 def _size(before: int) -> int:
-    return min(LARGEST, max(SMALLEST, before // 10))
+    return min(MAX_WINDOW, max(MIN_WINDOW, before // 10))
 
 
 def count_of(key: Key, content: Content) -> int:

@@ -13,7 +13,7 @@ import msgspec
 
 WIDTH = math.log(1.1)  # of a bucket: values are known to 5 %
 BUCKETS = 400  # of one sign, for 1e-8 to 1e8
-KEPT = 128  # smallest hashes of a field
+MAX_HASHES = 128  # smallest hashes of a field
 KEPT_UNIQUE = 4096  # of a field whose values must be unique: exact up to so many values
 FREQUENT = 24  # values with a count
 HASHES = 2.0**64
@@ -73,7 +73,7 @@ class Distinct(msgspec.Struct, array_like=True):
     """The smallest hashes of values, each with its count. They are a fair sample of the distinct
     values, and a hash that is in it at the end has been since its first value."""
 
-    kept: int = KEPT
+    kept: int = MAX_HASHES
     counts: dict[int, int] = {}
     most: int = ALL  # hashes above it are not kept
 

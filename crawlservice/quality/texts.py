@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from math import log2
 
-LOOKED = 300  # characters of a text
+MAX_CHARS = 300  # characters of a text
 
 # UTF-8 that was read as Latin-1 or Windows-1252, or bytes that were no text of the encoding.
 _BROKEN = re.compile(
@@ -26,13 +26,13 @@ _ACCENTED = {letter: 27 + place for place, letters in enumerate(
 
 def is_broken(text: str) -> bool:
     """Whether a text has characters that a wrong encoding leaves behind."""
-    return _BROKEN.search(text, 0, LOOKED) is not None
+    return _BROKEN.search(text, 0, MAX_CHARS) is not None
 
 
 def count_letters(text: str, counts: dict[int, int]) -> None:
     """Adds the letters at the beginning of a text to ``counts``: Latin ones singly, those of other
     scripts by script. Digits, signs and spaces are not counted."""
-    for character in text[:LOOKED]:
+    for character in text[:MAX_CHARS]:
         place = _place(character)
         if place >= 0:
             counts[place] = counts.get(place, 0) + 1
@@ -40,7 +40,7 @@ def count_letters(text: str, counts: dict[int, int]) -> None:
 
 def words_of(text: str) -> list[str]:
     """Returns the words at the beginning of a text, in lower case."""
-    return _WORD.findall(text[:LOOKED].lower())
+    return _WORD.findall(text[:MAX_CHARS].lower())
 
 
 @lru_cache(4096)

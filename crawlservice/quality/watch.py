@@ -31,7 +31,7 @@ from crawlservice.tasks import submit
 log = logging.getLogger(__name__)
 
 SLICE = 0.2  # seconds of a round
-MOST = 500  # items, and pages, of one task in a round
+MAX_ROWS = 500  # items, and pages, of one task in a round
 HISTORIES = 200  # tasks whose histories are kept in memory
 RETRY = 60.0  # seconds after which a task that could not be judged is tried again
 
@@ -76,7 +76,7 @@ class QualityWatch:
         pages = max(0, counts.nf + counts.errors - 1)
         totals = Totals(counts.items, pages, seconds_of(task, clock.now()))
         history, admitted = self._history(task), max(0, counts.na - 1)
-        while_it_runs(task, history, totals, bounds, until, MOST, admitted=admitted)
+        while_it_runs(task, history, totals, bounds, until, MAX_ROWS, admitted=admitted)
 
     def _history(self, task: Task) -> History:
         if task.pk not in self._histories:
@@ -98,7 +98,7 @@ class QualityWatch:
             if is_changing(task):
                 self._later[task.pk] = now + RETRY
                 continue
-            self._attempt(task.pk, partial(after_end, task, until, 4 * MOST))
+            self._attempt(task.pk, partial(after_end, task, until, 4 * MAX_ROWS))
             self._histories.pop(task.pk, None)
 
     def _attempt(self, pk: int, step: Callable[[], object]) -> None:

@@ -12,9 +12,9 @@ from django.db.models import Count, Q, Sum
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlservice.models import ParsedPage, Task
 
-EXAMINED = 20_000  # pages whose fields are counted for a page of the admin
+MAX_PAGES = 20_000  # pages whose fields are counted for a page of the admin
 EXAMPLES = 20  # pages that are shown
-KEPT = 10  # times as long as summing takes
+KEPT_TIMES = 10  # times as long as summing takes
 MOST_KEPT = 100  # tasks
 _polled: BoundedDict[int, tuple[float, Changes]] = BoundedDict(MOST_KEPT)
 
@@ -73,13 +73,13 @@ def polled_changes(task: Task) -> Changes:
     django.db.Error."""
     if task.state not in Task.ACTIVE:  # they do not grow any more
         _polled.pop(task.pk, None)
-        return changes(task, EXAMINED)
+        return changes(task, MAX_PAGES)
     began = time.monotonic()
     until, found = _polled.get(task.pk, (0.0, None))
     if found is None or until <= began:
-        found = changes(task, EXAMINED)
+        found = changes(task, MAX_PAGES)
         now = time.monotonic()
-        _polled[task.pk] = now + KEPT * (now - began), found
+        _polled[task.pk] = now + KEPT_TIMES * (now - began), found
     return found
 
 

@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection
 from redis import RedisError
 
 from crawlframe.base.program import command
-from crawlframe.code.checkout import SHORT, Checkout
+from crawlframe.code.checkout import DIGITS, Checkout
 from crawlframe.errors import ArgumentError, CrawlframeError, did_you_mean
 from crawlframe.frontier import NodeInfo
 from crawlframe.frontier.client.wording import error_text
@@ -74,7 +74,7 @@ class RolloutRun:
         told = self._told
         if told is None:
             return "nothing was announced"
-        short, whom = told.revision[:SHORT], ", ".join(told.nodes)
+        short, whom = told.revision[:DIGITS], ", ".join(told.nodes)
         if not whom:
             text = f"{short} is announced to all nodes that follow {self.branch}"
         else:
@@ -116,7 +116,7 @@ class RolloutRun:
         """Returns when the canary has proved the revision. Raises RolloutFailed."""
         self._before = self._had(node)
         # Before it is announced: it may run pages at once.
-        trial = CanaryTrial(self.revision[:SHORT])
+        trial = CanaryTrial(self.revision[:DIGITS])
         told = Rollout(self.revision, self.branch, (self.canary,), self.back, self._before)
         self._announce(told)
         self._wait_for_answers()
@@ -125,7 +125,7 @@ class RolloutRun:
             self._take_back(f"canary {_listed([mine])}")
         if not self._until(lambda: self._proved(trial), lambda: self._count(trial)):
             raise RolloutFailed(
-                f"canary {self.canary} ran {self._count(trial)} with {self.revision[:SHORT]} in "
+                f"canary {self.canary} ran {self._count(trial)} with {self.revision[:DIGITS]} in "
                 f"{self.timeout:g} s, without a new kind of error. It stays as it is, and no other "
                 f"node was affected.\n{self._how_to_go_on()}"
             )
@@ -133,7 +133,7 @@ class RolloutRun:
     def _had(self, node: NodeInfo) -> str:
         """The revision that the canary goes back to; "" if it is unknown."""
         version = node.code.version.partition("+")[0]
-        if version == self.revision[:SHORT]:  # it is tried again
+        if version == self.revision[:DIGITS]:  # it is tried again
             told = frontier().rollouts.of(self.canary, self.branch)
             return told.before if told is not None and told.revision == self.revision else ""
         checkout = Checkout.around(settings.BASE_DIR)
@@ -142,7 +142,7 @@ class RolloutRun:
 
     def _proved(self, trial: CanaryTrial) -> bool:
         mine = self._last[self.canary]
-        if mine.version not in ("", self.revision[:SHORT]):
+        if mine.version not in ("", self.revision[:DIGITS]):
             raise RolloutFailed(
                 f"canary {self.canary} runs {mine.version} now: somebody else changed its code. "
                 "No other node was affected"
@@ -155,7 +155,7 @@ class RolloutRun:
         if finding is not None:
             self._take_back(self._describe(finding))
         if worse:
-            short = self.revision[:SHORT]
+            short = self.revision[:DIGITS]
             self._take_back(f"canary {self.canary} is worse with {short}: {worse}")
         return trial.pages >= self.pages
 
@@ -165,20 +165,21 @@ class RolloutRun:
     def _describe(self, finding: NewError) -> str:
         lines = finding.detail.strip().splitlines()
         return (
-            f"canary {self.canary} had an error with {self.revision[:SHORT]} that no other version "
-            f"had: {finding.kind}, for instance {finding.url}" + (f": {lines[-1]}" if lines else "")
+            f"canary {self.canary} had an error with {self.revision[:DIGITS]} that no other "
+            f"version had: {finding.kind}, for instance {finding.url}"
+            + (f": {lines[-1]}" if lines else "")
         )
 
     def _take_back(self, why: str) -> None:
         """Brings the canary back to what it had. Raises RolloutFailed."""
-        if not self._before or self._before.startswith(self.revision[:SHORT]):
+        if not self._before or self._before.startswith(self.revision[:DIGITS]):
             raise RolloutFailed(
                 f"{why}.\nWhat it ran before is unknown, and no other node was affected. Take it "
                 f"back: {COMMAND} REVISION --back"
             )
         untouched = self._last[self.canary].phase is Phase.NOT_PULLED
         self._announce(Rollout(self._before, self.branch, (self.canary,), back=True))
-        short = self._before[:SHORT]
+        short = self._before[:DIGITS]
         if untouched:
             end = f"Its checkout was left as it was, at {short}"
         else:
@@ -190,11 +191,11 @@ class RolloutRun:
         raise RolloutFailed(f"{why}.\n{end}, and no other node was affected")
 
     def _how_to_go_on(self) -> str:
-        try_on = f"{COMMAND} {self.revision[:SHORT]} --canary {self.canary} --pages {self.pages}"
-        back = f"{COMMAND} {self._before[:SHORT] or 'REVISION'} --back"
+        try_on = f"{COMMAND} {self.revision[:DIGITS]} --canary {self.canary} --pages {self.pages}"
+        back = f"{COMMAND} {self._before[:DIGITS] or 'REVISION'} --back"
         return (
             f"Wait longer: {try_on}\n"
-            f"Roll out to all nodes: {COMMAND} {self.revision[:SHORT]}\nGo back: {back}"
+            f"Roll out to all nodes: {COMMAND} {self.revision[:DIGITS]}\nGo back: {back}"
         )
 
     # -- announcing and waiting -------------------------------------------------------------------
@@ -243,7 +244,7 @@ class RolloutRun:
             return
         if not newest.nodes or self._asked & set(newest.nodes):
             raise RolloutFailed(
-                f"somebody announced {newest.revision[:SHORT]} meanwhile; see its progress: "
+                f"somebody announced {newest.revision[:DIGITS]} meanwhile; see its progress: "
                 f"{COMMAND} --status"
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from crawlframe.code.checkout import SHORT
+from crawlframe.code.checkout import DIGITS
 from crawlframe.frontier import NodeInfo
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.frontier.cluster.rollouts import Rollout, branch_of
@@ -75,7 +75,7 @@ def _phase(node: NodeInfo, told: Rollout | None) -> tuple[Phase, str]:
 
 
 def _progress(code: CodeState, told: Rollout) -> tuple[Phase, str]:
-    short = told.revision[:SHORT]
+    short = told.revision[:DIGITS]
     if code.rollout < told.id:
         return Phase.ANNOUNCED, ""
     if code.pull_problem:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from crawlframe.base.secret import MASK
 
-SHORTEST = 4  # characters of a part of an address that is masked in texts
+MIN_CHARS = 4  # characters of a part of an address that is masked in texts
 
 
 def scrubbed(text: str, address: str) -> str:
@@ -24,5 +24,5 @@ def _parts(address: str) -> Iterator[str]:
     rest = address.partition("://")[2]
     for word in (rest, *re.split(r"[/?&=@:#,]", rest)):
         for form in (word, unquote(word)):
-            if len(form) >= SHORTEST:
+            if len(form) >= MIN_CHARS:
                 yield form

@@ -14,7 +14,7 @@ from crawlservice.monitoring import lives
 
 log = logging.getLogger(__name__)
 
-LONG = 2.5  # seconds without a round that could replay dead generations
+ROUND_SECONDS = 2.5  # seconds without a round that could replay dead generations
 
 
 class RedisCheck:
@@ -49,7 +49,7 @@ class DeadNodes:
         """Raises redis.RedisError, FrontierError and django.db.Error."""
         leases = self._frontier.leases.left()
         now = time.monotonic()
-        if now - self._steward.last_whole > LONG:
+        if now - self._steward.last_whole > ROUND_SECONDS:
             # Living nodes could not renew their leases either, and get the time to do so.
             self._patient_until = now + self._lease
         for generation, left in leases.items():

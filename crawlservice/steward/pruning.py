@@ -64,10 +64,10 @@ def prune_rounds() -> bool:
     return removed == BATCH
 
 
-EVERY = 60.0  # seconds between two rounds over all kinds
+ROUND_SECONDS = 60.0  # seconds between two rounds over all kinds
 ROWS_PER_DELETE = 5_000  # rows deleted at a time
 GROUPS = timedelta(days=30)  # how long a group of errors is kept that has none left
-LIVES = timedelta(days=90)  # how long ended lives of nodes are kept
+LIFE_AGE = timedelta(days=90)  # how long ended lives of nodes are kept
 
 Rows = QuerySet[Any]
 Kind = Callable[[], Rows]  # rows to delete now, the oldest first
@@ -99,7 +99,7 @@ class Pruner:
         if not self._left:
             if time.monotonic() < self._next:
                 return
-            self._next = time.monotonic() + EVERY
+            self._next = time.monotonic() + ROUND_SECONDS
             with contained("pruning of nodes"):
                 lives.forget_old()
             kinds = {kind.__name__: kind for kind in KINDS}
@@ -133,11 +133,11 @@ def delete(rows: Rows) -> int:
 
 
 def old_samples() -> Rows:
-    return Sample.objects.filter(at__lt=Now() - sampling.KEPT).order_by("at")
+    return Sample.objects.filter(at__lt=Now() - sampling.SAMPLE_AGE).order_by("at")
 
 
 def old_keys() -> Rows:
-    old = Now() - bulk_submit.KEPT
+    old = Now() - bulk_submit.KEY_AGE
     return Submission.objects.filter(created_at__lt=old).order_by("created_at")
 
 
@@ -186,7 +186,7 @@ def old_groups() -> Rows:
 def ended_lives(living: Collection[int]) -> Rows:
     """The newest is kept, because the numbers of lives never repeat, and the audit checks it."""
     newest = Generation.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    rows = Generation.objects.filter(started_at__lt=Now() - LIVES, pk__lt=newest)
+    rows = Generation.objects.filter(started_at__lt=Now() - LIFE_AGE, pk__lt=newest)
     rows = rows.filter(offline=False)
     return rows.exclude(pk__in=[*living]).order_by("started_at")
 

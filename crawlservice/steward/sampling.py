@@ -11,8 +11,8 @@ from crawlframe.frontier import Counts
 from crawlservice.connections import clock
 from crawlservice.models import Sample, Task
 
-EVERY = 10.0  # seconds
-KEPT = timedelta(days=7)  # then they are pruned
+SAMPLE_SECONDS = 10.0  # seconds
+SAMPLE_AGE = timedelta(days=7)  # then they are pruned
 FINENESS = (
     360  # a task's samples are its age / FINENESS apart: a long crawl has no more than needed
 )
@@ -21,7 +21,7 @@ WAITING = ("ready", "in_progress", "delayed", "parked")
 
 
 class Sampler:
-    """Writes samples every EVERY seconds.
+    """Writes samples every SAMPLE_SECONDS seconds.
 
     The cluster's NF, NE and items are the sums over all existing tasks, ended or not, so that any
     two samples show what was done between them, whichever node led."""
@@ -35,7 +35,7 @@ class Sampler:
         """``found``: the frontier's counts of the active tasks. Raises django.db.Error."""
         if time.monotonic() < self._next:
             return
-        self._next = time.monotonic() + EVERY
+        self._next = time.monotonic() + SAMPLE_SECONDS
         at = clock.now()
         # Read after the counts: tasks that ended meanwhile have their last numbers here.
         tasks = Task.objects.only("created_at", *DONE).in_bulk([*found])

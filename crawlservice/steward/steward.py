@@ -23,7 +23,7 @@ from crawlframe.node.channel import ChannelClosed
 from crawlservice.chores.chore import ChoreContext, Job
 from crawlservice.chores.registry import chores, used
 from crawlservice.connections import installation
-from crawlservice.connections.contained import FRESH, failures, is_away, servers_answer
+from crawlservice.connections.contained import FRESH_SECONDS, failures, is_away, servers_answer
 from crawlservice.connections.watch import watch
 
 log = logging.getLogger(__name__)
@@ -146,8 +146,8 @@ class Steward:
     def _counts(self, name: str, error: Exception) -> bool:
         """Whether it is the chore's own failure: one connection may be lost by itself, but not a
         second one soon after."""
-        before, self._lost[name] = self._lost.get(name, -FRESH), time.monotonic()
-        return not is_away(error) or self._lost[name] - before < FRESH
+        before, self._lost[name] = self._lost.get(name, -FRESH_SECONDS), time.monotonic()
+        return not is_away(error) or self._lost[name] - before < FRESH_SECONDS
 
     def _elect(self) -> None:
         # First, because the lock that decides who leads is in Redis.

@@ -25,8 +25,8 @@ from crawlservice.tasks.submit import SWEEP
 
 log = logging.getLogger(__name__)
 
-OPENING = 10.0  # seconds in which whoever has submitted a task opens it in the frontier
-STILL = 30.0  # seconds without progress after which a task with requests to claim is examined
+OPEN_SECONDS = 10.0  # seconds in which whoever has submitted a task opens it in the frontier
+STALL = 30.0  # seconds without progress after which a task with requests to claim is examined
 
 
 class TaskChore:
@@ -153,7 +153,7 @@ class TaskChore:
         old = pages | Q(retries__gt=0) | ~Q(state=Task.State.RUNNING)
         rows = Task.objects.filter(old, pk__in=missing)
         known = {*rows.values_list("pk", flat=True)} if missing else ()
-        return [pk for pk, at in self._missing.items() if pk in known or now - at >= OPENING]
+        return [pk for pk, at in self._missing.items() if pk in known or now - at >= OPEN_SECONDS]
 
     def _restore(self, task: Task) -> None:
         """Makes the frontier know a task that it never got, or lost."""
@@ -200,7 +200,7 @@ class Stillness:
             if counts and counts.state == Task.State.RUNNING and counts.waits:
                 last, since = before.get(pk, (counts, now))
                 self._still[pk] = counts, since if last == counts else now
-        long = {pk: counts for pk, (counts, since) in self._still.items() if now - since > STILL}
+        long = {pk: counts for pk, (counts, since) in self._still.items() if now - since > STALL}
         if long.keys() - self._frontier.waits.of(long).keys():
             self._still.clear()
             if problems := self._frontier.audit():

@@ -28,7 +28,7 @@ from crawlservice.tasks.submit import UnknownTask, WrongState
 MAX_ERRORS = 200_000  # of one bulk retry
 MAX_TASKS = 10_000
 ROUND = 1.0  # seconds of one round of the steward
-SKIPPED = 50  # skipped tasks that are named
+MAX_SKIPPED = 50  # skipped tasks that are named
 
 
 class UnknownRetry(CrawlframeError):
@@ -186,7 +186,7 @@ def _retry_next(row: BulkRetry) -> None:
             retried = retry(task, only=chosen)
     except (UnknownTask, WrongState, spider_switch.SpiderDisabled) as error:
         row.skipped_tasks += 1
-        if len(row.skipped) < SKIPPED:
+        if len(row.skipped) < MAX_SKIPPED:
             row.skipped.append([task, str(error)])
         return
     row.retried_tasks += 1

@@ -19,7 +19,7 @@ from crawlservice.connections import clock
 from crawlservice.models import Submission, Task
 from crawlservice.tasks.submit import Prepared, RedisNotUpdated, published, start_all, submit
 
-KEPT = timedelta(hours=24)  # how long a key is kept; then it is pruned
+KEY_AGE = timedelta(hours=24)  # how long a key is kept; then it is pruned
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ def _before(user: User, key: str, digest: str) -> list[Task] | None:
     row = Submission.objects.filter(user=user, key=key).first()
     if row is None:
         return None
-    if row.created_at < clock.now() - KEPT:
+    if row.created_at < clock.now() - KEY_AGE:
         row.delete()
         return None
     if row.digest != digest:

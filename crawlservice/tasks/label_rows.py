@@ -14,7 +14,7 @@ from crawlservice.tasks.labels import parse
 from crawlservice.tasks.results.task_rows import of_task
 
 GROUP = 500  # tasks of one query
-LARGEST = 2**63 - 1
+MAX_ID = 2**63 - 1
 TASKS = 4_000  # tasks that are looked through for one page of rows
 
 M = TypeVar("M", bound=Model)
@@ -74,4 +74,4 @@ def rows_of(
         found += rows.filter(task__in=group)[: count - len(found)]
     if len(found) >= count or not tasks[TASKS : TASKS + 1]:
         return LabelledRows(found, None)
-    return LabelledRows(found, Place(group[-1], 0 if newest else LARGEST))
+    return LabelledRows(found, Place(group[-1], 0 if newest else MAX_ID))

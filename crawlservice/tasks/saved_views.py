@@ -14,7 +14,7 @@ from crawlservice.accounts.journal import record
 from crawlservice.models import QUERY, VIEW_NAME, SavedView
 
 FILTERS = ("status", "spider", "label", "user", "since", "until", "q")
-MOST = 50  # views of one user
+MAX_VIEWS = 50  # views of one user
 
 
 def of_user(user: Any) -> QuerySet[SavedView]:
@@ -33,8 +33,8 @@ def save(user: User, name: str, query: str, *, shared: bool, who: dict[str, Any]
     if len(kept) > QUERY:
         raise ArgumentError(f"these filters have more than {QUERY} characters")
     own = SavedView.objects.filter(user=user)
-    if own.count() >= MOST and not own.filter(name=name).exists():
-        raise ArgumentError(f"you have {MOST} views already; delete one first")
+    if own.count() >= MAX_VIEWS and not own.filter(name=name).exists():
+        raise ArgumentError(f"you have {MAX_VIEWS} views already; delete one first")
     row, _ = SavedView.objects.update_or_create(
         user=user, name=name, defaults={"query": kept, "shared": shared}
     )

@@ -17,10 +17,10 @@ from crawlservice.tasks import spider_switch
 from crawlservice.tasks.results.task_rows import of_task
 from crawlservice.tasks.submit import published_spiders, spiders
 
-MOST = 1_000  # spiders
+MAX_SPIDERS = 1_000  # spiders
 RUNS = 40  # latest runs of a spider that are shown
 FIELDS = 5  # of which the coverage is shown
-LOOKED = 5  # latest pages of a run of which one should know its code version
+VERSION_PAGES = 5  # latest pages of a run of which one should know its code version
 TASK = Task._meta.db_table
 
 # Steps from one name to the next by the index: there may be a million tasks.
@@ -32,7 +32,7 @@ WITH RECURSIVE named(spider) AS (
     FROM named WHERE named.spider IS NOT NULL
 )
 SELECT spider, (SELECT max(id) FROM {TASK} task WHERE task.spider = named.spider)
-FROM named WHERE spider IS NOT NULL LIMIT {MOST}
+FROM named WHERE spider IS NOT NULL LIMIT {MAX_SPIDERS}
 """
 
 
@@ -149,7 +149,7 @@ def _run(task: Task, before: SpiderRun | None, coverage: Mapping[str, float]) ->
 
 def _version(task: int) -> str:
     latest = of_task(Page.objects.all(), task, newest=True).values_list("version", flat=True)
-    return next(filter(None, latest[:LOOKED]), "")
+    return next(filter(None, latest[:VERSION_PAGES]), "")
 
 
 def covered_fields(found: Sequence[SpiderRun]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.items.encode import clean_text
 from crawlservice.accounts.journal import record
-from crawlservice.models import SPIDER, WHY, DisabledSpider
+from crawlservice.models import MAX_REASON, SPIDER, DisabledSpider
 
 
 class SpiderDisabled(CrawlframeError):
@@ -26,8 +26,8 @@ def disable(spider: str, reason: str, who: dict[str, Any]) -> DisabledSpider:
     reason = " ".join(clean_text(reason).split())
     if not reason:
         raise ArgumentError("give the reason for which the spider is disabled; it is shown to all")
-    if len(reason) > WHY:
-        raise ArgumentError(f"the reason has {len(reason)} characters; {WHY} are allowed")
+    if len(reason) > MAX_REASON:
+        raise ArgumentError(f"the reason has {len(reason)} characters; {MAX_REASON} are allowed")
     if not 0 < len(spider) <= SPIDER:
         raise ArgumentError(f"the name of a spider has 1 to {SPIDER} characters")
     user = who.get("user")

@@ -21,9 +21,9 @@ from crawlservice.watches.visits import VISITED, confirm, plan, trusts_of
 
 MISSING = (404, 410)
 MISSES = 2  # visits in a row that find no page, after which it is gone
-CONFIRM = timedelta(days=1)  # until the next look at a page that was not seen, at most
+CONFIRM_SPAN = timedelta(days=1)  # until the next look at a page that was not seen, at most
 NOT_MODIFIED = 304
-PATIENCE = timedelta(minutes=1)  # before what was cancelled is submitted again
+RETRY_SPAN = timedelta(minutes=1)  # before what was cancelled is submitted again
 START_AGAIN = timedelta(hours=1)  # after a start that failed
 
 
@@ -40,7 +40,7 @@ def take_back(
         row = found.get(page.rid) if page.rid is not None else None
         page.round = page.rid = None
         if row is None or row.is_cancelled:
-            page.next_at = now + PATIENCE
+            page.next_at = now + RETRY_SPAN
             continue
         policy = policy_of({**policies}, page.callback)
         group = groups.get(page.group, PageGroup())
@@ -62,7 +62,7 @@ def take_back(
             # What a sitemap has said is still to be seen.
             unseen = page.misses or (policy.by and page.state == WatchedPage.State.FAILED)
             if unseen and page.next_at is not None:
-                page.next_at = min(page.next_at, now + CONFIRM)
+                page.next_at = min(page.next_at, now + CONFIRM_SPAN)
     page_rows.update(pages, VISITED)
     if errors:
         day, _ = WatchDay.objects.get_or_create(watch=watch, day=now.date())
@@ -113,6 +113,6 @@ def check_start(watch: Watch, group: PageGroup, now: datetime) -> None:
     group.round = 0
     row = Page.objects.filter(rid=UUID(bytes=root_admission(number).rid)).first()
     if row is None or row.is_cancelled:
-        watch.start_at = min(watch.start_at, now + PATIENCE)
+        watch.start_at = min(watch.start_at, now + RETRY_SPAN)
     elif row.state == Page.State.ERROR:
         watch.start_at = min(watch.start_at, now + START_AGAIN)

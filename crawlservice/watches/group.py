@@ -12,8 +12,8 @@ from crawlframe.revisit.declared import DAY, Revisit
 from crawlframe.revisit.rates import Belief
 from crawlframe.revisit.trust import Times, Trust, due_times
 
-SHORTEST = 60.0  # seconds until a page is visited again, at least: as with ``every``
-LONGEST = 365 * DAY  # the same, at most
+MIN_INTERVAL = 60.0  # seconds until a page is visited again, at least: as with ``every``
+MAX_INTERVAL = 365 * DAY  # the same, at most
 BURST = 1 / 8  # of a day's budget that may be spent at once
 
 
@@ -49,10 +49,10 @@ class PageGroup(msgspec.Struct, omit_defaults=True):
         """When a page of this host is due after a visit, in seconds."""
         if policy.is_optimal:
             level = max(self.level, self.hosts.get(host, 0.0))
-            times = due_times(belief, trust, level / importance, LONGEST)
-            return Times(*(max(SHORTEST, time) for time in times))
+            times = due_times(belief, trust, level / importance, MAX_INTERVAL)
+            return Times(*(max(MIN_INTERVAL, time) for time in times))
         if policy.by:
-            every = policy.interval or LONGEST * 100
+            every = policy.interval or MAX_INTERVAL * 100
             return Times(every, 0.0, every)
         return Times(policy.interval, policy.interval, policy.interval)
 

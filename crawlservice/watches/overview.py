@@ -15,7 +15,7 @@ from crawlservice.watches import clock
 from crawlservice.watches.group import PageGroup, groups_of
 
 SHOWN_DAYS = 60
-KEPT = 10  # times as long as counting takes
+KEPT_TIMES = 10  # times as long as counting takes
 _polled: dict[int, tuple[float, Numbers]] = {}
 
 
@@ -71,7 +71,7 @@ def polled_numbers(watch: int) -> Numbers:
     if until <= began:
         numbers = numbers_of([watch])[watch]
         now = time.monotonic()
-        _polled[watch] = now + KEPT * (now - began), numbers
+        _polled[watch] = now + KEPT_TIMES * (now - began), numbers
     return numbers
 
 

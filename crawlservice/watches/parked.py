@@ -16,8 +16,8 @@ from crawlservice.models import Task, Watch, WatchedPage
 
 # Parked pages of a callback, from which on its other pages wait too: it is the callback that is
 # missing, and each of them would be parked in a round of its own.
-HELD = 50
-SHOWN = 5  # rounds that a problem names
+MAX_PARKED = 50
+MAX_ROUNDS = 5  # rounds that a problem names
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ def find(watch: Watch) -> Parked:
 def held_callbacks(watch: Watch, parked: Parked) -> list[str]:
     """Callbacks of so many parked pages that no more of them are visited. Raises
     django.db.Error."""
-    if len(parked.rids) < HELD:
+    if len(parked.rids) < MAX_PARKED:
         return []
     pages = WatchedPage.objects.filter(watch=watch, rid__in=parked.rids).order_by()
-    counted = pages.values("callback").annotate(n=Count("pk")).filter(n__gte=HELD)
+    counted = pages.values("callback").annotate(n=Count("pk")).filter(n__gte=MAX_PARKED)
     return [*counted.values_list("callback", flat=True)]
 
 
@@ -72,7 +72,7 @@ def _in_words(reasons: Counter[str], rounds: list[int]) -> str:
         return ""
     ((reason, _),) = reasons.most_common(1)
     visits = "1 visit waits" if total == 1 else f"{total:,} visits wait"
-    named = ", ".join(map(str, rounds[:SHOWN])) + (", ..." if len(rounds) > SHOWN else "")
+    named = ", ".join(map(str, rounds[:MAX_ROUNDS])) + (", ..." if len(rounds) > MAX_ROUNDS else "")
     cancel = command(f"cancel {rounds[0]}")
     return (
         f"{visits} for code: {reason}. Other pages go on. Give the spider a method of that name "

@@ -13,8 +13,8 @@ from crawlservice.watches.clock import NOW
 from crawlservice.watches.group import PageGroup, refilled
 from crawlservice.watches.parked import NOTHING, Parked, held_callbacks
 
-MOST = 500  # pages of a round
-ENOUGH = 50  # pages that make a round at once
+MAX_PAGES = 500  # pages of a round
+ROUND_PAGES = 50  # pages that make a round at once
 SHARE = 1 / 60  # of its interval that a visit may wait until a round has enough pages
 URGENT = (WatchedPage.State.NEW, WatchedPage.State.GONE)  # gone ones are due if they are linked to
 LONGEST_WAIT = timedelta(minutes=5)  # the same, at most; budgets that are full lose little by it
@@ -30,7 +30,7 @@ def patience(pages: Collection[WatchedPage], now: datetime) -> timedelta:
     visits one by one, and each would be a task of its own otherwise. Pages that somebody wants
     visited do not wait, nor do those that are new, were gone, or that a sitemap says have changed,
     unless they have waited for the budget already."""
-    if len(pages) >= ENOUGH:
+    if len(pages) >= ROUND_PAGES:
         return timedelta(0)
     longest = LONGEST_WAIT
     for page in pages:
@@ -79,11 +79,11 @@ class Picker:
 
     def pick(self) -> list[WatchedPage]:
         picked: dict[int, WatchedPage] = {}
-        while len(picked) < MOST:
+        while len(picked) < MAX_PAGES:
             before = len(picked) + len(self._spent) - len(self._open)
             rows = self._due().filter(group__in=self._open).exclude(host__in=self._spent)
             rows = rows.exclude(pk__in=picked).order_by("next_at")
-            pages = [*rows[: MOST - len(picked)]]
+            pages = [*rows[: MAX_PAGES - len(picked)]]
             self._load_hosts(
                 {page.host for page in pages if self._policies[page.group].host_budget}
             )

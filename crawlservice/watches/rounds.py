@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 ROUNDS = 4  # of one watch that may be under way, without slow ones
 PAUSE = timedelta(seconds=5)  # between two rounds, if one is under way
-SLOW = timedelta(minutes=10)  # after which a round is slow
+SLOW_SPAN = timedelta(minutes=10)  # after which a round is slow
 SLOW_ROUNDS = 100  # of one watch, at most
 
 
@@ -175,7 +175,7 @@ def _make(
     _settle(watch, now)
     active = Task.objects.filter(watch=watch, state__in=Task.ACTIVE)
     # A host that makes a round slow, because it rests or is paused, must not hold up the others.
-    slow = [*active.filter(created_at__lt=Now() - SLOW).values_list("pk", flat=True)]
+    slow = [*active.filter(created_at__lt=Now() - SLOW_SPAN).values_list("pk", flat=True)]
     # Nor must rounds of which only visits are left that wait for code.
     rounds = active.exclude(pk__in=[*slow, *waiting.rounds]).count()
     since = None if watch.round_at is None else now - watch.round_at

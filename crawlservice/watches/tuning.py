@@ -23,15 +23,15 @@ from crawlservice.watches.clock import NOW
 from crawlservice.watches.group import PageGroup
 from crawlservice.watches.visits import PLANNED, phase_of, trusts_of
 
-EVERY = 600.0  # seconds between two looks at a group
+LOOK_SECONDS = 600.0  # seconds between two looks at a group
 SAMPLE = 5_000  # pages of a group that are looked at
-FITS = 20  # steps of learning the prior
+FIT_STEPS = 20  # steps of learning the prior
 ROUNDS = 12  # steps of setting the level
 HOSTS = 200  # with levels of their own: those that are furthest above their budget
-REPLANNED = 2_000  # pages planned anew in one round of the steward
-GROWN = 1.5  # by how many times visits have grown when the prior is learned anew
-FEWEST = 20  # visits after the first one of a page, for that
-REMEMBERED = 500.0  # visits of a host of which its sitemap spoke; trust forgets earlier ones
+MAX_REPLANNED = 2_000  # pages planned anew in one round of the steward
+GROWTH = 1.5  # by how many times visits have grown when the prior is learned anew
+MIN_VISITS = 20  # visits after the first one of a page, for that
+TRUST_VISITS = 500.0  # visits of a host of which its sitemap spoke; trust forgets earlier ones
 
 
 class KnownPage(NamedTuple):
@@ -56,7 +56,7 @@ def tune(
     for name, policy in policies.items():
         group = groups.setdefault(name, PageGroup())
         at = now.timestamp()
-        if policy.is_optimal and not 0 <= at - group.tuned_at < EVERY:
+        if policy.is_optimal and not 0 <= at - group.tuned_at < LOOK_SECONDS:
             _Tuning(watch, name, group, policy, still_here).run(now)
             looked = True
         if policy.is_optimal and group.replan is not None:
@@ -95,7 +95,7 @@ class _Tuning:
             return
         self._trusts = trusts_of(self._watch.pk, {page.host for page in known})
         before = group.level, group.prior, group.hosts
-        if again >= max(FEWEST, GROWN * group.learned_from):
+        if again >= max(MIN_VISITS, GROWTH * group.learned_from):
             group.learned_from = again
             self._learn(known)
         self._set_levels(known, self._pages_of_hosts(count))
@@ -113,7 +113,7 @@ class _Tuning:
 
     def _learn(self, known: Collection[KnownPage]) -> None:
         prior = self._group.prior
-        for _ in range(FITS):
+        for _ in range(FIT_STEPS):
             prior = fit(prior, (page.evidence for page in known))
             self._still_here()
         self._group.shape, self._group.time = prior
@@ -210,7 +210,7 @@ def _replan(
         *_pages(watch, name)
         .filter(pk__gt=group.replan, rid__isnull=True)
         .order_by("pk")
-        .select_for_update()[:REPLANNED]
+        .select_for_update()[:MAX_REPLANNED]
     ]
     trusts = trusts_of(watch.pk, {page.host for page in pages})
     changed = []
@@ -228,7 +228,7 @@ def _replan(
         page.every, page.said_every, page.mean_every = times
         changed.append(page)
     page_rows.update(changed, PLANNED)
-    group.replan = pages[-1].pk if len(pages) == REPLANNED else None
+    group.replan = pages[-1].pk if len(pages) == MAX_REPLANNED else None
 
 
 def _next_at(page: WatchedPage, interval: float, now: datetime) -> datetime:
@@ -268,4 +268,4 @@ def _forget(watch: Watch) -> None:
     """Halves what is remembered of sitemaps that spoke often: one that begins to lie after a long
     time of truth is found out as soon."""
     half = {name: F(name) / 2 for name in Trust._fields}
-    WatchedHost.objects.filter(watch=watch, said__gt=REMEMBERED).update(**half)
+    WatchedHost.objects.filter(watch=watch, said__gt=TRUST_VISITS).update(**half)

@@ -16,8 +16,8 @@ from crawlservice.api.tasks.limits import PLACES
 
 log = logging.getLogger(__name__)
 
-LONGEST = 253  # characters of a host name (RFC 1035)
-TOLD = 20  # names written to the log: a client can send any number
+MAX_HOST = 253  # characters of a host name (RFC 1035)
+MAX_NAMES = 20  # names written to the log: a client can send any number
 
 _told: set[str] = set()
 
@@ -26,7 +26,7 @@ def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler400: names the setting that lacks the host."""
     if not isinstance(exception, DisallowedHost):
         return bad_request(request, exception)
-    host = request.META.get("HTTP_HOST", "")[:LONGEST]
+    host = request.META.get("HTTP_HOST", "")[:MAX_HOST]
     name = _without_port(host)
     _warn(
         f"a request came for the host {name!r}, which is not served; if it is yours, add it to "
@@ -48,7 +48,7 @@ def _without_port(host: str) -> str:
 
 def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Django's CSRF_FAILURE_VIEW: names the setting that lacks the origin."""
-    origin = request.META.get("HTTP_ORIGIN", "")[:LONGEST]
+    origin = request.META.get("HTTP_ORIGIN", "")[:MAX_HOST]
     if not reason.startswith("Origin checking failed") or origin in ("", "null"):
         return csrf_failure(request, reason)
     own = f"{request.scheme}://{request.get_host()}"
@@ -62,6 +62,6 @@ def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 def _warn(text: str) -> None:
     """Logs each text once."""
-    if text not in _told and len(_told) < TOLD:
+    if text not in _told and len(_told) < MAX_NAMES:
         _told.add(text)
         log.warning("%s", text)

@@ -29,7 +29,7 @@ MAX_BODY = 2 << 20
 LEAST_TAKEN = 64 * 1024  # bytes of a waiting answer that a client must take in each deadline
 FIRST = "the first request"
 TICK = 1.0  # seconds between two checks of the deadlines
-LINGER = 1.0  # seconds for requests on their way to a worker that is stopping
+GRACE = 1.0  # seconds for requests on their way to a worker that is stopping
 OTHER_FILES = 200  # open files of a process that are not connections of clients
 
 
@@ -121,7 +121,7 @@ class WebWorker(Worker):
             server.socket.close()
         began = time.monotonic()
         while (waited := time.monotonic() - began) < self.cfg.graceful_timeout:
-            if waited > LINGER and not any(channel.is_busy() for channel in self._channels()):
+            if waited > GRACE and not any(channel.is_busy() for channel in self._channels()):
                 break
             self._tick()
         self.dispatcher.set_thread_count(0)

@@ -10,7 +10,7 @@ from crawlservice.models import Event, Installation
 from crawlservice.webhooks import event_order
 from crawlservice.webhooks.deliveries import OUTBOX, create_deliveries
 
-IDLE = 1.0  # seconds between two checks
+IDLE_SECONDS = 1.0  # seconds between two checks
 
 
 class SignalSender(Work):
@@ -19,7 +19,7 @@ class SignalSender(Work):
     def step(self) -> float:
         """Raises django.db.Error."""
         send_new()
-        return IDLE
+        return IDLE_SECONDS
 
 
 def send_new() -> int:

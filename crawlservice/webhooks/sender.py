@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 # Shorter than the lease of a claim: an attempt has ended before the next one begins.
 LIMITS = FetchLimits(timeout=10, max_body=1 << 20, max_redirects=0, connect=5, stall=10)
-SHOWN = 200  # characters shown of a receiver's answer
+ANSWER_CHARS = 200  # characters shown of a receiver's answer
 USER_AGENT = "Crawlframe-Webhook/1"
 
 
@@ -92,7 +92,7 @@ async def _post(
         return str(error)
     if 200 <= response.status < 300:
         return ""
-    return f"it answered {response.status}: {response.text[:SHOWN]}".rstrip(": ")
+    return f"it answered {response.status}: {response.text[:ANSWER_CHARS]}".rstrip(": ")
 
 
 def send_now(node: Settings, message: WebhookMessage) -> str:

@@ -164,7 +164,7 @@ def test_what_is_silenced_is_left_out(admin: Client) -> None:
 def test_long_lists_are_cut_with_a_link_to_all(admin: Client) -> None:
     find("task_failed", *(f"spider-{n}" for n in range(9)))
     page = look(admin)
-    assert len(texts(page, ".cf-need-what")) == needs.LISTED
+    assert len(texts(page, ".cf-need-what")) == needs.MAX_ALERTS
     assert "and 4 more" in page
     assert f"{LIST}?kind=task_failed&amp;state=open" in page
     assert len(cells(look(admin, f"{LIST}?kind=task_failed&state=open"), "sentence")) == 9

@@ -220,7 +220,7 @@ def test_long_lists_are_cut(target: AlertTarget, settings_with: Any) -> None:
     announce(clock.now())
     text = AlertMessage.objects.get().text
     assert len(text) < 2000
-    assert text.count("\n•") + 1 == wording.LISTED
+    assert text.count("\n•") + 1 == wording.MAX_ALERTS
     assert text.splitlines()[-1] == (
         "… and 92 more: https://crawl.example/admin/crawlservice/alert/?kind=task_failed"
     )

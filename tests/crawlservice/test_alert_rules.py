@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawlservice.alerts.kinds import BadRule, check_kinds, check_thresholds, conditions, least
-from crawlservice.alerts.rules import GATHERING, Batch, KnownAlert, decide, is_quiet, wants
+from crawlservice.alerts.rules import GATHER_SPAN, Batch, KnownAlert, decide, is_quiet, wants
 from crawlservice.models import AlertRule, Severity
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
@@ -41,9 +41,9 @@ def test_what_happens_together_is_one_message_for_each_condition() -> None:
 
 
 def test_the_first_waits_a_moment_for_others() -> None:
-    new = known(opened_at=NOW - GATHERING / 2)
+    new = known(opened_at=NOW - GATHER_SPAN / 2)
     assert decide(rule(), [new], {}, NOW) == []
-    assert decide(rule(), [new], {}, NOW + GATHERING) != []
+    assert decide(rule(), [new], {}, NOW + GATHER_SPAN) != []
 
 
 def test_further_ones_of_the_kind_wait_until_the_group_is_over() -> None:

@@ -98,7 +98,7 @@ def read(api: Program, **query: Any) -> list[dict[str, str]]:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes streams end soon."""
-    monkeypatch.setattr(events, "LASTS", 0.3)
+    monkeypatch.setattr(events, "STREAM_SECONDS", 0.3)
     monkeypatch.setattr(events, "POLL", 0.05)
 
 

@@ -60,7 +60,7 @@ def openapi(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
     """The schema of the API, with data of every kind in the database."""
-    monkeypatch.setattr(events, "LASTS", 0.0)
+    monkeypatch.setattr(events, "STREAM_SECONDS", 0.0)
     join("alpha", version="1f00c0ffee00", state="live")
     Era.objects.create(number=1, reason="the first")
     Schedule.objects.create(name="night", spider="shop", every=60)

@@ -179,7 +179,7 @@ def test_the_same_key_and_body_answer_the_same_tasks(api: Program) -> None:
 
 def test_a_key_is_forgotten_after_a_day(api: Program) -> None:
     assert api.post("tasks", ULM, **keyed("k")).status_code == 201
-    Submission.objects.update(created_at=timezone.now() - bulk_submit.KEPT)
+    Submission.objects.update(created_at=timezone.now() - bulk_submit.KEY_AGE)
     assert api.post("tasks", {**ULM, "priority": 1}, **keyed("k")).status_code == 201
     assert Task.objects.count() == 2
     assert Submission.objects.count() == 1

@@ -193,7 +193,7 @@ def test_a_task_without_any_row_is_found_among_others(
 
 def test_groups_are_of_some_rows_or_some_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawlservice.ledger.audit.GROUP", 10)
-    monkeypatch.setattr("crawlservice.ledger.audit.MANY", 3)
+    monkeypatch.setattr("crawlservice.ledger.audit.MAX_TASKS", 3)
     found = [*groups({1: 4, 2: 6, 3: 1, 4: 99, 5: 0, 6: 0, 7: 0, 8: 0})]
     assert found == [[1, 2], [3], [4], [5, 6, 7], [8]]
     assert [*groups({})] == []

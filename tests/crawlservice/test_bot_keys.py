@@ -22,7 +22,7 @@ from crawlframe.identity.identity import Identity
 from crawlframe.identity.signing import DIRECTORY
 from crawlservice.connections import clock
 from crawlservice.identity import bot_keys
-from crawlservice.identity.bot_keys import CACHED, LEAD, TAIL, KeyProblem
+from crawlservice.identity.bot_keys import CACHE_AGE, LEAD, TAIL, KeyProblem
 from crawlservice.identity.papers import StoredPapers
 from crawlservice.models import Action, BotKey
 from crawlservice.security.sealing import unseal
@@ -101,7 +101,7 @@ def test_the_next_key_is_published_before_it_signs_and_the_old_one_after(
     assert bot_keys.published() == [first, second]
     at(timedelta(days=90) + LEAD + TAIL)
     assert bot_keys.published() == [second]
-    assert min(LEAD, TAIL) > CACHED
+    assert min(LEAD, TAIL) > CACHE_AGE
 
 
 def test_what_cannot_be_changed_says_what_to_do(at: Callable[[timedelta], None]) -> None:

@@ -83,7 +83,7 @@ def test_the_hosts_and_their_errors(
 def test_the_errors_and_statuses_of_a_task(
     cancelled_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summary, "LATEST", 5)
+    monkeypatch.setattr(summary, "MAX_ROWS", 5)
     found = summary.summarize(cancelled_task)
     assert [(reason.reason, reason.errors) for reason in found.reasons] == [("http_404", 1)]
     assert (found.errors, found.pages) == (1, 3)
@@ -104,7 +104,7 @@ def test_charts(orm: str) -> None:
 
 
 def test_samples(orm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "EVERY", 0.0)
+    monkeypatch.setattr(sampling, "SAMPLE_SECONDS", 0.0)
     Task.objects.create(spider="shop", seeds=b"", state="cancelled", na=9, ne=9, cancelled=7)
     task = Task.objects.create(spider="shop", seeds=b"")
     Sampler().tick({task.pk: Counts("cancelling", 5, 1, 4, 0, 0, 0, 0, 0, 0, 4)})

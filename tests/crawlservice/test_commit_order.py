@@ -153,8 +153,8 @@ def test_an_export_from_now_on_loses_nothing_that_is_being_written(
     before = last()
     slow = Writer(task, "slow", 2)
     Writer(task, "fast", 2).commit()
-    monkeypatch.setattr(starting, "PATIENCE", 0.1)
+    monkeypatch.setattr(starting, "LOCK_SECONDS", 0.1)
     assert starting.start_of("items", "now").position == before
-    monkeypatch.setattr(starting, "PATIENCE", 60.0)
+    monkeypatch.setattr(starting, "LOCK_SECONDS", 60.0)
     monkeypatch.setattr("time.sleep", lambda seconds: slow.commit())
     assert starting.start_of("items", "now").position == last()

@@ -138,7 +138,7 @@ def test_they_are_found_by_spider_reason_and_time(fail: Fail) -> None:
 
 def test_of_many_only_some_are_counted(fail: Fail, monkeypatch: pytest.MonkeyPatch) -> None:
     fail(*[("http_404", "")] * 4)
-    monkeypatch.setattr(error_groups, "COUNTED", 3)
+    monkeypatch.setattr(error_groups, "MAX_COUNT", 3)
     (group,) = error_groups.latest().groups
     assert group.shown_count == "3+"
     assert error_groups.one(group.row.pk).shown_count == "4"

@@ -88,7 +88,7 @@ def test_a_host_that_is_not_known_names_the_setting_and_is_logged_once(
     for n in range(100):  # whoever asks for many names fills no log
         operator.get("/", headers={"host": f"h{n}.example"})
     lines = [record for record in caplog.records if record.name == "crawlservice.web.refusals"]
-    assert len(lines) == refusals.TOLD
+    assert len(lines) == refusals.MAX_NAMES
     page = operator.get("/", headers={"host": "<b>"}).content.decode()
     assert "<b>" not in page
 

@@ -88,7 +88,7 @@ def test_the_audit_counts_them(polite_task: Task, published: Frontier) -> None:
 def test_errors_statuses_and_hosts_are_without_them(
     polite_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summary, "LATEST", 5)
+    monkeypatch.setattr(summary, "MAX_ROWS", 5)
     found = summary.summarize(polite_task)
     assert [(reason.reason, reason.errors) for reason in found.reasons] == [("http_404", 1)]
     assert (found.errors, found.pages) == (1, 3)
@@ -108,7 +108,7 @@ def test_charts_and_samples(orm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chart = charts.points(samples)
     assert (chart["pages"], chart["errors"]) == ([1.2, 0.0], [0.2, 0.0])
     assert (chart["errors_total"], chart["excluded"]) == ([2, 2], [0, 100])
-    monkeypatch.setattr(sampling, "EVERY", 0.0)
+    monkeypatch.setattr(sampling, "SAMPLE_SECONDS", 0.0)
     Task.objects.create(spider="shop", seeds=b"", state="finished", na=9, ne=9, excluded=7)
     task = Task.objects.create(spider="shop", seeds=b"")
     Sampler().tick({task.pk: Counts("running", 5, 1, 4, 0, 0, 0, 0, 0, 0, excluded=4)})

@@ -41,7 +41,7 @@ def place(tmp_path: Path, settings_with: Callable[..., None]) -> None:
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of a package of spiders, named in the settings ``node()`` returns."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(exports_file, "EVERY", 0.0)
+    monkeypatch.setattr(exports_file, "LOOK_SECONDS", 0.0)
     monkeypatch.setenv("DB_PASSWORD", "hush-hush")
     directory = tmp_path / "exported_spiders"
     directory.mkdir()

@@ -27,7 +27,7 @@ def quick_looks(
     tmp_path: Path, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings_with(EXPORT_DIR=tmp_path / "exports")
-    monkeypatch.setattr(exporter, "IDLE", 0.02)
+    monkeypatch.setattr(exporter, "IDLE_SECONDS", 0.02)
 
 
 def until(ready: Callable[[], bool], what: str) -> None:

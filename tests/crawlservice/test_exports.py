@@ -224,7 +224,7 @@ def test_numbers_without_a_row_for_it_are_passed(
 ) -> None:
     monkeypatch.setattr(source, "WINDOW", 7)
     monkeypatch.setattr(source, "CHUNK", 3)
-    monkeypatch.setattr("crawlservice.exports.exporter.SKIPPED", 10)
+    monkeypatch.setattr("crawlservice.exports.exporter.MAX_SKIPPED", 10)
     other, task = made_task("news"), made_task()
     fill(other, 20)
     export = add(files(), spider="shop")
@@ -349,5 +349,5 @@ def test_what_is_left_is_counted_within_limits(
     fill(made_task("news"), 1, start=10)
     export = add(files(), spider="shop")
     assert str(source.left(export)) == "9"
-    monkeypatch.setattr(source, "LOOKED", 5)
+    monkeypatch.setattr(source, "COUNTED_ROWS", 5)
     assert str(source.left(export)) == "5+"

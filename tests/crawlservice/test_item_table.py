@@ -140,12 +140,12 @@ def test_windows_pass_all_items_once(
     everything = [*Item.objects.filter(task=task).order_by("-pk").values_list("pk", flat=True)]
     assert latest(task).is_all
     for looked, step in ((3, 2), (3, 3), (5000, 1)):
-        monkeypatch.setattr(item_table, "LOOKED", looked)
+        monkeypatch.setattr(item_table, "MAX_ITEMS", looked)
         monkeypatch.setattr(item_table, "STEP", step)
         window = latest(task)
         assert [row.number for row in window.rows] == everything
         assert (window.is_all, window.older) == (True, False)
-    monkeypatch.setattr(item_table, "LOOKED", 2)
+    monkeypatch.setattr(item_table, "MAX_ITEMS", 2)
     first = latest(task)
     assert (first.is_all, first.older) == (False, True)
     second = latest(task, first.rows[-1].number)
@@ -196,7 +196,7 @@ def test_the_page_shows_columns_and_applies_the_url(runs: tuple[Task, Task]) -> 
 def test_a_large_task_says_what_was_looked_at(
     runs: tuple[Task, Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(item_table, "LOOKED", 2)
+    monkeypatch.setattr(item_table, "MAX_ITEMS", 2)
     client = login(is_superuser=True)
     page = _page(client, runs[0], "table/?sort=price")
     looked = texts(page, "#cf-looked")[0]
@@ -205,7 +205,7 @@ def test_a_large_task_says_what_was_looked_at(
     links = {a.text(): a.attributes["href"] for a in LexborHTMLParser(page).css(".cf-pages a")}
     page = _page(client, runs[0], f"table/{links['Older items']}")
     assert [row[1] for row in rows(page, "#cf-items tbody tr")] == ["/1"]
-    monkeypatch.setattr(comparison, "COMPARED", 2)
+    monkeypatch.setattr(comparison, "MAX_ITEMS", 2)
     page = _page(client, runs[1], f"compare/?with={runs[0].pk}")
     assert "download the comparison, which has no limit" in page
 
@@ -253,7 +253,7 @@ def test_the_page_compares_with_the_run_before(runs: tuple[Task, Task]) -> None:
 def test_the_whole_comparison_is_downloaded(
     runs: tuple[Task, Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(item_table, "LOOKED", 2)
+    monkeypatch.setattr(item_table, "MAX_ITEMS", 2)
     client = login(is_superuser=True)
     answer = client.get(f"/admin/crawlservice/task/{runs[1].pk}/compare/csv/?key=url")
     found = [*csv.reader(io.StringIO(answer.getvalue().decode()))]

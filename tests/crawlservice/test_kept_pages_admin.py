@@ -14,7 +14,7 @@ from django.test import Client
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.cluster.trials import WAITING, TrialOrder
+from crawlframe.frontier.cluster.trials import ORDERS, TrialOrder
 from crawlframe.pages.copy import HeldBytes, PageCopy
 from crawlframe.request.request import Request, make_rid
 from crawlframe.run.outcome import Outcome, Verdict
@@ -22,7 +22,7 @@ from crawlservice.accounts import tokens
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, KeptPage, Page, Task
 from crawlservice.pages import today
-from crawlservice.pages.shown import POLICY, RENDERED, SOURCE, harmless
+from crawlservice.pages.shown import MAX_RENDERED, POLICY, SOURCE, harmless
 from tests.crawlservice.web import log_in_as
 
 pytestmark = pytest.mark.usefixtures("orm")
@@ -172,9 +172,9 @@ def test_other_contents(client_of: Callable[[str], Client]) -> None:
 def test_of_an_enormous_page_only_the_beginning_is_rendered(
     client_of: Callable[[str], Client],
 ) -> None:
-    row = keep(b"<p>" + b"x" * (RENDERED + 5))
+    row = keep(b"<p>" + b"x" * (MAX_RENDERED + 5))
     answer = client_of("operator").get(f"{PLACE}{row.pk}/frame/")
-    assert len(answer.content) == RENDERED
+    assert len(answer.content) == MAX_RENDERED
 
 
 def test_the_request_leads_to_its_page(client_of: Callable[[str], Client]) -> None:
@@ -215,7 +215,7 @@ def test_a_trial_that_cannot_be(
     client, row = client_of("operator"), keep()
     text = shown(client, row, "change/?order=%2F..%2F")
     assert "A node runs the code of today" in text
-    for n in range(WAITING):
+    for n in range(ORDERS):
         published.trials.ask(f"{n:032x}", TrialOrder(row.rid.hex, "nobody"))
     asked = client.post(f"{PLACE}{row.pk}/today/", follow=True).content.decode()
     assert "trials of kept pages wait for a node" in asked
@@ -233,8 +233,8 @@ def test_a_trial_that_cannot_be(
 
 
 def test_an_answer_is_not_larger_than_can_be_shown() -> None:
-    answer = today.Answer(items=["x" * today.LARGEST], requests=["a"], raised="y" * 20_000)
-    assert len(answer.encode()) < today.LARGEST
+    answer = today.Answer(items=["x" * today.MAX_ANSWER], requests=["a"], raised="y" * 20_000)
+    assert len(answer.encode()) < today.MAX_ANSWER
     assert "too much to be shown" in answer.problem
     small = today.Answer(items=[1])
     assert orjson.loads(small.encode())["items"] == [1]
@@ -245,7 +245,7 @@ def test_nobody_takes_an_order(
 ) -> None:
     client, row = client_of("operator"), keep()
     order = today.ask(row)
-    monkeypatch.setattr(today, "WAITING", -1.0)
+    monkeypatch.setattr(today, "TAKE_SECONDS", -1.0)
     assert "No running node has this spider" in shown(client, row, f"today/{order}/")
 
 

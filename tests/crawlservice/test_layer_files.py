@@ -126,7 +126,7 @@ def test_files_by_layer_and_domain(crawl: Crawl, out: Path) -> None:
 def test_few_files_are_open_at_a_time(
     crawl: Crawl, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.pages.layer_files.OPEN", 1)
+    monkeypatch.setattr("crawlservice.pages.layer_files.FILES", 1)
     to_layer_1(crawl)
     assert export(crawl.row, out, 1).pages == 4
     assert links_in(out) == [(A, C), (B, D)]

@@ -59,7 +59,7 @@ def test_who_submits_opens_a_task_and_a_steward_only_what_was_forgotten(
     for _ in range(3):
         steward.tick()
     assert not published.is_open(task.pk)
-    monkeypatch.setattr(task_chore, "OPENING", 0.0)
+    monkeypatch.setattr(task_chore, "OPEN_SECONDS", 0.0)
     steward.tick()
     assert published.is_open(task.pk)
 
@@ -148,5 +148,5 @@ def test_a_task_that_ended_before_its_batch_was_opened_stays_closed(
     monkeypatch.setattr(submit, "open_in_frontier", end_the_other)
     first, other = submit_many([WantedTask("shop", {"city": "Ulm"})] * 2, user, lambda task: None)
     assert published.open_tasks() == opened == [first.pk]
-    assert bulk_submit.KEPT
+    assert bulk_submit.KEY_AGE
     assert other.pk

@@ -28,7 +28,7 @@ from crawlservice.ledger.model_items import outgoing_rows
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowDelivery, Task
 from crawlservice.outbox import backoff
-from crawlservice.outbox.stream import IDLE
+from crawlservice.outbox.stream import IDLE_SECONDS
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
 
@@ -131,7 +131,7 @@ def test_rows_are_stored_with_their_page_and_delivered_afterwards(task: Task) ->
     assert Item.objects.count() == 3
     assert databases() == [WAREHOUSE]
 
-    assert RowStream(WAREHOUSE).step() == IDLE
+    assert RowStream(WAREHOUSE).step() == IDLE_SECONDS
     row = parts.get()
     assert (row.price, row.maker.name, row.facts) == (Decimal("1.50"), "Ann", facts)
     assert (bytes(row.raw), row.seen_at, row.weight) == (b"\0\xff", NOON, values["weight"])
@@ -224,7 +224,7 @@ def test_rows_wait_for_a_table_that_is_not_migrated(task: Task) -> None:
 
     with connections[WAREHOUSE].schema_editor() as editor:
         editor.add_field(Part, Part._meta.get_field("weight"))
-    assert stream.step() == IDLE
+    assert stream.step() == IDLE_SECONDS
     assert prices().keys() == {"p"}
 
 
@@ -242,7 +242,7 @@ def test_rows_wait_while_their_database_is_away(
         assert stream.step() == 1
         assert "unable to open database file" in RowDelivery.objects.get().problem
         del connections[WAREHOUSE]
-    assert stream.step() == IDLE
+    assert stream.step() == IDLE_SECONDS
     assert prices().keys() == {"p"}
 
 
@@ -304,7 +304,7 @@ def test_a_page_that_fails_again_and_again_does_not_hold_up_the_others(task: Tas
         commit(task, name, part(name))
     stream = RowStream(WAREHOUSE)
     steps = [stream.step() for _ in range(4)]
-    assert steps[:3] == ([1, 2, 5] if _is_postgres() else [IDLE] * 3)
+    assert steps[:3] == ([1, 2, 5] if _is_postgres() else [IDLE_SECONDS] * 3)
     assert prices().keys() == set("abde")
     kept = RowDelivery.objects.get()
     assert kept.refused
@@ -341,7 +341,7 @@ def test_a_batch_has_so_many_bytes(task: Task, monkeypatch: pytest.MonkeyPatch) 
     assert stream.step() == 0
     assert prices().keys() == {"a", "b"}
     monkeypatch.setattr(delivery, "BYTES", 1)  # a page that is too large goes alone
-    assert stream.step() == IDLE
+    assert stream.step() == IDLE_SECONDS
     assert prices().keys() == {"a", "b", "c"}
 
 

@@ -195,7 +195,7 @@ def test_the_page_of_a_host_shows_its_proxies(
 def test_the_hosts_of_a_proxy_are_found_without_the_others(
     waiting: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(use, "MOST", 2)
+    monkeypatch.setattr(use, "MAX_ROWS", 2)
     at = round(1000 * clock.now().timestamp())
     for n in range(4):
         Host.objects.create(name=f"h{n}.example", last_at=clock.now())

@@ -170,7 +170,9 @@ def test_samples_and_keys_of_submissions(task: Task) -> None:
         for days in (2, 0.9)
     ]
     samples = [
-        Sample.objects.create(task=task, at=timezone.now() - sampling.KEPT + later, **WAITING).pk
+        Sample.objects.create(
+            task=task, at=timezone.now() - sampling.SAMPLE_AGE + later, **WAITING
+        ).pk
         for later in (-timedelta(hours=1), timedelta(hours=1))
     ]
     prune()

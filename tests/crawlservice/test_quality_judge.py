@@ -16,11 +16,11 @@ from crawlservice.quality.limits import highest, lowest
 from crawlservice.quality.metrics import Key, metrics
 from crawlservice.quality.norms import NONE, Good, Norms, Totals, norms_of
 from crawlservice.quality.profile import FIELDS, NAMES, Content, merged, section_of
-from crawlservice.quality.recent import ALIKE, LEVELS
+from crawlservice.quality.recent import LEVELS, SIZE_BLOCKS
 from crawlservice.quality.run import RunStats, decode, encode
 from crawlservice.quality.sketch import (
     FREQUENT,
-    KEPT,
+    MAX_HASHES,
     Distinct,
     Frequent,
     LogHistogram,
@@ -82,10 +82,10 @@ def test_a_histogram_takes_any_number(value: float) -> None:
 
 def test_distinct_values_are_exact_while_they_are_few() -> None:
     sketch = Distinct()
-    for n in range(KEPT):
+    for n in range(MAX_HASHES):
         sketch.add(hash_of(str(n)))
     sketch.add(hash_of("0"))
-    assert sketch.estimate == pytest.approx(KEPT)
+    assert sketch.estimate == pytest.approx(MAX_HASHES)
     assert sketch.repeated == 1
 
 
@@ -98,7 +98,7 @@ def test_many_distinct_values_are_estimated_and_merged() -> None:
         whole.merge(part)
     assert whole.estimate == pytest.approx(10_000, rel=0.35)
     assert whole.ratio == 0.5
-    assert len(whole.counts) <= KEPT
+    assert len(whole.counts) <= MAX_HASHES
 
 
 def test_the_most_frequent_values() -> None:
@@ -310,8 +310,8 @@ def test_blocks_of_the_latest_part_grow_with_their_age() -> None:
     latest = run.latest_items
     sizes = [block.content.items for block in latest.blocks]
     assert sizes == sorted(sizes, reverse=True)
-    assert all(sizes.count(size) <= ALIKE for size in sizes)
-    assert len(sizes) <= ALIKE * LEVELS
+    assert all(sizes.count(size) <= SIZE_BLOCKS for size in sizes)
+    assert len(sizes) <= SIZE_BLOCKS * LEVELS
     assert [block.at for block in latest.blocks] == [
         3_000.0 - sum(sizes[place:]) for place in range(len(sizes))
     ]

@@ -627,7 +627,7 @@ def test_requests_that_no_claim_can_see_are_found(
     redis_client: Redis,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("crawlservice.steward.task_chore.STILL", 0.0)
+    monkeypatch.setattr("crawlservice.steward.task_chore.STALL", 0.0)
     crawl, frontier, chores = GraphCrawl(steward), node(), Steward(Settings(), steward)
     crawl.work(frontier, 3)
     steward.leases.replay(1)

@@ -697,7 +697,7 @@ def test_the_open_page_of_a_running_task_does_not_sum_up_each_time(
     first = crawling.crawl()
     mended(crawling, Richer)
     second = crawling.parse(first)
-    monkeypatch.setattr(changes_module, "KEPT", 1e9)
+    monkeypatch.setattr(changes_module, "KEPT_TIMES", 1e9)
     second.state = Task.State.RUNNING
     before = polled_changes(second)
     assert before.pages > 0

@@ -21,7 +21,7 @@ from crawlservice.tasks.submit import submit
 
 @pytest.fixture(autouse=True)
 def every_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "EVERY", 0.0)
+    monkeypatch.setattr(sampling, "SAMPLE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -492,7 +492,7 @@ def test_a_steward_that_dies_in_the_middle(
     runs: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(task_chore, "OPENING", 0.0)
+    monkeypatch.setattr(task_chore, "OPEN_SECONDS", 0.0)
     add(overlap="skip")
     connection.close()
     env = {

@@ -116,7 +116,7 @@ def test_who_dies_after_sending_sends_again(
 def test_the_leading_steward_sends_them(
     service: Frontier, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chores, "IDLE", 0.01)
+    monkeypatch.setattr(chores, "IDLE_SECONDS", 0.01)
     steward = Steward(Settings(), service)
     steward.tick()
     turn_until(steward, lambda: Installation.objects.get().signalled is not None)

@@ -13,7 +13,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from crawlframe.frontier import Frontier
 from crawlframe.render.attempt import Taught
-from crawlframe.render.knowledge import NEEDED, Lesson
+from crawlframe.render.knowledge import STREAK, Lesson
 from crawlframe.render.template import URLTemplate
 from crawlservice.models import Action, DisabledSpider, Page, Profile, Schedule, Task
 from crawlservice.tasks import spider_runs
@@ -177,7 +177,7 @@ def taught(frontier: Frontier, *lessons: Lesson, template: URLTemplate = PRODUCT
 def test_the_page_of_a_spider_shows_which_pages_need_the_browser(published: Frontier) -> None:
     client = log_in_as("viewer")
     assert "need the browser" not in get(client, "/admin/spiders/shop")
-    taught(published, *[Lesson.NEEDED] * NEEDED, Lesson.VAIN)
+    taught(published, *[Lesson.NEEDED] * STREAK, Lesson.VAIN)
     taught(published, Lesson.STATIC, template=URLTemplate("parse_list", "shop.example/*"))
     page = get(client, "/admin/spiders/shop")
     found = [row[:6] for row in rows(page) if row[0].startswith("parse")]

@@ -60,7 +60,7 @@ def turn_until(steward: Steward, ready: Callable[[], bool]) -> None:
 def test_leases_that_nobody_could_renew_say_nothing(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nodes, "LONG", LONG)
+    monkeypatch.setattr(nodes, "ROUND_SECONDS", LONG)
     frontier = Frontier.connect(server.url, Settings(), follows=True)
     steward = Steward(Settings(lease=LEASE), frontier)
     steward.tick()

@@ -146,7 +146,7 @@ def test_bad_views_are_refused(service: Frontier, monkeypatch: pytest.MonkeyPatc
             save(user, name, "", shared=False, who=who)
     with pytest.raises(ArgumentError, match="more than 1000 characters"):
         save(user, "long", f"spider={'x' * 1000}", shared=False, who=who)
-    monkeypatch.setattr(saved_views, "MOST", 1)
+    monkeypatch.setattr(saved_views, "MAX_VIEWS", 1)
     save(user, "one", "spider=a", shared=False, who=who)
     save(user, "one", "spider=b", shared=False, who=who)
     with pytest.raises(ArgumentError, match="delete one first"):

@@ -105,7 +105,7 @@ def test_a_running_task_is_polled(admin: Client, published: Frontier) -> None:
 def test_errors_are_grouped_within_the_latest(
     admin: Client, ended_task: Task, add_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summary, "LATEST", 5)
+    monkeypatch.setattr(summary, "MAX_ROWS", 5)
     for n in range(4):
         add_page(
             ended_task, b"e%d" % n, state="error", reason="timeout", status=None,

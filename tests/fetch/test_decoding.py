@@ -18,9 +18,9 @@ from multidict import CIMultiDict
 from crawlframe.errors import BadEncoding, BodyTooLarge
 from crawlframe.fetch.body import decoding as decoding_module
 from crawlframe.fetch.body.decoding import MAX_STREAMS, OUTPUT, Decoding, decode
-from crawlframe.fetch.body.memory import SMALL, TransferMemory
+from crawlframe.fetch.body.memory import SMALL_BODY, TransferMemory
 from crawlframe.fetch.journey.context import FetchContext
-from crawlframe.fetch.journey.journey import LARGE, Answer, Journey
+from crawlframe.fetch.journey.journey import LARGE_BODY, Answer, Journey
 from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.request.request import Request
 
@@ -116,7 +116,7 @@ def test_a_body_that_grows_is_decoded_once_and_counts_what_it_is(
     """Not the largest size that it might reach: many such bodies fit into the memory together."""
     size = 3 << 20
     sent = CODINGS[coding](bytes(size))
-    assert len(sent) < LARGE
+    assert len(sent) < LARGE_BODY
     begun: list[int] = []
     decoder = decoding_module._DECODERS[coding]
 
@@ -173,7 +173,7 @@ def test_bodies_that_grow_wait_for_each_other() -> None:
 
     assert asyncio.run(main()) == [size] * 20
     assert memory.held == 0
-    assert memory.peak <= (8 << 20) + size + (2 << 20) + 20 * SMALL
+    assert memory.peak <= (8 << 20) + size + (2 << 20) + 20 * SMALL_BODY
 
 
 def test_several_codings_undo_in_reverse() -> None:

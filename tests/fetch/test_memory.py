@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.fetch.body.memory import SMALL, STEP, Account, TransferMemory
+from crawlframe.fetch.body.memory import SMALL_BODY, STEP, Account, TransferMemory
 
 from .conftest import Site
 
@@ -30,47 +30,47 @@ def large(memory: TransferMemory, size: int) -> Account:
 
 
 def test_small_ones_never_wait() -> None:
-    memory = TransferMemory(SMALL)
+    memory = TransferMemory(SMALL_BODY)
     accounts = [memory.account() for _ in range(50)]
     for account in accounts:
         for _ in range(16):
-            assert account.take(SMALL // 16, nobody)
-    assert memory.held == memory.peak == 50 * SMALL
+            assert account.take(SMALL_BODY // 16, nobody)
+    assert memory.held == memory.peak == 50 * SMALL_BODY
     for account in accounts:
         account.close()
     assert memory.held == 0
 
 
 def test_what_exceeds_the_limit_waits_until_there_is_room() -> None:
-    memory = TransferMemory(10 * SMALL)
-    first = large(memory, 8 * SMALL)
+    memory = TransferMemory(10 * SMALL_BODY)
+    first = large(memory, 8 * SMALL_BODY)
     second = memory.account()
     woken: list[int] = []
-    assert not second.take(3 * SMALL, lambda: woken.append(1))
+    assert not second.take(3 * SMALL_BODY, lambda: woken.append(1))
     assert not woken
     first.close()
     assert woken == [1]
-    assert second.take(3 * SMALL, nobody)
-    assert memory.held == 3 * SMALL
+    assert second.take(3 * SMALL_BODY, nobody)
+    assert memory.held == 3 * SMALL_BODY
     assert second.waited > 0
 
 
 def test_small_ones_pass_by_those_that_wait() -> None:
-    memory = TransferMemory(4 * SMALL)
-    first = large(memory, 4 * SMALL)
-    assert not memory.account().take(2 * SMALL, lambda: None)
-    assert memory.account().take(SMALL, nobody)
-    assert first.held == 4 * SMALL
+    memory = TransferMemory(4 * SMALL_BODY)
+    first = large(memory, 4 * SMALL_BODY)
+    assert not memory.account().take(2 * SMALL_BODY, lambda: None)
+    assert memory.account().take(SMALL_BODY, nobody)
+    assert first.held == 4 * SMALL_BODY
 
 
 def test_the_oldest_is_first_even_where_a_later_one_would_fit() -> None:
-    memory = TransferMemory(10 * SMALL)
+    memory = TransferMemory(10 * SMALL_BODY)
     first, old, new = memory.account(), memory.account(), memory.account()
-    assert first.take(7 * SMALL, nobody)
+    assert first.take(7 * SMALL_BODY, nobody)
     woken: list[str] = []
-    assert not new.take(5 * SMALL, lambda: woken.append("new"))
-    assert not old.take(6 * SMALL, lambda: woken.append("old"))
-    assert not memory.account().take(2 * SMALL, lambda: woken.append("late"))
+    assert not new.take(5 * SMALL_BODY, lambda: woken.append("new"))
+    assert not old.take(6 * SMALL_BODY, lambda: woken.append("old"))
+    assert not memory.account().take(2 * SMALL_BODY, lambda: woken.append("late"))
     first.close()
     assert woken == ["old"]
     old.close()
@@ -78,35 +78,35 @@ def test_the_oldest_is_first_even_where_a_later_one_would_fit() -> None:
 
 
 def test_when_all_wait_the_oldest_goes_on_alone() -> None:
-    memory = TransferMemory(10 * SMALL)
-    old, new = large(memory, 5 * SMALL), large(memory, 5 * SMALL)
+    memory = TransferMemory(10 * SMALL_BODY)
+    old, new = large(memory, 5 * SMALL_BODY), large(memory, 5 * SMALL_BODY)
     woken: list[int] = []
     assert not new.take(1, lambda: woken.append(1))  # the other one may still end
-    assert old.take(20 * SMALL, nobody)
-    assert memory.held == 30 * SMALL
+    assert old.take(20 * SMALL_BODY, nobody)
+    assert memory.held == 30 * SMALL_BODY
     old.close()
     assert woken == [1]
-    assert memory.held == 5 * SMALL + STEP
+    assert memory.held == 5 * SMALL_BODY + STEP
 
 
 def test_a_body_larger_than_the_limit_is_let_through_alone() -> None:
-    memory = TransferMemory(SMALL // 2)
+    memory = TransferMemory(SMALL_BODY // 2)
     account = memory.account()
-    assert account.take(40 * SMALL, nobody)
-    account.settle(2 * SMALL)
-    assert memory.held == 2 * SMALL
+    assert account.take(40 * SMALL_BODY, nobody)
+    account.settle(2 * SMALL_BODY)
+    assert memory.held == 2 * SMALL_BODY
 
 
 def test_who_gives_up_is_woken_and_gets_nothing() -> None:
-    memory = TransferMemory(2 * SMALL)
-    first, second = large(memory, 2 * SMALL), memory.account()
+    memory = TransferMemory(2 * SMALL_BODY)
+    first, second = large(memory, 2 * SMALL_BODY), memory.account()
     woken: list[int] = []
-    assert not second.take(3 * SMALL, lambda: woken.append(1))
+    assert not second.take(3 * SMALL_BODY, lambda: woken.append(1))
     second.close()
     assert woken == [1]
     first.close()
     assert memory.held == 0
-    assert second.take(5 * SMALL, nobody)  # a thread that is late
+    assert second.take(5 * SMALL_BODY, nobody)  # a thread that is late
     assert memory.held == 0
 
 
@@ -123,7 +123,7 @@ def test_closed_while_a_thread_grows_it() -> None:
 
     memory = Slow()
     account = memory.account()
-    thread = threading.Thread(target=account.take, args=(2 * SMALL, nobody))
+    thread = threading.Thread(target=account.take, args=(2 * SMALL_BODY, nobody))
     closing = threading.Thread(target=account.close)
     thread.start()
     growing.wait()
@@ -132,21 +132,21 @@ def test_closed_while_a_thread_grows_it() -> None:
     go_on.set()
     thread.join()
     closing.join()
-    assert account.take(2 * SMALL, nobody)
+    assert account.take(2 * SMALL_BODY, nobody)
     assert (memory.held, account.held) == (0, 0)
 
 
 def test_reserve_waits_in_the_loop() -> None:
-    memory = TransferMemory(2 * SMALL)
+    memory = TransferMemory(2 * SMALL_BODY)
 
     async def main() -> None:
-        first, second = large(memory, 2 * SMALL), memory.account()
-        waiting = asyncio.ensure_future(second.reserve(2 * SMALL))
+        first, second = large(memory, 2 * SMALL_BODY), memory.account()
+        waiting = asyncio.ensure_future(second.reserve(2 * SMALL_BODY))
         await asyncio.sleep(0.01)
         assert not waiting.done()
         threading.Thread(target=first.close).start()
         await waiting
-        assert memory.held == 2 * SMALL
+        assert memory.held == 2 * SMALL_BODY
         assert second.waited > 0
 
     asyncio.run(main())
@@ -156,7 +156,7 @@ def test_reserve_waits_in_the_loop() -> None:
 def test_everybody_ends_and_the_bound_holds(seed: int) -> None:
     """Transfers in any order: receive, decode, run a callback, end."""
     chance = random.Random(seed)
-    limit, most = chance.randint(1, 12) * SMALL, 6 * SMALL
+    limit, most = chance.randint(1, 12) * SMALL_BODY, 6 * SMALL_BODY
     memory = TransferMemory(limit)
     sizes = {memory.account(): chance.randint(1, most) for _ in range(40)}
     left = dict(sizes)
@@ -170,7 +170,7 @@ def test_everybody_ends_and_the_bound_holds(seed: int) -> None:
             account.close()
             del left[account]
             continue
-        part = min(left[account], chance.randint(1, SMALL))
+        part = min(left[account], chance.randint(1, SMALL_BODY))
         if account.take(part, lambda account=account: waiting.discard(account)):  # type: ignore[misc]
             left[account] -= part
         else:
@@ -178,7 +178,7 @@ def test_everybody_ends_and_the_bound_holds(seed: int) -> None:
         assert memory.held == sum(account.held for account in left)
     assert not left
     assert memory.held == 0
-    assert memory.peak <= limit + most + STEP + len(sizes) * SMALL
+    assert memory.peak <= limit + most + STEP + len(sizes) * SMALL_BODY
 
 
 CHILD = """

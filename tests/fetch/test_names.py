@@ -24,7 +24,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.fetch.names import name_servers
 from crawlframe.fetch.names import resolver as module
-from crawlframe.fetch.names.name_servers import FAILED, GONE, Unresolved
+from crawlframe.fetch.names.name_servers import FAILURE_SECONDS, GONE_SECONDS, Unresolved
 from crawlframe.fetch.names.pins import place_of
 from crawlframe.fetch.names.resolver import LEAST_TTL, LONGEST_TTL, HostKnowledge, Names, load_hook
 from crawlframe.request.request import Request
@@ -124,10 +124,10 @@ def test_ttl_has_bounds(zone: Zone, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("zone", "text", "seconds"),
     [
-        (Zone(code=NXDOMAIN), "there is no such name (NXDOMAIN)", GONE),
-        (Zone(), "the name has no address", GONE),
-        (Zone(code=SERVFAIL), "its name servers fail (SERVFAIL)", FAILED),
-        (Zone(code=REFUSED), "the name server refuses to say (REFUSED)", FAILED),
+        (Zone(code=NXDOMAIN), "there is no such name (NXDOMAIN)", GONE_SECONDS),
+        (Zone(), "the name has no address", GONE_SECONDS),
+        (Zone(code=SERVFAIL), "its name servers fail (SERVFAIL)", FAILURE_SECONDS),
+        (Zone(code=REFUSED), "the name server refuses to say (REFUSED)", FAILURE_SECONDS),
     ],
     ids=["nxdomain", "empty", "servfail", "refused"],
 )
@@ -148,7 +148,7 @@ def test_a_failure_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         server.zones["a.test"] = Zone(code=SERVFAIL)
         await problem(names, "a.test")
         server.zones["a.test"] = HERE
-        now = monotonic() + FAILED
+        now = monotonic() + FAILURE_SECONDS
         monkeypatch.setattr(module, "monotonic", lambda: now)
         assert (await names.resolve("a.test")).addresses == ("127.0.0.1",)
 
@@ -179,7 +179,7 @@ def test_hung_names_delay_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
         for result in await asyncio.gather(*hung, return_exceptions=True):
             assert isinstance(result, Unresolved)
             assert "no name server replied in time" in str(result)
-        assert left(names, "hung7.test") <= FAILED
+        assert left(names, "hung7.test") <= FAILURE_SECONDS
 
     run(job)
 
@@ -537,7 +537,7 @@ def test_what_it_returns_is_checked(given: Any, text: str) -> None:
     assert isinstance(told, str)
     assert told.startswith("shop.test: CRAWLFRAME_RESOLVER: ")
     assert text in told
-    assert seconds <= FAILED
+    assert seconds <= FAILURE_SECONDS
 
 
 def test_it_may_fail_and_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe.files import spool as module
-from crawlframe.files.spool import KEPT, LEFT, Spool
+from crawlframe.files.spool import KEPT_SECONDS, UNUSED_SECONDS, Spool
 
 URL = "http://files.example/a.zip"
 TAG = '"v1"'
@@ -92,10 +92,10 @@ def test_what_killed_processes_have_left_is_swept(spool: Spool) -> None:
     (spool.directory / "c.part").write_bytes(b"of a killed one")
     (spool.directory / "d.json").write_bytes(b"{}")
     now = (spool.directory / "c.part").stat().st_mtime
-    assert spool.sweep(now + LEFT / 2) == 0
-    assert spool.sweep(now + 2 * LEFT) == 2
+    assert spool.sweep(now + UNUSED_SECONDS / 2) == 0
+    assert spool.sweep(now + 2 * UNUSED_SECONDS) == 2
     assert names(spool) == ["a.json", "a.part", "b.part"]
-    assert spool.sweep(now + 2 * KEPT) == 1
+    assert spool.sweep(now + 2 * KEPT_SECONDS) == 1
     assert names(spool) == ["b.part"]
     locked.close()
 

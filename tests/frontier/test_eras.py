@@ -12,8 +12,8 @@ from redis import Redis
 
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Claimed, Frontier, TaskLimits
-from crawlframe.frontier.client.call_log import FRESH
-from crawlframe.frontier.client.eras import REMEMBERED
+from crawlframe.frontier.client.call_log import FRESH_SECONDS
+from crawlframe.frontier.client.eras import ERA_MS
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.client.scripts import UNGUARDED, verbs
 from tests.frontier.bench import Bench, dump
@@ -49,7 +49,7 @@ def without_answer(bench: Bench, call: Callable[[], object]) -> None:
 def fall_silent(bench: Bench) -> None:
     """Waits until Redis may have forgotten the client."""
     answered = bench.store.call_log.answered(0)
-    bench.store.call_log._answered[0] = (answered, time.monotonic() - FRESH - 1)
+    bench.store.call_log._answered[0] = (answered, time.monotonic() - FRESH_SECONDS - 1)
 
 
 def test_data_without_an_era_is_of_era_0(client: Callable[..., Frontier]) -> None:
@@ -330,7 +330,7 @@ def test_an_idle_node_writes_nothing(plain: Bench) -> None:
 
 def test_silent_clients_are_forgotten_without_a_false_alarm(plain: Bench) -> None:
     key = plain.key("CALL_LOG", plain.store.call_log.client)
-    assert 2 * FRESH - 5 < plain.redis.ttl(key) <= 2 * FRESH
+    assert 2 * FRESH_SECONDS - 5 < plain.redis.ttl(key) <= 2 * FRESH_SECONDS
     fall_silent(plain)
     plain.redis.delete(key)
     plain.frontier.eras.confirm()
@@ -401,7 +401,7 @@ def test_what_a_wipe_leaves_of_a_host(
         assert left_ms == -1
     else:
         over = bench.now() - now + 1000  # it was slow, or counted in another clock
-        assert lasts + REMEMBERED - over <= left_ms <= lasts + REMEMBERED + over
+        assert lasts + ERA_MS - over <= left_ms <= lasts + ERA_MS + over
 
 
 def test_every_partition_is_dropped(make_bench: Callable[..., Bench]) -> None:

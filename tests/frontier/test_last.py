@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawlframe.frontier.client.scripts import LUA
-from crawlframe.request.request import HELD, end_admission
+from crawlframe.request.request import HOLD_MS, end_admission
 from tests.frontier.bench import Bench
 
 
@@ -155,4 +155,4 @@ def test_a_retry_that_waits_beside_parked_requests_is_not_stuck(bench: Bench) ->
 def test_scripts_and_python_agree_for_how_long() -> None:
     found = re.search(r"^local HELD = (\d+)", (LUA / "_shared.lua").read_text(), re.MULTILINE)
     assert found
-    assert int(found[1]) == HELD
+    assert int(found[1]) == HOLD_MS

@@ -29,7 +29,7 @@ from crawlframe.frontier import Completion, FreedSlot, Frontier, TaskLimits
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.client.records import Redirect
 from crawlframe.frontier.tasks import mark_of
-from crawlframe.request.request import HELD, Admission, end_admission, end_rid, make_rid, rank_of
+from crawlframe.request.request import HOLD_MS, Admission, end_admission, end_rid, make_rid, rank_of
 from tests.frontier.bench import dump
 
 EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", 0))
@@ -73,9 +73,9 @@ class Task:
         return {rid: place for rid, place in self.places.items() if place != "ended"}
 
     def place(self, rid: bytes, delay: int) -> None:
-        if self.state == "cancelling" and delay < HELD:
+        if self.state == "cancelling" and delay < HOLD_MS:
             delay = 0
-        self.places[rid] = {0: "ready", SOON: "soon", LATE: "late", HELD: "held"}[delay]
+        self.places[rid] = {0: "ready", SOON: "soon", LATE: "late", HOLD_MS: "held"}[delay]
 
     def admit(self, admission: Admission, *, counting: bool) -> bool:
         if admission.rid in self.places:
@@ -85,7 +85,7 @@ class Task:
         else:
             self.na += 1
             self.place(admission.rid, admission.delay)
-            if self.state == "cancelling" and admission.delay < HELD:
+            if self.state == "cancelling" and admission.delay < HOLD_MS:
                 self.cancel(admission.rid)
             return True
         return False

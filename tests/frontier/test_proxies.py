@@ -11,12 +11,12 @@ from crawlframe.frontier import Claimed, TaskLimits
 from crawlframe.frontier.client.records import (
     ANSWERED,
     BLOCKED,
+    FAULT,
     LOGIN,
     PROXY_FAILED,
     QUOTA,
     REFUSED,
     SENT,
-    SURE,
     UNREACHABLE,
     FreedSlot,
     Signal,
@@ -256,7 +256,7 @@ def test_a_refusal_rests_one_proxy_for_as_long_as_was_asked(bench: Bench) -> Non
     assert third.proxy == second.proxy
 
 
-@pytest.mark.parametrize("signal", [Signal(PROXY_FAILED, SURE), Signal(PROXY_FAILED, LOGIN)])
+@pytest.mark.parametrize("signal", [Signal(PROXY_FAILED, FAULT), Signal(PROXY_FAILED, LOGIN)])
 def test_a_proxy_is_out_after_three_failures(bench: Bench, signal: Signal) -> None:
     publish(bench, *pool(2))
     begin(bench, 30, concurrency=1)
@@ -275,7 +275,7 @@ def test_failures_of_the_proxy_are_not_the_hosts(bench: Bench) -> None:
     begin(bench, 30, concurrency=1)
     for _ in range(3):
         for one in bench.claim_all():
-            done(bench, one, signal=Signal(PROXY_FAILED, SURE) if one.proxy == 1 else None)
+            done(bench, one, signal=Signal(PROXY_FAILED, FAULT) if one.proxy == 1 else None)
     state = bench.frontier.hosts.states([HOST])[HOST]
     assert state.failures == 0
     assert state.closed_until == 0
@@ -290,7 +290,7 @@ def test_a_dead_proxy_is_used_three_times_however_many_hosts_wait(bench: Bench) 
         claimed = bench.claim_all()
         uses += sum(one.proxy == 1 for one in claimed)
         for one in claimed:
-            done(bench, one, signal=Signal(PROXY_FAILED, SURE) if one.proxy == 1 else None)
+            done(bench, one, signal=Signal(PROXY_FAILED, FAULT) if one.proxy == 1 else None)
     assert uses == 3
     assert bench.counts().nr == 0
 
@@ -314,7 +314,7 @@ def test_what_may_be_the_hosts_fault_counts_once_for_each_host(
 def test_an_answer_ends_a_row_of_failures(bench: Bench) -> None:
     publish(bench, *pool(1))
     begin(bench, 9, concurrency=1)
-    failed = Signal(PROXY_FAILED, SURE)
+    failed = Signal(PROXY_FAILED, FAULT)
     for signal in (failed, failed, None, failed, failed, None):
         (one,) = bench.claim_all()
         done(bench, one, signal=signal)
@@ -347,7 +347,7 @@ def test_another_life_brings_a_proxy_back(bench: Bench) -> None:
     begin(bench, 9, concurrency=1)
     for _ in range(3):
         (one,) = bench.claim_all()
-        done(bench, one, signal=Signal(PROXY_FAILED, SURE))
+        done(bench, one, signal=Signal(PROXY_FAILED, FAULT))
     assert bench.claim_all() == []
     publish(bench, *pool(1), version="same life")
     assert bench.frontier.proxies.out() == {1}

@@ -6,7 +6,7 @@ import pytest
 
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.render.attempt import Taught
-from crawlframe.render.knowledge import LIFE, NEEDED, Knowledge, Lesson
+from crawlframe.render.knowledge import LIFE, STREAK, Knowledge, Lesson
 from crawlframe.render.template import URLTemplate
 
 PAGE = URLTemplate("parse", "shop.example/product/*")
@@ -35,11 +35,11 @@ def test_pages_that_needed_the_browser_are_counted_until_one_did_not(bench):
 
 
 def test_pages_without_a_plain_fetch_are_counted_until_the_next_one(bench):
-    teach(bench, *[Lesson.NEEDED] * NEEDED, *[Lesson.DIRECT] * 4)
-    assert known(bench) == Knowledge(browser=NEEDED + 4, streak=NEEDED, skipped=4, items=1)
+    teach(bench, *[Lesson.NEEDED] * STREAK, *[Lesson.DIRECT] * 4)
+    assert known(bench) == Knowledge(browser=STREAK + 4, streak=STREAK, skipped=4, items=1)
     assert not known(bench).leaves_out_plain()
     teach(bench, Lesson.NEEDED)
-    assert known(bench).streak == NEEDED + 1
+    assert known(bench).streak == STREAK + 1
     assert known(bench).leaves_out_plain()
 
 
@@ -49,8 +49,8 @@ def test_a_plain_page_that_is_complete_ends_it_at_once(bench):
 
 
 def test_what_was_rendered_in_vain_says_nothing_about_the_need(bench):
-    teach(bench, *[Lesson.NEEDED] * NEEDED, Lesson.DIRECT, Lesson.VAIN)
-    assert known(bench) == Knowledge(browser=NEEDED + 2, vain=1, streak=NEEDED, items=1)
+    teach(bench, *[Lesson.NEEDED] * STREAK, Lesson.DIRECT, Lesson.VAIN)
+    assert known(bench) == Knowledge(browser=STREAK + 2, vain=1, streak=STREAK, items=1)
 
 
 def test_pages_without_items_are_counted_apart(bench):
@@ -97,7 +97,7 @@ def test_since_is_when_it_began_or_changed(bench):
     began = bench.frontier.renders.of("shop")[PAGE].since
     assert began <= bench.now()
     bench.after(bench.now())
-    teach(bench, Lesson.STATIC, *[Lesson.NEEDED] * (NEEDED - 1))
+    teach(bench, Lesson.STATIC, *[Lesson.NEEDED] * (STREAK - 1))
     assert bench.frontier.renders.of("shop")[PAGE].since == began
     teach(bench, Lesson.NEEDED)
     changed = bench.frontier.renders.of("shop")[PAGE].since

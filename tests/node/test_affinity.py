@@ -12,7 +12,7 @@ from crawlframe.errors import ConfigError
 from crawlframe.frontier import Claimed, NodeInfo
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.cluster.affinity import SLOTS, Affinity, NodeLoad, Table, slot_of
-from crawlframe.node.master.affinity import KEPT, REPORTED, NodeAffinity
+from crawlframe.node.master.affinity import KEPT_SHARE, MAX_SLOTS, NodeAffinity
 from tests.frontier.bench import Bench
 
 
@@ -51,7 +51,9 @@ def test_the_load_is_an_average_over_the_last_renewals(bench: Bench) -> None:
     affinity.tick(bench.frontier, me)
     (load,) = Affinity(bench.store).loads([1]).values()
     assert load.requests == pytest.approx(
-        10 * (KEPT + KEPT**2 + KEPT**3) / (1 + KEPT + KEPT**2 + KEPT**3)
+        10
+        * (KEPT_SHARE + KEPT_SHARE**2 + KEPT_SHARE**3)
+        / (1 + KEPT_SHARE + KEPT_SHARE**2 + KEPT_SHARE**3)
     )
 
 
@@ -61,7 +63,7 @@ def test_only_the_busiest_slots_are_reported(bench: Bench) -> None:
     affinity.tick(bench.frontier, me)
     (load,) = Affinity(bench.store).loads([1]).values()
     assert load.requests == 1009
-    assert len(load.slots) == REPORTED
+    assert len(load.slots) == MAX_SLOTS
     assert max(load.slots, key=load.slots.__getitem__) == slot_of("a.example", "host")
 
 

@@ -102,7 +102,7 @@ def test_a_lack_of_memory_is_seen_for_a_moment(
     assert not shortage.is_here()
     events.write_text("low 0\noom 4\noom_kill 4\n")
     assert [shortage.is_here() for _ in range(3)] == [True] * 3
-    monkeypatch.setattr(blame, "TOGETHER", 0.0)
+    monkeypatch.setattr(blame, "SHORTAGE_SECONDS", 0.0)
     assert not shortage.is_here()
 
 
@@ -121,7 +121,7 @@ def test_an_earlier_lack_of_memory_does_not_count(
     now[0] += blame.POLL_EVERY
     pool.check()
     assert pool._shortage.is_here()
-    now[0] += blame.TOGETHER
+    now[0] += blame.SHORTAGE_SECONDS
     assert not pool._shortage.is_here()
 
 

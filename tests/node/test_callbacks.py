@@ -13,7 +13,7 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.node.running_marks import LOOP, RunningMarks
-from crawlframe.node.worker.crawl.callbacks import SLOW, Call, Callbacks
+from crawlframe.node.worker.crawl.callbacks import SLOW_SECONDS, Call, Callbacks
 
 RID = b"r" * 16
 
@@ -87,7 +87,7 @@ def test_one_that_was_slow_leaves_the_event_loop() -> None:
     async def main() -> Desk:
         desk = Desk()
         await desk.run(where)
-        await desk.run(lambda: time.sleep(SLOW * 1.5))
+        await desk.run(lambda: time.sleep(SLOW_SECONDS * 1.5))
         await desk.run(where)
         await desk.run(where, name="another")
         return desk

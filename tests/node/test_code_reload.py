@@ -16,10 +16,10 @@ from crawlframe.conf import Settings
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.code_reload import (
     KILLS,
+    MAX_CHANGES,
     MAX_PROBLEM,
     RETRY_PAUSE,
     UNFIT_PAUSE,
-    UNSTEADY,
     CodeReload,
 )
 from crawlframe.node.master.supervisor_link import SupervisorLink
@@ -404,18 +404,18 @@ def test_code_that_changed_while_it_was_loaded_is_loaded_again(live: Node) -> No
 
 def test_code_that_changes_all_the_time_is_refused(live: Node) -> None:
     live.change()
-    for _ in range(UNSTEADY - 1):
+    for _ in range(MAX_CHANGES - 1):
         live.says(LoadingVersion("2"), Unsteady("shop.py changed"))
         assert live.tick(RETRY_PAUSE) == 1
     live.says(LoadingVersion("2"), Unsteady("shop.py changed"))
     assert live.tick(RETRY_PAUSE) == 0
     assert (live.live, live.state) == ("1", "refused")
-    assert live.code_reload.state.problem == f"shop.py changed, {UNSTEADY} times in a row"
+    assert live.code_reload.state.problem == f"shop.py changed, {MAX_CHANGES} times in a row"
 
 
 def test_without_anything_else_it_is_taken_as_it_is(node: Node) -> None:
     node.tick(workers=0)
-    for number in range(UNSTEADY):
+    for number in range(MAX_CHANGES):
         assert not node.trial.tolerant
         node.says(Unsteady("shop.py changed"))
         assert node.tick(RETRY_PAUSE, workers=0) == 1, number
@@ -437,7 +437,7 @@ def test_a_template_that_was_killed_is_tried_again(live: Node) -> None:
     assert live.code_reload.state.problem == "shop: the process that imports it died (SIGKILL)"
 
 
-@pytest.mark.parametrize(("killed", "times"), [(True, KILLS), (False, UNSTEADY - 1)])
+@pytest.mark.parametrize(("killed", "times"), [(True, KILLS), (False, MAX_CHANGES - 1)])
 def test_troubles_of_two_changes_are_not_added(live: Node, killed: bool, times: int) -> None:
     for version in ("2", "3"):
         live.change()

@@ -579,7 +579,7 @@ def test_who_is_dead_ends_no_task(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_large_task_is_left_to_a_steward(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlframe.node.task_finisher.LARGE", len(PAGES) - 1)
+    monkeypatch.setattr("crawlframe.node.task_finisher.LARGE_TASK", len(PAGES) - 1)
     desk.write(*(desk.outcome(page) for page in PAGES))
     assert Task.objects.get().state == "running"
     assert desk.bench.frontier.open_tasks() == [1]
@@ -609,7 +609,7 @@ def ended(desk: Desk) -> bool:
 def test_who_ends_leaves_no_task_behind_that_waits_for_others(
     two: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlframe.node.task_finisher.EVERY", 60.0)
+    monkeypatch.setattr("crawlframe.node.task_finisher.ROUND_SECONDS", 60.0)
     two.write(*(two.outcome(page) for page in PAGES))
     assert ended(two)
 
@@ -618,7 +618,7 @@ def test_who_ends_leaves_no_task_behind_that_waits_for_others(
 def test_tasks_are_ended_while_nothing_else_happens(
     two: Desk, monkeypatch: pytest.MonkeyPatch, every: float
 ) -> None:
-    monkeypatch.setattr("crawlframe.node.task_finisher.EVERY", every)
+    monkeypatch.setattr("crawlframe.node.task_finisher.ROUND_SECONDS", every)
     committer, seen = two.committer(), []
     for page in PAGES:
         committer.put(two.outcome(page))
@@ -674,7 +674,7 @@ def test_statistics_are_written_while_nothing_arrives(
 ) -> None:
     from crawlframe.node.worker.commit import host_counters
 
-    monkeypatch.setattr(host_counters, "EVERY", 0.01)
+    monkeypatch.setattr(host_counters, "WRITE_SECONDS", 0.01)
     added = threading.Event()
     monkeypatch.setattr(desk.ledger.activity, "add_host_stats", lambda hosts: added.set())
     monkeypatch.setattr(desk.ledger, "commit", lambda outcomes: {})

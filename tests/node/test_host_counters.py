@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crawlframe.node.worker.commit import host_counters
-from crawlframe.node.worker.commit.host_counters import EVERY, HostCounters
+from crawlframe.node.worker.commit.host_counters import WRITE_SECONDS, HostCounters
 from crawlframe.request.request import END_URL, ROOT_URL
 from crawlframe.run.outcome import Outcome, Verdict
 from tests.outcomes import set_fields
@@ -63,8 +63,8 @@ def test_they_are_due_some_seconds_after_the_first() -> None:
     assert counters.left(50.0) is None
     counters.add([outcome()], 100.0)
     counters.add([outcome()], 102.0)
-    assert counters.left(101.0) == EVERY - 1
-    assert counters.left(100.0 + EVERY + 3) == 0
+    assert counters.left(101.0) == WRITE_SECONDS - 1
+    assert counters.left(100.0 + WRITE_SECONDS + 3) == 0
     counters.take()
     assert counters.left(200.0) is None
 

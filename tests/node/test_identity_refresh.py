@@ -11,7 +11,7 @@ from crawlframe.base.secret import Secret
 from crawlframe.errors import ConfigError
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
-from crawlframe.node.worker.task.identity_refresh import EVERY, IdentityRefresh
+from crawlframe.node.worker.task.identity_refresh import READ_SECONDS, IdentityRefresh
 from crawlframe.run.ledger import LedgerAway
 
 
@@ -74,16 +74,16 @@ def test_they_are_loaded_once_before_the_first_fetch(
 def test_changes_are_read_every_few_seconds(
     refresh: IdentityRefresh, ledger: Ledger, identity: Identity, jobs: list[Any]
 ) -> None:
-    refresh.tick(EVERY)
+    refresh.tick(READ_SECONDS)
     assert jobs == []  # no task, nothing to fetch yet
     refresh.load_first()
     ledger.papers = papers("two")
-    for now in (0.0, EVERY - 0.1, EVERY, EVERY + 1, 3 * EVERY):
+    for now in (0.0, READ_SECONDS - 0.1, READ_SECONDS, READ_SECONDS + 1, 3 * READ_SECONDS):
         refresh.tick(now)
     assert len(jobs) == 1  # the thread is slow: it is asked once
     jobs.pop()()
     assert sent(identity) == "Bearer two"
-    refresh.tick(3 * EVERY)
+    refresh.tick(3 * READ_SECONDS)
     assert len(jobs) == 1
 
 
@@ -98,9 +98,9 @@ def test_what_was_known_stays_while_it_cannot_be_read(
 ) -> None:
     refresh.load_first()
     ledger.papers = error
-    refresh.tick(EVERY)
+    refresh.tick(READ_SECONDS)
     jobs.pop()()
     assert sent(identity) == "Bearer one"
     assert str(error) in caplog.text
-    refresh.tick(2 * EVERY)
+    refresh.tick(2 * READ_SECONDS)
     assert len(jobs) == 1

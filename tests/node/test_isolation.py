@@ -12,7 +12,7 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Claimed
 from crawlframe.frontier.client.records import TaskView
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.isolation import IDLE_FOR, LATER, LINE, STALE, Isolation
+from crawlframe.node.master.isolation import IDLE_FOR, LINE, RECLAIM_MS, STALE_SECONDS, Isolation
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import FromChildLine, Run, child_line
 from tests.node.parts import NO_SERVICES
@@ -121,7 +121,7 @@ def test_those_without_room_wait_in_the_frontier(queue: Isolation, deferred: Giv
     queue.take(claim(*map(request, range(LINE + 3))), NOW)
     assert queue.held == {request(number).rid for number in range(LINE)}
     late = [request(number) for number in range(LINE, LINE + 3)]
-    assert deferred == [(one.rid, one.host, LATER) for one in late]
+    assert deferred == [(one.rid, one.host, RECLAIM_MS) for one in late]
 
 
 def test_when_the_node_stops_they_go_back_unblamed(queue: Isolation) -> None:
@@ -136,12 +136,12 @@ def test_what_has_waited_for_long_is_claimed_anew(
     """Its task may have been paused or cancelled meanwhile."""
     isolated.hold(request(9))
     queue.take(claim(request(1)), NOW)
-    later = NOW + STALE - 0.5
+    later = NOW + STALE_SECONDS - 0.5
     queue.take(claim(request(2)), later)
     queue.tick(later)
     assert deferred == []
     isolated.settle(request(9).rid)
     queue.tick(later + 1.0)
-    assert deferred == [(request(1).rid, "a.example", LATER)]
+    assert deferred == [(request(1).rid, "a.example", RECLAIM_MS)]
     assert (queue.held, {*isolated.held}) == (set(), {request(2).rid})
     assert far.receive() == [Run([request(2)], {7: TaskView("running", 0)})]

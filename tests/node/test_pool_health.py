@@ -11,12 +11,12 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.frontier.cluster.nodes import DEATHS_WITHIN
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.worker_pool import LACKING, LONGEST, PoolHealth, disk_used
+from crawlframe.node.master.worker_pool import LACKING_SECONDS, MAX_CHARS, PoolHealth, disk_used
 from crawlframe.node.messages import child_line
 
 SETTINGS = Settings(workers=2, lease=15, beat=3)
 NOW = 1000.0  # seconds
-LATER = NOW + LACKING + 1
+LATER = NOW + LACKING_SECONDS + 1
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_what_a_steward_does_wrong_is_counted_apart(health: PoolHealth, pool: li
 
 def test_what_is_waited_for_is_reported_shortened(health: PoolHealth, pool: list[Child]) -> None:
     pool[2].waits = "x" * 1000
-    assert health.snapshot(pool, NOW).waits == "x" * LONGEST
+    assert health.snapshot(pool, NOW).waits == "x" * MAX_CHARS
 
 
 def test_how_full_the_disk_is(

@@ -14,9 +14,9 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
 from crawlframe.frontier.client.records import (
     BLOCKED,
+    FAULT,
     LOGIN,
     PROXY_FAILED,
-    SURE,
     UNREACHABLE,
     Claimed,
 )
@@ -147,7 +147,7 @@ def test_a_request_may_have_its_own_choice() -> None:
 @pytest.mark.parametrize(
     ("error", "signal"),
     [
-        (ProxyFailed("gone"), (PROXY_FAILED, SURE)),
+        (ProxyFailed("gone"), (PROXY_FAILED, FAULT)),
         (ProxyAuth("407"), (PROXY_FAILED, LOGIN)),
         (ProxyUnreaching("no tunnel"), (PROXY_FAILED, 0)),
         (ConnectError("nothing there"), (UNREACHABLE, 0)),

@@ -15,7 +15,7 @@ from crawlframe.frontier.client.records import Claimed
 from crawlframe.node.worker.fetch.rendering import RenderSource
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.spider import spider_of
-from crawlframe.render.knowledge import NEEDED, PROBES, UNKNOWN, Knowledge, Lesson
+from crawlframe.render.knowledge import PROBES, STREAK, UNKNOWN, Knowledge, Lesson
 from crawlframe.render.template import URLTemplate
 from crawlframe.request.record import Hop, render_of, with_hops, without_hops
 from crawlframe.request.request import make_rid
@@ -179,7 +179,7 @@ async def test_a_field_that_is_truly_missing_is_rendered_once():
 
 @in_loop
 async def test_a_template_that_needed_the_browser_often_gets_no_plain_fetch():
-    pages = Pages(SHELL, known=Knowledge(streak=NEEDED))
+    pages = Pages(SHELL, known=Knowledge(streak=STREAK))
     outcome = await pages.run(Request(URL))
     assert outcome.verdict is Verdict.DONE
     assert pages.fetched == ["browser"]
@@ -189,7 +189,7 @@ async def test_a_template_that_needed_the_browser_often_gets_no_plain_fetch():
 
 @in_loop
 async def test_it_gets_one_now_and_then():
-    known = Knowledge(streak=NEEDED, skipped=4)
+    known = Knowledge(streak=STREAK, skipped=4)
     pages = Pages(WHOLE, known=known)
     outcome = await pages.run(Request(URL))
     assert pages.fetched == [None]

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 from redis.exceptions import ConnectionError
 
-from crawlframe.node.worker.fetch.stored_renders import IDLE, StoredRenders
-from crawlframe.render.knowledge import LIFE, NEEDED, UNKNOWN, Knowledge
+from crawlframe.node.worker.fetch.stored_renders import IDLE_SECONDS, StoredRenders
+from crawlframe.render.knowledge import LIFE, STREAK, UNKNOWN, Knowledge
 from crawlframe.render.template import URLTemplate
 
 PAGE = URLTemplate("parse", "shop.example/*")
-KNOWN = Knowledge(browser=9, streak=NEEDED, used=1_000)
+KNOWN = Knowledge(browser=9, streak=STREAK, used=1_000)
 
 
 class Redis:
@@ -71,7 +71,7 @@ def test_what_is_not_used_is_let_go(worker: Worker) -> None:
     worker.stored.tick()
     assert worker.redis.reads == []
     worker.find()
-    worker.now += IDLE + 1
+    worker.now += IDLE_SECONDS + 1
     worker.stored.tick()
     worker.stored.tick()
     assert worker.redis.reads == ["shop"]

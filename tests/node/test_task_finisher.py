@@ -8,7 +8,7 @@ from redis import Redis
 
 from crawlframe.frontier import Frontier, TaskLimits
 from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.node.task_finisher import EVERY, TaskFinisher
+from crawlframe.node.task_finisher import ROUND_SECONDS, TaskFinisher
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task
 
@@ -41,8 +41,8 @@ def test_the_first_is_ended_at_once_and_others_gather(redis_client: Redis) -> No
     assert frontier.open_tasks() == others
     for task in others:
         finisher.add([task])
-    assert finisher.left(NOW) == EVERY
-    assert finisher.left(NOW + EVERY) == 0
+    assert finisher.left(NOW) == ROUND_SECONDS
+    assert finisher.left(NOW + ROUND_SECONDS) == 0
     finisher.end(NOW)
     assert frontier.open_tasks() == []
     assert states() == {"finished"}

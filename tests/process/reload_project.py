@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from crawlframe.code.checkout import SHORT
+from crawlframe.code.checkout import DIGITS
 from crawlframe.frontier import NodeInfo
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.request.request import ROOT_URL, pack_admissions, root_admission, unpack_admissions
@@ -106,7 +106,7 @@ class Project:
         """Commits everything; returns the revision as nodes show it."""
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message=change", *options)
-        return self.git("rev-parse", "HEAD")[:SHORT]
+        return self.git("rev-parse", "HEAD")[:DIGITS]
 
     def clone(self, name: str) -> Project:
         """Makes a further checkout next to this one."""

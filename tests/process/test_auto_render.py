@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from crawlframe.fetch.browser.settings import PROGRAMS
-from crawlframe.render.knowledge import NEEDED
+from crawlframe.render.knowledge import STREAK
 from crawlframe.render.template import URLTemplate
 from crawlservice.tasks.progress.stats import of_tasks
 from tests.conftest import Running
@@ -130,7 +130,7 @@ def test_only_what_needs_it_is_rendered_and_all_nodes_know(
     known = look.frontier.renders.of("chosen")[form]
     assert known.static == 0
     assert known.browser == 14
-    assert known.streak >= NEEDED
+    assert known.streak >= STREAK
     # Another node knows it from its first page on.
     assert one.stop() == 0
     plain = Counter(shop.plain)

@@ -136,7 +136,7 @@ def test_a_node_runs_the_callback_of_a_kept_page(
     assert answered(keep(web, "tells")).items == [{"score": 1000}]
     assert "no method 'gone'" in answered(keep(web, "gone")).problem
 
-    monkeypatch.setattr(today, "RUNNING", 8.0)
+    monkeypatch.setattr(today, "ANSWER_SECONDS", 8.0)
     with pytest.raises(today.NotTried, match="ended without a result"):
         answered(keep(web, "dies"))
     assert answered(page).items  # the node goes on

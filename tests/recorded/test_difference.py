@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crawlframe.recorded.difference import LONGEST, MOST, differences, volatile
+from crawlframe.recorded.difference import MAX_LINES, MAX_VALUE, differences, volatile
 
 
 def items(*given: Any) -> dict[str, Any]:
@@ -73,11 +73,11 @@ def test_what_is_ignored_is_not_compared() -> None:
 
 def test_long_values_and_many_lines_are_cut() -> None:
     [line] = differences(items({"a": 1}), items({"a": "x" * 999}))
-    assert len(line) < LONGEST + 40
+    assert len(line) < MAX_VALUE + 40
     lines = differences(
         items({str(n): 1 for n in range(99)}), items({str(n): 2 for n in range(99)})
     )
-    assert len(lines) == MOST + 1
+    assert len(lines) == MAX_LINES + 1
     assert lines[-1] == "and 49 more"
 
 

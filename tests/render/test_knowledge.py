@@ -8,8 +8,8 @@ from crawlframe.render.knowledge import (
     LAST_PROBE,
     LIFE,
     LONGEST_PAUSE,
-    NEEDED,
     PROBES,
+    STREAK,
     UNKNOWN,
     Knowledge,
 )
@@ -17,13 +17,13 @@ from crawlframe.render.knowledge import (
 
 def test_pages_are_fetched_plainly_until_many_in_a_row_needed_the_browser():
     assert not UNKNOWN.leaves_out_plain()
-    assert not Knowledge(streak=NEEDED - 1).leaves_out_plain()
-    assert Knowledge(streak=NEEDED).leaves_out_plain()
+    assert not Knowledge(streak=STREAK - 1).leaves_out_plain()
+    assert Knowledge(streak=STREAK).leaves_out_plain()
 
 
 def test_the_plain_fetch_is_tried_again_with_growing_pauses():
     pauses = []
-    for streak in range(NEEDED, NEEDED + 6):
+    for streak in range(STREAK, STREAK + 6):
         skipped = 0
         while Knowledge(streak=streak, skipped=skipped).leaves_out_plain():
             skipped += 1
@@ -50,6 +50,6 @@ def test_where_pages_have_items_one_without_is_never_accepted():
 
 
 def test_it_does_not_hold_for_ever():
-    known = Knowledge(streak=NEEDED, used=1_000)
+    known = Knowledge(streak=STREAK, used=1_000)
     assert known.at(1_000 + LIFE) == known
     assert known.at(1_001 + LIFE) == UNKNOWN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.render.template import LONGEST, form_of
+from crawlframe.render.template import MAX_CHARS, form_of
 
 SHOP = "https://shop.example"
 
@@ -31,4 +31,4 @@ def test_what_varies_is_left_out(url, form):
 
 
 def test_it_has_a_limit():
-    assert len(form_of(f"{SHOP}/x?" + "&".join("a" * 24 + "b" * n for n in range(50)))) <= LONGEST
+    assert len(form_of(f"{SHOP}/x?" + "&".join("a" * 24 + "b" * n for n in range(50)))) <= MAX_CHARS

@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 
-SMALL = 1 << 20  # bytes for which a transfer never waits
+SMALL_BODY = 1 << 20  # bytes for which a transfer never waits
 STEP = 1 << 20  # least number of bytes granted at a time to a larger one
 FREE = 1 << 16  # bytes of a transfer that are not counted: most pages are no larger
 
 LARGE_BLOCK = 4 << 20  # bytes from which a freed block of memory is returned to the system
-KEPT = 16 << 20  # bytes of free memory that the allocator may keep at the end of an arena
+KEPT_BYTES = 16 << 20  # bytes of free memory that the allocator may keep at the end of an arena
 _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # of malloc.h
 
 _numbers = itertools.count()
@@ -26,9 +26,9 @@ _numbers = itertools.count()
 class TransferMemory:
     """Grants up to ``limit`` bytes. Each transfer counts its bytes in an ``Account``.
 
-    A transfer never waits for its first SMALL bytes. Beyond that it waits until its bytes fit, the
-    oldest first. When all large transfers wait, the oldest goes on regardless: one can always
-    finish. So at most ``limit``, one transfer, and SMALL for each are held. Thread-safe."""
+    A transfer never waits for its first SMALL_BODY bytes. Beyond that it waits until its bytes fit,
+    the oldest first. When all large transfers wait, the oldest goes on regardless: one can always
+    finish. So at most ``limit``, one transfer, and SMALL_BODY for each are held. Thread-safe."""
 
     def __init__(self, limit: float = math.inf) -> None:
         self.limit = limit
@@ -52,7 +52,7 @@ class TransferMemory:
         with self._lock:
             if account.closed:  # its thread has not noticed yet; what it reads is dropped
                 return True
-            if account.held + size <= SMALL or (
+            if account.held + size <= SMALL_BODY or (
                 not self._waiting and self.held + size <= self.limit
             ):
                 self._set(account, account.held + size)
@@ -87,7 +87,7 @@ class TransferMemory:
         self.peak = max(self.peak, self.held)
         account.held = held
         account.room = max(FREE, held)
-        if held > SMALL:
+        if held > SMALL_BODY:
             self._large.add(account)
         else:
             self._large.discard(account)
@@ -129,7 +129,7 @@ class Account:
         used = self._used + size
         if used > self.room:
             lacking = used - self.held
-            if used > SMALL:
+            if used > SMALL_BODY:
                 lacking = max(lacking, STEP)
             if not self._memory.grow(self, lacking, wake):
                 return False
@@ -220,4 +220,4 @@ def return_large_blocks() -> None:
     except (AttributeError, OSError):  # another C library
         return
     mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
-    mallopt(_M_TRIM_THRESHOLD, KEPT)
+    mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)

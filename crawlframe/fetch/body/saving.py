@@ -33,9 +33,9 @@ from crawlframe.request.request import Request
 from crawlframe.spider.settings import SpiderSettings
 
 READ = 1 << 20  # bytes that are hashed at a time
-ENOUGH = 512  # bytes that show the type of most files
-RESUMED = 1 << 20  # bytes from which a file is worth being resumed
-STALE = 60.0  # seconds after which a Last-Modified is a strong validator (RFC 9110, 8.8.2.2)
+TYPE_BYTES = 512  # bytes that show the type of most files
+MIN_BYTES = 1 << 20  # bytes from which a file is worth being resumed
+VALIDATOR_SECONDS = 60.0  # after which a Last-Modified is a strong validator (RFC 9110, 8.8.2.2)
 
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 _OWN = frozenset({"range", "if-range"})
@@ -151,7 +151,7 @@ class Saving:
         partial = self._open(self._url)
         if partial.size + len(chunk) > self.limit:
             raise self.too_large()
-        if not partial.size and len(chunk) >= ENOUGH and self._types and not self._coded:
+        if not partial.size and len(chunk) >= TYPE_BYTES and self._types and not self._coded:
             self._check(media_type(self._declared, chunk[:HEAD]))
         try:
             partial.write(chunk)
@@ -210,7 +210,7 @@ class Saving:
                 raise self.too_large()
         if rest is None and status == 206 and not self._ranged:
             raise BadResponse(f"{self._where}: a part of the file was sent, which nobody asked for")
-        large = self._end is None or self._end >= RESUMED
+        large = self._end is None or self._end >= MIN_BYTES
         if rest is None and large and self._resumes and not (self._ranged or self._coded):
             partial.describe(self._url, _validator(headers))
 
@@ -292,4 +292,4 @@ def _validator(headers: Headers) -> str:
         age = parsedate_to_datetime(headers["Date"]) - parsedate_to_datetime(modified)
     except (KeyError, TypeError, ValueError):
         return ""
-    return modified if age.total_seconds() >= STALE else ""
+    return modified if age.total_seconds() >= VALIDATOR_SECONDS else ""

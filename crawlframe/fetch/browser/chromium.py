@@ -22,7 +22,7 @@ from crawlframe.fetch.browser import footprint
 from crawlframe.fetch.browser.settings import is_root
 
 START = 30.0  # seconds that a start may take
-CLOSE = 5.0  # seconds in which a browser closes, before it is killed
+CLOSE_SECONDS = 5.0  # seconds in which a browser closes, before it is killed
 SCRIPT_MEMORY = 512  # MiB of the scripts of one renderer
 
 FLAGS = (
@@ -138,7 +138,7 @@ class Chromium:
         self.lost.set()
         family = [one for process in self._processes for one in footprint.family(process)]
         with contextlib.suppress(Error, TimeoutError):
-            async with asyncio.timeout(CLOSE):
+            async with asyncio.timeout(CLOSE_SECONDS):
                 await self._browser.close()
         await _end(self._driver, family)
         self._sink.close()
@@ -148,7 +148,7 @@ class Chromium:
 async def _end(driver: Playwright | None, family: list[psutil.Process]) -> None:
     if driver is not None:
         with contextlib.suppress(Error, TimeoutError, OSError):
-            async with asyncio.timeout(CLOSE):
+            async with asyncio.timeout(CLOSE_SECONDS):
                 await driver.stop()
     for process in family:
         for one in footprint.family(process):

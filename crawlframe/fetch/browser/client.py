@@ -50,7 +50,7 @@ from crawlframe.spider.settings import SpiderSettings
 METHODS = ("GET", "POST")
 PROGRAM = "crawlframe.node.master.browser_process"
 QUEUE = 600.0  # seconds that an order may wait for a page
-LATE = 15.0  # seconds after the timeout, at which the host counts as stuck
+LATE_SECONDS = 15.0  # seconds after the timeout, at which the host counts as stuck
 CONNECT = 20.0  # seconds until a host of one's own listens
 # The browser sends its own; the user agent belongs to its profile.
 _OWN = frozenset({"accept-encoding", "cookie", "user-agent", "host"})
@@ -220,7 +220,7 @@ class BrowserClient:
         self, line: Line[FromHost], heard: Heard, journey: Journey, seconds: float
     ) -> Done:
         try:
-            async with asyncio.timeout(seconds + LATE):
+            async with asyncio.timeout(seconds + LATE_SECONDS):
                 while True:
                     match await _next(heard):
                         case Done() as done:

@@ -16,8 +16,8 @@ from crawlframe.fetch.browser.orders import BrowserCookie, Profile
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.resolver import Names
 
-CLOSE = 3.0  # seconds in which a page or context closes
-LINGER = 0.1  # seconds for which an idle page goes on
+CLOSE_SECONDS = 3.0  # seconds in which a page or context closes
+LINGER_SECONDS = 0.1  # seconds for which an idle page goes on
 BLANK = "about:blank"
 # The document of each page stops here twice: before it is sent, and before its body is read.
 DOCUMENTS = [
@@ -63,10 +63,10 @@ class Tab:
             self._resting.cancel()
 
     async def _empty(self) -> bool:
-        await asyncio.sleep(LINGER)
+        await asyncio.sleep(LINGER_SECONDS)
         self._blank = True
         try:
-            async with asyncio.timeout(CLOSE):
+            async with asyncio.timeout(CLOSE_SECONDS):
                 # Not by CDP: Playwright would take it for an interruption of the next page.
                 await self.page.goto(BLANK, wait_until="commit")
             return True
@@ -131,7 +131,7 @@ class Context:
             tab.end()
         if self._context is not None and not self.browser.ended:
             try:
-                async with asyncio.timeout(CLOSE):
+                async with asyncio.timeout(CLOSE_SECONDS):
                     await self._context.close()
             except (Error, TimeoutError):
                 pass  # it ends with the browser
@@ -195,7 +195,7 @@ class Context:
         if self.browser.ended:
             return True
         try:
-            async with asyncio.timeout(CLOSE):
+            async with asyncio.timeout(CLOSE_SECONDS):
                 await tab.page.close()
             return True
         except TimeoutError:

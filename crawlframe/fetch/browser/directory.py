@@ -12,7 +12,7 @@ from pathlib import Path
 PREFIX = "crawlframe-browser-"
 SOCKET = "host.sock"
 FILES = "t"  # the directory of the browsers' files
-LONGEST = 30  # bytes of the name of a directory for temporary files
+MAX_NAME = 30  # bytes of the name of a directory for temporary files
 
 
 class HostDirectory:
@@ -39,7 +39,7 @@ def _top() -> Path:
     """/tmp where the directory for temporary files has a long name: sockets allow 107 bytes, and
     Chromium makes one three levels below."""
     usual = tempfile.gettempdir()
-    return Path(usual if len(os.fsencode(usual)) <= LONGEST else "/tmp")
+    return Path(usual if len(os.fsencode(usual)) <= MAX_NAME else "/tmp")
 
 
 def _remove_unused(path: Path) -> None:

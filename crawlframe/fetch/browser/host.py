@@ -35,7 +35,7 @@ from crawlframe.fetch.browser.visit import TabVisit
 from crawlframe.fetch.names.resolver import Names, load_hook
 
 BEAT = 1.0  # seconds
-GO = 300.0  # seconds that a worker may keep a page before it says go
+KEEP_SECONDS = 300.0  # seconds that a worker may keep a page before it says go
 LAST = 0.5  # seconds without a worker, after which a host ends that was asked to
 
 log = logging.getLogger(__name__)
@@ -202,7 +202,7 @@ class _Running:
         FetchError."""
         try:
             await self._line.send(Ready(self._order.id))
-            async with asyncio.timeout(GO):
+            async with asyncio.timeout(KEEP_SECONDS):
                 go = await self._heard.get()
         except TimeoutError:
             raise FetchTimeout(f"{self._order.url}: its worker did not say go") from None

@@ -23,13 +23,13 @@ from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.resolver import Names
 
 MAX_CONTEXTS = 32  # kept without a page that renders
-IDLE = 120.0  # seconds after which a context without one is closed
+IDLE_SECONDS = 120.0  # seconds after which a context without one is closed
 MAX_SERVED = 2000  # pages of a browser
 MAX_AGE = 3600.0  # seconds of a browser
 TAB_SERVES = 100  # pages that one tab renders
-OPEN = 20.0  # seconds in which a page is opened, before its browser counts as lost
+OPEN_SECONDS = 20.0  # seconds in which a page is opened, before its browser counts as lost
 LOOK_EVERY = 2.0  # seconds between two looks at the memory
-MANY = 0.8  # of the memory, from which idle pages are closed
+MEMORY_SHARE = 0.8  # of the memory, from which idle pages are closed
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Pages:
             self._contexts[key] = context
             context.users += 1
             try:
-                async with asyncio.timeout(OPEN):
+                async with asyncio.timeout(OPEN_SECONDS):
                     return await context.tab(origin)
             except BaseException as error:
                 if isinstance(error, TimeoutError):
@@ -79,7 +79,7 @@ class Pages:
         except BaseException as error:
             self._end_turn()
             if isinstance(error, TimeoutError):
-                raise BrowserLost(f"no page could be opened within {OPEN:g} s") from None
+                raise BrowserLost(f"no page could be opened within {OPEN_SECONDS:g} s") from None
             if isinstance(error, Error):
                 why = str(error).split("\n", 1)[0]
                 raise BrowserLost(f"no page could be opened: {why}") from None
@@ -198,9 +198,9 @@ class Pages:
 
     def _look(self, now: float) -> None:
         for context in [one for one in self._contexts.values() if not one.users]:
-            if now - context.used > IDLE:
+            if now - context.used > IDLE_SECONDS:
                 self._close_context(context)
-        if self.memory < MANY * self._limit:
+        if self.memory < MEMORY_SHARE * self._limit:
             return
         for context in [*self._contexts.values()]:
             if context.users:

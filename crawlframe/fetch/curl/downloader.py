@@ -43,7 +43,7 @@ from crawlframe.identity.tls import refusal_of
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 
-OLDEST = 0x080400  # 8.4: the first libcurl whose MAXFILESIZE stops bodies of unknown length too
+MIN_VERSION = 0x080400  # 8.4: the first whose MAXFILESIZE stops bodies of unknown length too
 STUCK_AFTER = 5.0  # seconds after the timeout at which libcurl counts as stuck
 CONNECTIONS_PER_TRANSFER = 4  # open ones, idle or not; libcurl counts by handles, which come and go
 
@@ -96,7 +96,7 @@ class CurlDownloader:
         concurrency: int = 64,
         names: Names | None = None,
     ) -> None:
-        if pycurl.version_info()[2] < OLDEST:
+        if pycurl.version_info()[2] < MIN_VERSION:
             raise ConfigError(
                 f"libcurl is {pycurl.version_info()[1]}, it must be 8.4 or newer; "
                 "install pycurl from a wheel"

@@ -25,7 +25,7 @@ from crawlframe.fetch.journey.journey import Answer, Journey, header_bytes
 from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.fetch.names.address_guard import AddressGuard
-from crawlframe.fetch.names.pins import FORGET, Pin
+from crawlframe.fetch.names.pins import PIN_SECONDS, Pin
 from crawlframe.identity.tls import Tls, usual_ca
 from crawlframe.proxies.proxy import ChosenProxy
 
@@ -33,7 +33,7 @@ BUFFER = 1 << 17  # bytes libcurl reads at a time
 _BLANK = (b"\r\n", b"\n")
 _LOWER_ESCAPE = re.compile("%(?:[a-f]|[0-9A-F][a-f])")  # which libcurl would write in upper case
 SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
-STALLED = 10  # bytes a second that do not count as progress
+STALLED_RATE = 10  # bytes a second that do not count as progress
 
 
 class Handle:
@@ -81,7 +81,7 @@ class Handle:
         setopt(pycurl.NETRC, pycurl.NETRC_IGNORED)
         setopt(pycurl.CAINFO, os.fsencode(usual_ca()))
         setopt(pycurl.BUFFERSIZE, BUFFER)
-        setopt(pycurl.LOW_SPEED_LIMIT, STALLED)
+        setopt(pycurl.LOW_SPEED_LIMIT, STALLED_RATE)
         setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
         setopt(pycurl.SOCKOPTFUNCTION, self._take_socket)
         # Straight into a list, without a Python function for each line.
@@ -89,7 +89,7 @@ class Handle:
         setopt(pycurl.WRITEFUNCTION, self._take)
         setopt(pycurl.PREREQFUNCTION, self._before_sending)
         if not self._resolves:
-            setopt(pycurl.DNS_CACHE_TIMEOUT, FORGET)
+            setopt(pycurl.DNS_CACHE_TIMEOUT, PIN_SECONDS)
             setopt(pycurl.RESOLVER_START_FUNCTION, self._before_resolving)
 
     def prepare(

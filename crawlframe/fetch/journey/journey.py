@@ -21,7 +21,7 @@ from crawlframe.errors import (
     TooManyRedirects,
 )
 from crawlframe.fetch.body.decoding import Decoding
-from crawlframe.fetch.body.memory import SMALL, Account, TransferMemory
+from crawlframe.fetch.body.memory import SMALL_BODY, Account, TransferMemory
 from crawlframe.fetch.body.saving import Saving
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.journey.cookies import TaskCookies, own_header
@@ -41,7 +41,7 @@ from crawlframe.response.response import Response
 REDIRECTS = (301, 302, 303, 307, 308)
 MAX_PASSED = 1 << 18  # characters of all URLs of one journey, which go into its record
 # Larger bodies are decompressed in a thread from the start.
-LARGE = 1 << 18
+LARGE_BODY = 1 << 18
 # Headers whose values servers have sent before.
 _SENT_BACK = frozenset({"cookie", "if-match", "if-modified-since", "if-none-match", "if-range"})
 # Methods that may be sent again if it is unknown whether the server received them (RFC 9110,
@@ -166,12 +166,12 @@ class Journey:
             raise BodyTooLarge(f"{self.where}: the body is larger than {limit} bytes")
         coding = ",".join(answer.headers.getall("Content-Encoding"))
         decoding = Decoding(answer.body, coding, limit, self.where)
-        if len(answer.body) <= LARGE and decoding.advance(SMALL):
+        if len(answer.body) <= LARGE_BODY and decoding.advance(SMALL_BODY):
             return decoding.body
         counted, done = 0, False
         while not done:
             # The decoded size is not known in advance: half as much again as decoded so far.
-            step = min(limit, max(SMALL, len(answer.body), decoding.size // 2))
+            step = min(limit, max(SMALL_BODY, len(answer.body), decoding.size // 2))
             await self.account.reserve(decoding.size + step - counted)
             counted = decoding.size + step
             done = await asyncio.to_thread(decoding.advance, step)

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import aiodns
 import pycares
 
-GONE = 60.0  # seconds for which a name that does not exist is not asked for again
+GONE_SECONDS = 60.0  # seconds for which a name that does not exist is not asked for again
 # c-ares waits for a server five times as long as that takes on average, at least 0.25 s, then twice
 # as long on each try: 8 s at the least, because a server must often ask others itself.
 TRIES = 5
-FAILED = 5.0  # seconds for which a failure of name servers is remembered
+FAILURE_SECONDS = 5.0  # seconds for which a failure of name servers is remembered
 
 # Search domains are off: they multiply the questions, and let a name mean different hosts on
 # different nodes.
@@ -47,7 +47,7 @@ class Unresolved(OSError):
     """A host name without an address; the text names the host. ``keep``: seconds for which it need
     not be asked for again."""
 
-    def __init__(self, text: str, keep: float = FAILED) -> None:
+    def __init__(self, text: str, keep: float = FAILURE_SECONDS) -> None:
         super().__init__(text)
         self.keep = keep
 
@@ -68,7 +68,9 @@ class NameServers:
         except aiodns.error.DNSError as error:
             code = pycares.errno.errorcode.get(error.args[0], str(error.args[0]))
             text = _PROBLEMS.get(code, f"{error.args[-1]} ({code})")
-            raise Unresolved(f"{host}: {text}", GONE if code in _LASTING else FAILED) from None
+            raise Unresolved(
+                f"{host}: {text}", GONE_SECONDS if code in _LASTING else FAILURE_SECONDS
+            ) from None
         addresses = dict.fromkeys(node.addr[0].decode() for node in result.nodes)
         ttl = min([node.ttl for node in result.nodes] + [name.ttl for name in result.cnames])
         return HostAddresses(tuple(addresses), ttl)

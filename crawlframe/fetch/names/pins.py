@@ -9,8 +9,8 @@ from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
 from crawlframe.fetch.names.resolver import MAX_NAMES, HostKnowledge, Names
 
-FORGET = 60  # seconds for which libcurl remembers addresses; it keeps 30,000, the newest
-TELL = 20.0  # seconds after which it receives them again, before it forgets
+PIN_SECONDS = 60  # seconds for which libcurl remembers addresses; it keeps 30,000, the newest
+REFRESH_SECONDS = 20.0  # seconds after which it receives them again, before it forgets
 
 
 class Pin:
@@ -28,7 +28,7 @@ class Pin:
     def due(self, always: bool) -> bool:
         """Whether libcurl must receive the addresses; ``always``: even if it did a short time
         ago."""
-        return not self.own and (always or self.told + TELL < monotonic())
+        return not self.own and (always or self.told + REFRESH_SECONDS < monotonic())
 
 
 class AddressPins:

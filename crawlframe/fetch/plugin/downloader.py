@@ -27,7 +27,7 @@ from crawlframe.plug_in import PlugInDownloader, Reply
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.downloader_names import misfit, plug_ins
 
-LINGER = 1.0  # seconds that a cancelled fetch may take to end
+LINGER_SECONDS = 1.0  # seconds that a cancelled fetch may take to end
 
 Factory = Callable[[int], PlugInDownloader]
 
@@ -75,7 +75,7 @@ class Plugged:
         finally:
             if not running.done():
                 running.cancel()
-                await asyncio.wait([running], timeout=LINGER)
+                await asyncio.wait([running], timeout=LINGER_SECONDS)
         answer = running.result()
         if journey.proxy is not None:
             check_answer(answer, journey)

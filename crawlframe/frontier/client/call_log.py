@@ -6,7 +6,7 @@ import os
 import time
 from collections import defaultdict
 
-FRESH = 300.0  # seconds; Redis forgets a client that was silent twice as long
+FRESH_SECONDS = 300.0  # seconds; Redis forgets a client that was silent twice as long
 
 
 class CallLog:
@@ -45,4 +45,4 @@ class CallLog:
         """The number of the last call that was answered and changed something; 0 if there is none,
         or if it was so long ago that Redis may have forgotten it."""
         number, at = self._answered.get(partition, (0, 0.0))
-        return number if time.monotonic() - at <= FRESH else 0
+        return number if time.monotonic() - at <= FRESH_SECONDS else 0

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from crawlframe.frontier.client.keys import KEYS, LASTING
 from crawlframe.frontier.client.partitions import PartitionedStore
 
-REMEMBERED = 86_400_000  # ms, as in _shared.lua
+ERA_MS = 86_400_000  # ms, as in _shared.lua
 
 OPEN, DOUBTED, CLOSED = "open", "doubted", "closed"
 
@@ -100,7 +100,7 @@ class Eras:
         if ends is None and order != [None] * 3:
             return  # the order has no end
         known = [int(at) for at in (rest, ends) if at is not None and at.isdigit()]
-        self._store.redis.pexpireat(host, max([round(1000 * time.time()), *known]) + REMEMBERED)
+        self._store.redis.pexpireat(host, max([round(1000 * time.time()), *known]) + ERA_MS)
 
     def open(self) -> None:
         """Opens the era that this client has begun and filled: its data is complete. Raises

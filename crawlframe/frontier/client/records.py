@@ -22,8 +22,8 @@ FRONTS = [
     for scheme in (b"https", b"http")
 ]
 VERBATIM = 0xFF  # first byte of a record kept whole; a lower one is an index into FRONTS
-FATAL = 2  # kills after which a request is poison
-DOUBTFUL = 3  # nodes that died with a request, after which it must run alone
+FATAL_KILLS = 2  # kills after which a request is poison
+DOUBTFUL_DEATHS = 3  # nodes that died with a request, after which it must run alone
 _MARKS = {front: bytes([n]) for n, front in enumerate(FRONTS)}
 _WHOLE = bytes([VERBATIM])
 _NUMBER = struct.Struct(">q")  # the first half of a rid
@@ -71,11 +71,11 @@ class Claimed(NamedTuple):
     def alone(self) -> bool:
         """Whether it must run without others: it is blamed for the death of a worker, or nodes have
         repeatedly died with it."""
-        return 0 < self.kills < FATAL or self.deliveries - self.kills >= DOUBTFUL
+        return 0 < self.kills < FATAL_KILLS or self.deliveries - self.kills >= DOUBTFUL_DEATHS
 
     def poison(self, max_deliveries: int) -> str:
         """Why it must not run again; "" when it may."""
-        if self.kills >= FATAL:
+        if self.kills >= FATAL_KILLS:
             return f"it killed {self.kills} workers, the last one while it ran alone"
         if self.deliveries > max_deliveries:
             nodes = f"{self.deliveries - self.kills} nodes"
@@ -87,7 +87,7 @@ class Claimed(NamedTuple):
 NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT, QUOTA, PROXY_FAILED = range(8)
 UNSENT = -1.0  # in place of the age of a request that does not leave
 ANSWERS = (ANSWERED, QUOTA)  # of hosts that neither refuse nor block
-SURE, LOGIN = 1, 2  # ms of PROXY_FAILED: whatever the host; and its login is the reason
+FAULT, LOGIN = 1, 2  # ms of PROXY_FAILED: whatever the host; and its login is the reason
 
 
 class Signal(NamedTuple):
@@ -97,7 +97,7 @@ class Signal(NamedTuple):
     kind: int = NOTHING
     # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: age;
     # QUOTA, for an answer that allows few more requests: time until the next one; PROXY_FAILED:
-    # SURE, LOGIN, or 0 if the host may be the reason
+    # FAULT, LOGIN, or 0 if the host may be the reason
     ms: float = 0
     address: str = ""  # the IP address that it went to, if the frontier should know of it
 

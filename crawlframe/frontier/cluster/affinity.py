@@ -23,7 +23,7 @@ from crawlframe.proxies.place import host_in
 OFF, DOMAIN = "off", "domain"  # of conf.AFFINITIES
 SLOTS = 4096  # claim/affinity.lua takes 12 bits of the hash
 TOLERANCE = 0.05  # part of the mean load by which a node may be above it
-STICK = 1.3  # loads of a slot by which two nodes must differ, or it would move back and forth
+MOVE_RATIO = 1.3  # loads of a slot by which two nodes must differ, or it would move back and forth
 MOST_MOVED = 64  # slots that one rebalancing moves for load
 
 
@@ -122,7 +122,7 @@ def rebalance(slots: Sequence[str], loads: Mapping[str, NodeLoad]) -> list[str]:
         if totals[most] <= (1 + TOLERANCE) * mean:
             break
         gap = totals[most] - totals[least]
-        fitting = [slot for slot in owned[most] if 0 < STICK * rates[slot] <= gap]
+        fitting = [slot for slot in owned[most] if 0 < MOVE_RATIO * rates[slot] <= gap]
         if not fitting:
             break
         slot = min(fitting, key=lambda one: abs(rates[one] - gap / 2))

@@ -10,9 +10,9 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.client.rows import Rows
 
-PATIENCE = 120_000  # milliseconds after which an order is forgotten
-KEPT = 600_000  # milliseconds for which an answer is kept
-WAITING = 50  # orders that may wait
+ORDER_MS = 120_000  # milliseconds after which an order is forgotten
+KEPT_MS = 600_000  # milliseconds for which an answer is kept
+ORDERS = 50  # orders that may wait
 
 
 class TrialOrder(msgspec.Struct, frozen=True):
@@ -43,11 +43,11 @@ class Trials:
         """Gives an order, with an id of its own. Raises FrontierError while too many wait."""
         text, keys = msgspec.json.encode(what), self._store.keys[0]
         self._forget()
-        if self._store.redis.hlen(keys("TRIALS")) >= WAITING:
-            raise FrontierError(f"{WAITING} trials of kept pages wait for a node; try again later")
-        self._store.redis.set(keys("TRIAL", order), text, px=PATIENCE)
+        if self._store.redis.hlen(keys("TRIALS")) >= ORDERS:
+            raise FrontierError(f"{ORDERS} trials of kept pages wait for a node; try again later")
+        self._store.redis.set(keys("TRIAL", order), text, px=ORDER_MS)
         self._store.redis.hset(keys("TRIALS"), order, text)
-        self._store.redis.pexpire(keys("TRIALS"), PATIENCE)
+        self._store.redis.pexpire(keys("TRIALS"), ORDER_MS)
 
     def _forget(self) -> None:
         """Removes orders that nobody waits for any more."""
@@ -74,7 +74,7 @@ class Trials:
     def answer(self, order: str, text: bytes) -> None:
         """``text``: JSON."""
         keys = self._store.keys[0]
-        self._store.redis.set(keys("TRIAL", f"{order}:answer"), text, px=KEPT)
+        self._store.redis.set(keys("TRIAL", f"{order}:answer"), text, px=KEPT_MS)
 
     def state(self, order: str) -> TrialState | None:
         """None: there is no such order any more."""
@@ -85,7 +85,7 @@ class Trials:
         if left < 0:
             return None
         waits = bool(redis.hexists(keys("TRIALS"), order))
-        return TrialState("", waits, (PATIENCE - left) / 1000)
+        return TrialState("", waits, (ORDER_MS - left) / 1000)
 
 
 def _order(name: bytes, value: bytes) -> tuple[str, TrialOrder]:

@@ -20,9 +20,9 @@ from crawlframe.frontier.cluster.affinity import (
 
 log = logging.getLogger(__name__)
 
-KEPT = 0.8  # part of what was counted that is left at the next renewal: half of it after 3
-REPORTED = 128  # slots of which the load is reported
-FORGOTTEN = 0.1  # requests below which a slot is not counted any more
+KEPT_SHARE = 0.8  # part of what was counted that is left at the next renewal: half of it after 3
+MAX_SLOTS = 128  # slots of which the load is reported
+MIN_LOAD = 0.1  # requests below which a slot is not counted any more
 
 
 class NodeAffinity:
@@ -72,11 +72,11 @@ class NodeAffinity:
             _keep(affinity, self.mode, members)
 
     def _load(self) -> NodeLoad:
-        self._weight = 1 + KEPT * self._weight
-        top = heapq.nlargest(REPORTED, self._slots.items(), key=lambda item: item[1])
+        self._weight = 1 + KEPT_SHARE * self._weight
+        top = heapq.nlargest(MAX_SLOTS, self._slots.items(), key=lambda item: item[1])
         load = NodeLoad(self._requests / self._weight, {slot: n / self._weight for slot, n in top})
-        self._requests *= KEPT
-        self._slots = {slot: n * KEPT for slot, n in self._slots.items() if n > FORGOTTEN}
+        self._requests *= KEPT_SHARE
+        self._slots = {slot: n * KEPT_SHARE for slot, n in self._slots.items() if n > MIN_LOAD}
         return load
 
     def _compare(self, oldest: NodeInfo) -> None:

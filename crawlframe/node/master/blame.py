@@ -12,7 +12,7 @@ from crawlframe.node.child_process import Child
 CGROUP, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 VMSTAT = Path("/proc/vmstat")
 POLL_EVERY = 1.0  # seconds between two readings of the count
-TOGETHER = 5.0  # seconds within which one shortage of memory may kill several workers
+SHORTAGE_SECONDS = 5.0  # seconds within which one shortage of memory may kill several workers
 
 
 def blamed(child: Child, code: int | None, *, lack_of_memory: bool) -> frozenset[bytes]:
@@ -39,7 +39,7 @@ class Shortage:
         """``sources``: files with a line ``oom_kill <count>``; the first that has one is used."""
         self._sources = (_own_cgroup(), VMSTAT) if sources is None else sources
         self._count = self._read()
-        self._seen = -TOGETHER  # time.monotonic() at which the count was seen to have grown
+        self._seen = -SHORTAGE_SECONDS  # time.monotonic() at which the count was seen to have grown
         self._next_poll = 0.0
 
     def watch(self) -> None:
@@ -50,7 +50,7 @@ class Shortage:
     def is_here(self) -> bool:
         """Whether the kernel has killed a process just now."""
         self._poll()
-        return time.monotonic() - self._seen < TOGETHER
+        return time.monotonic() - self._seen < SHORTAGE_SECONDS
 
     def _poll(self) -> None:
         now = time.monotonic()

@@ -29,8 +29,8 @@ from crawlframe.node.master import offspring
 from crawlframe.node.messages import Beat, FromChildLine, Retire, ServiceReady
 
 LOOK_EVERY = 1.0  # seconds
-SILENT = 30.0  # seconds without a sign of life, after which a host is killed
-AGAIN = 0.5  # seconds after its end, before a host is started again
+SILENT_SECONDS = 30.0  # seconds without a sign of life, after which a host is killed
+PAUSE = 0.5  # seconds after its end, before a host is started again
 BACKLOG = 512  # workers that connect at a time
 
 log = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ class BrowserKeeper:
             watched.append(self._life)
         elif now >= self._next:
             watched.append(self._listener.fileno())
-        readable, _, _ = select.select(watched, [], [], LOOK_EVERY if self._host else AGAIN)
+        readable, _, _ = select.select(watched, [], [], LOOK_EVERY if self._host else PAUSE)
         if self._line.fileno() in readable and self._line.asks_to_end():
             self._ending = True
             if self._host:
@@ -158,7 +158,7 @@ class BrowserKeeper:
         if self._host and self._life in readable:
             self._heard = time.monotonic()
             if not os.read(self._life, 1024):
-                self._heard = -SILENT  # it has ended, or is about to
+                self._heard = -SILENT_SECONDS  # it has ended, or is about to
         if not self._host and self._listener.fileno() in readable and not self._ending:
             self._start()
 
@@ -191,7 +191,7 @@ class BrowserKeeper:
                     return
 
     def _check(self, now: float) -> None:
-        if self._host and now - self._heard > SILENT:
+        if self._host and now - self._heard > SILENT_SECONDS:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._host, signal.SIGKILL)
 
@@ -205,7 +205,7 @@ class BrowserKeeper:
                 offspring.kill(offspring.of(os.getpid()))
                 os.waitpid(-1, 0)
         shutil.rmtree(self._directory / FILES, ignore_errors=True)
-        self._host, self._next = 0, time.monotonic() + AGAIN
+        self._host, self._next = 0, time.monotonic() + PAUSE
 
 
 def main(path: str, settings: str) -> None:

@@ -33,7 +33,7 @@ UNFIT_PAUSE = 5.0  # seconds before code that no worker can run is loaded again
 RETRY_PAUSE = 0.2  # seconds before a tree that changed while it was read is read again
 # Seconds that a template may be silent beyond the time limit of an import: at least, at most.
 TEMPLATE_SILENCE = (2.0, 10.0)
-UNSTEADY = 5  # times the code may change while it is loaded before the version is refused
+MAX_CHANGES = 5  # times the code may change while it is loaded before the version is refused
 KILLS = 3  # times a template may be killed from outside before its code is blamed
 MAX_PROBLEM = 16384  # characters of tracebacks that are sent to the cluster
 
@@ -144,7 +144,7 @@ class CodeReload:
     def _begin(self, changed_at: float, *, ahead: bool = False) -> None:
         self._wanted = None
         self._trial = self._pool.start_template(
-            self._deadly, cold=self._cold, tolerant=self._cold and self._unsteady >= UNSTEADY
+            self._deadly, cold=self._cold, tolerant=self._cold and self._unsteady >= MAX_CHANGES
         )
         self._trial.changed_at, self._trial.ahead = changed_at, ahead
         if not ahead:
@@ -184,18 +184,18 @@ class CodeReload:
 
     def _on_unsteady(self, trial: Template, problem: str, now: float) -> None:
         self._unsteady += 1
-        if self._cold and self._unsteady > UNSTEADY:
+        if self._cold and self._unsteady > MAX_CHANGES:
             log.warning("%s; it is accepted as it is", problem)
             return  # the template goes on
         trial.orders.close()
         trial.child.retiring_since = now  # it ends by itself
-        if self._cold or self._unsteady < UNSTEADY:
+        if self._cold or self._unsteady < MAX_CHANGES:
             log.info("%s; trying again", problem)
             self._again(trial, now)
             return
         self._unsteady = 0
         self._trial = None
-        self.refuse(trial.version, f"{problem}, {UNSTEADY} times in a row")
+        self.refuse(trial.version, f"{problem}, {MAX_CHANGES} times in a row")
 
     def _judge(self, trial: Template, loaded: CodeLoaded) -> None:
         self._trial = None

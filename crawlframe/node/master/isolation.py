@@ -13,8 +13,8 @@ from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import Run
 
 LINE = 2  # requests that wait here; each holds a slot of its host
-LATER = 500  # milliseconds after which requests for which there is no room may be claimed again
-STALE = 2.0  # seconds for which the task states of a claim are considered current
+RECLAIM_MS = 500  # until requests without room may be claimed again
+STALE_SECONDS = 2.0  # seconds for which the task states of a claim are considered current
 IDLE_FOR = 10.0  # seconds after the last such request until their worker ends
 
 
@@ -55,7 +55,7 @@ class Isolation:
     def tick(self, now: float) -> None:
         """Gives the next one to their worker when it holds none. Those that have waited too long
         are put off first, to be claimed again: their tasks may have been paused or cancelled."""
-        stale = now - STALE
+        stale = now - STALE_SECONDS
         self._put_off([waiting.request for waiting in self._line if waiting.since < stale])
         self._line = deque(waiting for waiting in self._line if waiting.since >= stale)
         workers = [child for child in self._pool.members if child.role == "isolated"]
@@ -76,4 +76,4 @@ class Isolation:
 
     def _put_off(self, requests: list[Claimed]) -> None:
         if requests:
-            self._defer([(request.rid, request.host, LATER) for request in requests])
+            self._defer([(request.rid, request.host, RECLAIM_MS) for request in requests])

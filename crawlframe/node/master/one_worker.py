@@ -14,13 +14,13 @@ from crawlframe.node.master.worker_pool import OF_TASK, WorkerPool
 from crawlframe.node.messages import Run
 
 PRUNE_EVERY = 10.0  # seconds between two looks which of the tasks have ended
-SOON = 1.0  # the same, where the worker of a task that has ended makes room for another one
-APART = 4  # tasks with a worker of their own at a time, for each worker of the node
+SOON_SECONDS = 1.0  # the same, where the worker of a task that has ended makes room for another one
+MAX_TASKS = 4  # tasks with a worker of their own at a time, for each worker of the node
 
 
 def apart_of(settings: Settings) -> int:
     """How many tasks have a worker of their own at a time; 0: none has."""
-    return APART * settings.workers if settings.scrapy else 0
+    return MAX_TASKS * settings.workers if settings.scrapy else 0
 
 
 class OneWorker:
@@ -85,7 +85,7 @@ class OneWorker:
     def prune(self, now: float, read: Callable[[], Collection[int] | None]) -> None:
         """Forgets tasks that have ended: that are not in ``read()``; None: it is not known."""
         if self._workers and now >= self._next_prune:
-            self._next_prune = now + (SOON if self._apart else PRUNE_EVERY)
+            self._next_prune = now + (SOON_SECONDS if self._apart else PRUNE_EVERY)
             if (open_ := read()) is not None:
                 for task in self._workers.keys() - {*open_}:
                     del self._workers[task]

@@ -30,7 +30,7 @@ SILENT_AFTER = 2.5  # seconds without a beat: a thread must be holding the inter
 CHECK_EVERY = 0.1  # seconds between two checks
 MAX_STALLED = 16  # workers that may be left in such callbacks; each takes memory
 KNOWN_AFTER = 2.0  # seconds after which every worker knows which callbacks are slow
-REMEMBERED = 1000  # slow callbacks
+MAX_CALLBACKS = 1000  # slow callbacks
 AFFINITY_SLACK = 4  # requests by which a host's own worker may exceed the least loaded one
 
 
@@ -76,7 +76,7 @@ class StallMonitor:
         self._next_check = 0.0
         self._code: object = None  # the code that _slow refers to
         # -> computes, time.monotonic()
-        self._slow: BoundedDict[tuple[int, str], tuple[bool, float]] = BoundedDict(REMEMBERED)
+        self._slow: BoundedDict[tuple[int, str], tuple[bool, float]] = BoundedDict(MAX_CALLBACKS)
         self._computing: set[int] = set()  # tasks
 
     def send_slow(self, child: Child) -> None:

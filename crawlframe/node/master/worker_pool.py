@@ -35,12 +35,12 @@ from crawlframe.node.services import Services
 
 log = logging.getLogger(__name__)
 
-WRITING = 5.0  # seconds beyond the grace time in which a worker may write what it has finished
+WRITE_TIME = 5.0  # seconds beyond the grace time in which a worker may write its results
 PURPOSES = {"cpu": "callbacks that compute", "isolated": "requests that must run alone"}
 OF_TASK = "task {}"  # the role of a worker that runs one task, and is itself its purpose
 BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed starts
-LACKING = 10.0  # seconds in which a worker may be replaced before it counts as missing
-LONGEST = 200  # characters of what results wait for
+LACKING_SECONDS = 10.0  # seconds in which a worker may be replaced before it counts as missing
+MAX_CHARS = 200  # characters of what results wait for
 
 
 class WorkerPool:
@@ -256,7 +256,7 @@ class WorkerPool:
         limit = self._settings.max_memory << 20
         for child in self.members:
             if child.retiring_since is not None:
-                if self.hurried or now - child.retiring_since > self._settings.grace + WRITING:
+                if self.hurried or now - child.retiring_since > self._settings.grace + WRITE_TIME:
                     child.kill()
             elif child.role in ("template", CHECKER):
                 continue  # CodeReload handles it
@@ -332,9 +332,9 @@ class PoolHealth:
         return NodeHealth(
             lease=self._settings.lease,
             beat=self._settings.beat,
-            missing=missing if now - self._full > LACKING else 0,
+            missing=missing if now - self._full > LACKING_SECONDS else 0,
             deaths=sum(role in WORKERS for _, role in self._deaths),
-            waits=next((one.waits[:LONGEST] for one in members if one.waits), ""),
+            waits=next((one.waits[:MAX_CHARS] for one in members if one.waits), ""),
             disk=disk_used(self._settings.var_dir),
             restarts=sum(role == "steward" for _, role in self._deaths),
             failures=sum(one.failures for one in members),

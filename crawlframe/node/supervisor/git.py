@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from crawlframe.base.program import command
-from crawlframe.code.checkout import SHORT, Checkout, GitError
+from crawlframe.code.checkout import DIGITS, Checkout, GitError
 from crawlframe.errors import CrawlframeError
 from crawlframe.node.supervisor.mailbox import Mailbox, PullEnded
 
@@ -25,8 +25,8 @@ FETCH = 60.0  # seconds a fetch may take
 MOVE = 300.0  # seconds that writing the files of a large checkout may take
 GIT_BUSY_TIMEOUT = 5.0  # seconds for which another git may work in the checkout
 REVISION = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
-MANY = 1000  # paths on a command line
-NAMED = 3  # files named in one message
+MAX_PATHS = 1000  # paths on a command line
+MAX_FILES = 3  # files named in one message
 MAX_PROBLEM, MAX_REASON = 600, 200  # characters of a message, and of git's own words in it
 
 
@@ -220,17 +220,17 @@ class Follower:
         ahead = self._checkout.contains(target, head)
         if not ahead and not self._checkout.contains(head, target):
             raise PullRefused(
-                f"{target[:SHORT]} and what is checked out, {head[:SHORT]}, are on two sides of a "
-                "merge; roll out the merge or a later revision"
+                f"{target[:DIGITS]} and what is checked out, {head[:DIGITS]}, are on two sides of "
+                "a merge; roll out the merge or a later revision"
             )
         if not ahead and not back:
             raise PullRefused(
-                f"{target[:SHORT]} is older than what is checked out, {head[:SHORT]}; to go back "
+                f"{target[:DIGITS]} is older than what is checked out, {head[:DIGITS]}; to go back "
                 f"to it: {command('rollout --back')}"
             )
         if in_the_way := self._in_the_way(head, target):
             raise PullRefused(
-                f"files that git ignores in {self._root} are in the way of {target[:SHORT]}: "
+                f"files that git ignores in {self._root} are in the way of {target[:DIGITS]}: "
                 f"{_some(in_the_way)}; move them"
             )
         how = ("merge", "--ff-only", "--no-autostash", "--no-overwrite-ignore", "--quiet")
@@ -239,14 +239,14 @@ class Follower:
         except GitError as error:
             self._take_back(head, target, error)
             raise
-        log.info("the checkout %s went from %s to %s", self._root, head[:SHORT], target[:SHORT])
+        log.info("the checkout %s went from %s to %s", self._root, head[:DIGITS], target[:DIGITS])
 
     def _in_the_way(self, head: str, target: str) -> list[str]:
         """The ignored files that git would silently overwrite when it goes back."""
         there = [path for path in self._added(head, target) if os.path.lexists(self._root / path)]
         if not there:
             return []
-        words = (f":(top,literal){path}" for path in there[:MANY])
+        words = (f":(top,literal){path}" for path in there[:MAX_PATHS])
         return [
             path
             for path in self._git("ls-files", "--others", "-z", "--", *words).split("\0")
@@ -300,8 +300,8 @@ def _in_plain_words() -> Iterator[None]:
 
 
 def _some(paths: list[str]) -> str:
-    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return ", ".join(paths[:NAMED]) + more
+    more = f" and {len(paths) - MAX_FILES} more" if len(paths) > MAX_FILES else ""
+    return ", ".join(paths[:MAX_FILES]) + more
 
 
 class PullThread(threading.Thread):
@@ -332,5 +332,5 @@ class PullThread(threading.Thread):
             if pulled.problem:
                 log.error("the pull of %s is refused: %s", revision or self.follows, pulled.problem)
             elif revision is not None:
-                log.info("the checkout is at %s", pulled.revision[:SHORT])
-            self._mailbox.put(PullEnded(pulled.revision[:SHORT], pulled.problem, rollout))
+                log.info("the checkout is at %s", pulled.revision[:DIGITS])
+            self._mailbox.put(PullEnded(pulled.revision[:DIGITS], pulled.problem, rollout))

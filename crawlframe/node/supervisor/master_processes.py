@@ -29,7 +29,7 @@ from crawlframe.node.supervisor.pulls import Pulls
 MAX_WORDS = 16384  # bytes of its standard error that are reported with a master's failure
 RESTART_PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next start, by deaths in a row
 RETRY_PAUSES = (5.0, 15.0, 60.0, 300.0)  # the same for a framework that was refused
-STEADY = 30.0  # seconds of life after which a death does not count as repeated
+STEADY_SECONDS = 30.0  # seconds of life after which a death does not count as repeated
 
 
 class MasterProcess:
@@ -233,7 +233,7 @@ class Restarts:
 
     def plan(self, lived: float, now: float) -> None:
         """Plans a restart after the death of a master that lived this many seconds."""
-        if lived > STEADY:
+        if lived > STEADY_SECONDS:
             self.deaths = 0
         self._at = now + self._pauses[min(self.deaths, len(self._pauses) - 1)]
         self.deaths += 1

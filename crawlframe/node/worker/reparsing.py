@@ -39,7 +39,7 @@ from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
 PART = 500  # requests that are recorded and admitted together
 MAX_TASKS = 1000  # whose definitions are remembered
 STORE_TRIES = 5  # of a page whose body cannot be read now
-ELSEWHERE = 60_000  # milliseconds until a page is read again that another node has to upload
+UPLOAD_MS = 60_000  # milliseconds until a page is read again that another node has to upload
 NOT_KEPT = "not_kept"
 
 # Runs the callback or errback of a request, as RequestRunner does.
@@ -247,7 +247,7 @@ class Reparsing:
 def _unread(outcome: Outcome, page: SourcePage) -> Outcome:
     """Its body cannot be read, or not yet."""
     if page.elsewhere:  # a node may take minutes to upload it, which is no attempt
-        return outcome.end(Verdict.DEFER, "store", page.problem, ELSEWHERE)
+        return outcome.end(Verdict.DEFER, "store", page.problem, UPLOAD_MS)
     if page.again and outcome.attempts < STORE_TRIES:
         return outcome.end(Verdict.RETRY, "store", page.problem, backoff(outcome.attempts))
     return outcome.end(Verdict.ERROR, "store", page.problem)

@@ -65,7 +65,7 @@ from crawlframe.response.response import Response
 from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.spider.task_info import Summary
 
-EARLY = 1000  # milliseconds that the last request of a task waits if something else is left
+EARLY_MS = 1000  # milliseconds that the last request of a task waits if something else is left
 PIPELINES = "pipelines"  # the name that async pipelines have in place of a callback's
 
 
@@ -256,7 +256,7 @@ class RequestRunner:
         method(crawl, END_CALLBACK)  # raises Park if it is missing
         summary = await self._source.load_summary(outcome.task)
         if summary is None:  # code of an older release does not hold it back
-            return outcome.end(Verdict.DEFER, "not the last one", delay=EARLY)
+            return outcome.end(Verdict.DEFER, "not the last one", delay=EARLY_MS)
         return await self._call(outcome, crawl, request, summary)
 
     async def _call(

@@ -68,10 +68,10 @@ REPORT_EVERY = 0.004  # seconds; reports within that time are sent as one messag
 BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker usually has enough to do until then
 BEAT_EVERY = 1.0  # seconds
 COLLECT_AFTER = 10_000  # new containers, those of some 40 pages; by default, of three
-IDLE = 60.0  # seconds after which a worker lets go of a spider that wants to know
+IDLE_SECONDS = 60.0  # seconds after which a worker lets go of a spider that wants to know
 PARSERS_EVERY = 0.2  # seconds
 COMMIT_SECONDS = 2.0  # for what has ended when a worker has to exit
-BUSY = 0.4  # share of one processor from which a worker counts as busy
+BUSY_SHARE = 0.4  # share of one processor from which a worker counts as busy
 
 
 def run_worker(
@@ -309,7 +309,7 @@ class Worker:
         begun, then, used = time.monotonic(), 0.0, 0.0
         while True:
             now, total = time.monotonic(), time.process_time()
-            self._busy = total - used > BUSY * (now - then)
+            self._busy = total - used > BUSY_SHARE * (now - then)
             then, used = now, total
             if rid := self._runner.callbacks.overdue():
                 log.error("the callback of request %s does not end; the worker exits", rid.hex())
@@ -322,7 +322,7 @@ class Worker:
             self._proxies.tick()
             self._log.tick()
             busy = {one.task for one in self._running.values()}
-            self._runner.crawls.let_go(busy, IDLE)
+            self._runner.crawls.let_go(busy, IDLE_SECONDS)
             await asyncio.sleep(BEAT_EVERY)
 
     async def _watch_parsers(self) -> None:

@@ -21,8 +21,8 @@ from crawlservice.connections import clock
 from crawlservice.models import OPEN, Action, Alert, AlertMessage, Severity
 
 HOURS = (1, 4, 8, 24, 72)  # for which an alert can be silenced on its page
-LATEST = 10  # decisions and messages shown
-LOOKED = 500  # latest decisions and messages among which those about this one are looked for
+MAX_DECISIONS = 10  # decisions and messages shown
+MAX_SEARCHED = 500  # latest decisions and messages among which those about this one are looked for
 VERBS = ("acknowledge alert", "silence alert", "reopen alert")
 
 
@@ -106,7 +106,7 @@ def _messages(alert: Alert) -> list[AlertMessage]:
     """The latest messages about the alert."""
     rows = AlertMessage.objects.filter(kind=alert.kind, created_at__gte=alert.opened_at)
     rows = rows.select_related("target", "rule").order_by("-pk")
-    return [row for row in rows[:LOOKED] if alert.pk in _told(row)][:LATEST]
+    return [row for row in rows[:MAX_SEARCHED] if alert.pk in _told(row)][:MAX_DECISIONS]
 
 
 def _told(message: AlertMessage) -> set[int]:
@@ -116,5 +116,5 @@ def _told(message: AlertMessage) -> set[int]:
 
 def _journal(alert: Alert) -> list[Action]:
     rows = Action.objects.filter(verb__in=VERBS, at__gte=alert.opened_at).select_related("user")
-    latest = rows.order_by("-pk")[:LOOKED]
-    return [row for row in latest if row.detail.get("alert") == alert.pk][:LATEST]
+    latest = rows.order_by("-pk")[:MAX_SEARCHED]
+    return [row for row in latest if row.detail.get("alert") == alert.pk][:MAX_DECISIONS]

@@ -38,8 +38,8 @@ from crawlservice.tasks.stored_limits import limits_as_written
 from crawlservice.templatetags.crawls import WHO
 
 TASKS = 50  # tasks shown
-LOOKED = 500  # latest decisions about hosts among which those about this one are looked for
-LATEST = 10  # decisions shown
+MAX_SEARCHED = 500  # latest decisions about hosts among which those about this one are looked for
+MAX_DECISIONS = 10  # decisions shown
 VERBS = ("pause host", "resume host", "order host", "clear host", "forget robots")
 TONES = {"2": "good", "3": "primary", "4": "warn", "5": "bad"}  # by the first digit of a status
 
@@ -245,8 +245,8 @@ def _journal(request: HttpRequest, host: Host) -> list[tuple[Action, str, str]]:
     if not request.user.has_perm("crawlservice.view_action"):
         return []
     latest = Action.objects.filter(verb__in=VERBS).select_related("user", "token")
-    rows = latest.order_by("-pk")[:LOOKED]
-    found = [row for row in rows if row.detail.get("host") == host.name][:LATEST]
+    rows = latest.order_by("-pk")[:MAX_SEARCHED]
+    found = [row for row in rows if row.detail.get("host") == host.name][:MAX_DECISIONS]
     return [(row, verb_text(row.verb), _told(row.detail)) for row in found]
 
 

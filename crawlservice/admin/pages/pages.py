@@ -18,8 +18,8 @@ from crawlservice.admin.parts.search import UrlRows
 from crawlservice.display import moment
 from crawlservice.models import KeptPage
 
-RECENT = 2_000  # pages whose values are offered by filters
-MOST = 50  # values offered
+RECENT_PAGES = 2_000  # pages whose values are offered by filters
+MAX_VALUES = 50  # values offered
 
 
 class _Recent(admin.SimpleListFilter):
@@ -28,11 +28,11 @@ class _Recent(admin.SimpleListFilter):
     column = ""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        rows = KeptPage.objects.order_by("-pk").values_list(self.column, flat=True)[:RECENT]
+        rows = KeptPage.objects.order_by("-pk").values_list(self.column, flat=True)[:RECENT_PAGES]
         values = {str(value) for value in rows} - {""}
         if chosen := self.value():
             values.add(chosen)
-        return [(value, value) for value in sorted(values)[:MOST]]
+        return [(value, value) for value in sorted(values)[:MAX_VALUES]]
 
     def has_output(self) -> bool:
         return True

@@ -26,7 +26,7 @@ from crawlservice.admin.parts.form_page import form_page
 from crawlservice.admin.parts.steering import note
 from crawlservice.models import KeptPage, Task
 from crawlservice.reparse import submission as reparse
-from crawlservice.reparse.changes import EXAMINED, polled_changes
+from crawlservice.reparse.changes import MAX_PAGES, polled_changes
 from crawlservice.reparse.submission import TEXT, WantedPages
 
 TODAY = gettext_lazy(
@@ -148,5 +148,5 @@ def shown(task: Task) -> dict[str, Any]:
         "parsed": parsed,
         "parses": reparse.in_words(parsed),
         "changes": polled_changes(task),
-        "examined": EXAMINED,
+        "examined": MAX_PAGES,
     }

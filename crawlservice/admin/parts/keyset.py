@@ -20,7 +20,7 @@ from crawlservice.tasks.labels import of_tasks
 from crawlservice.tasks.results.task_rows import first_of_latest, of_one, of_task
 
 BEFORE, AFTER = "before", "after"
-LOOKED = 200_000  # latest rows searched where a filter has no index
+SEARCHED_ROWS = 200_000  # latest rows searched where a filter has no index
 LOOKED_LABELLED = 50_000  # the same, where only rows of some tasks are meant
 LOOKED_OF_TASK = 50_000  # latest rows of one task searched: they are further apart
 
@@ -51,7 +51,7 @@ class KeysetList(DeclaredList):
         if any(name in self.params for name in slow):
             task = chosen_task(request)
             if task is None:
-                looked = LOOKED if self._label(request) is None else LOOKED_LABELLED
+                looked = SEARCHED_ROWS if self._label(request) is None else LOOKED_LABELLED
                 newest = self.root_queryset.aggregate(pk=Max("pk"))["pk"] or 0
                 rows = rows.filter(pk__gt=newest - looked)
                 text = _("searched: the latest {n}; choose a task to search its own")

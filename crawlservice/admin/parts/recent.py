@@ -17,7 +17,7 @@ from crawlservice.tasks.label_rows import labelled, tasks_with
 from crawlservice.tasks.labels import BadLabel, parse
 from crawlservice.tasks.results.task_rows import of_task
 
-RECENT = 20_000  # rows whose versions are offered
+RECENT_ROWS = 20_000  # rows whose versions are offered
 RECENT_ERRORS = 2_000  # errors whose reasons are offered
 RECENT_TASKS = 1_000  # tasks whose spiders and users are offered
 MOST_LABELS = 100  # labels offered
@@ -164,7 +164,7 @@ class RecentVersion(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         rows = model_admin.model.objects.order_by()
         newest = rows.aggregate(pk=Max("pk"))["pk"] or 0
-        latest = rows.filter(pk__gt=newest - RECENT).values_list("version", flat=True)
+        latest = rows.filter(pk__gt=newest - RECENT_ROWS).values_list("version", flat=True)
         found = latest.annotate(last=Max("pk")).order_by("-last")
         return [(version, version) for version in found if version]
 

@@ -16,13 +16,13 @@ from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.display import task_link
 from crawlservice.tasks.results.task_rows import first_of_latest, of_task
 
-SEARCHED = 100_000  # latest rows that match the filters
+SEARCHED_ROWS = 100_000  # latest rows that match the filters
 SEARCHED_LABELLED = 20_000  # latest rows of all tasks, of which those with a label are meant
-SHORT = 150  # characters of a URL in the list
+URL_CHARS = 150  # characters of a URL in the list
 
 
 def _short(url: str) -> str:
-    return url if len(url) <= SHORT else f"{url[: SHORT - 1]}…"
+    return url if len(url) <= URL_CHARS else f"{url[: URL_CHARS - 1]}…"
 
 
 class SearchedList(KeysetList):
@@ -31,7 +31,7 @@ class SearchedList(KeysetList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         if self.query:
-            text, n = gettext("searched: the latest {n} that match the filters"), SEARCHED
+            text, n = gettext("searched: the latest {n} that match the filters"), SEARCHED_ROWS
             if self._label(request) is not None:
                 text, n = gettext("searched: the latest {n} of all tasks"), SEARCHED_LABELLED
             self.bounds = text.format(n=f"{n:,}")
@@ -67,11 +67,11 @@ class UrlRows(SearchedRows, OwnPage):
 
 
 def latest(rows: QuerySet[Any], request: HttpRequest) -> QuerySet[Any]:
-    """The latest SEARCHED of the rows; of one task, if the request names it."""
+    """The latest SEARCHED_ROWS of the rows; of one task, if the request names it."""
     task = chosen_task(request)
     if task is not None:
-        return of_task(rows, task, after=first_of_latest(rows, task, SEARCHED) - 1)
-    searched = SEARCHED_LABELLED if "label" in request.GET else SEARCHED
+        return of_task(rows, task, after=first_of_latest(rows, task, SEARCHED_ROWS) - 1)
+    searched = SEARCHED_LABELLED if "label" in request.GET else SEARCHED_ROWS
     last = rows.order_by("-pk").values_list("pk", flat=True)[searched - 1 : searched]
     for pk in last:
         return rows.filter(pk__gte=pk)

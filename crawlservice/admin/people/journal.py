@@ -18,7 +18,7 @@ from unfold.contrib.filters.admin import RangeDateFilter
 
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.read_only import ReadOnly
-from crawlservice.admin.parts.recent import RECENT
+from crawlservice.admin.parts.recent import RECENT_ROWS
 from crawlservice.display import moment, pretty, task_link
 from crawlservice.models import Action
 from crawlservice.templatetags.crawls import WHO, pairs, register
@@ -141,7 +141,7 @@ class RecentVerb(admin.SimpleListFilter):
     parameter_name = "verb"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        latest = Action.objects.order_by("-id").values_list("verb", flat=True)[:RECENT]
+        latest = Action.objects.order_by("-id").values_list("verb", flat=True)[:RECENT_ROWS]
         return [(verb, verb_text(verb)) for verb in sorted(set(latest))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:

@@ -38,7 +38,7 @@ from crawlservice.recipes.trial import try_out
 PAGE = "admin/crawlservice/recipe/page.html"
 VERSION = "admin/crawlservice/recipe/version.html"
 TRIAL = "admin/crawlservice/recipe/trial.html"
-LATEST = 20  # versions listed
+MAX_VERSIONS = 20  # versions listed
 
 
 @admin.register(Recipe)
@@ -166,7 +166,7 @@ class RecipeAdmin(Owner):
             "forms": forms,
             "may_change": may,
             "may_submit": may_submit(request.user),
-            "versions": recipe.versions.all()[:LATEST] if recipe else (),
+            "versions": recipe.versions.all()[:MAX_VERSIONS] if recipe else (),
             "converters": converters(),
         }
         return TemplateResponse(request, PAGE, context)

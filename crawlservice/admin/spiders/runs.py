@@ -19,7 +19,7 @@ from crawlservice.admin.parts.recent import RecentLabel
 from crawlservice.display import badge, outcome_of, task_link
 from crawlservice.models import Run, Schedule
 
-LATEST = 10
+MAX_RUNS = 10
 NOT_SHOWN = ("task__seeds", "task__arguments", "task__settings")
 TONES = {
     Run.Outcome.SUBMITTED: "good",
@@ -78,7 +78,7 @@ def zone_of(schedule: Schedule) -> ZoneInfo:
 def latest_runs(schedule: int) -> dict[str, Any]:
     """The latest runs of a schedule, for the theme's table."""
     runs = Run.objects.filter(schedule=schedule).select_related("schedule", "task")
-    latest = runs.defer(*NOT_SHOWN).order_by("-due_at")[:LATEST]
+    latest = runs.defer(*NOT_SHOWN).order_by("-due_at")[:MAX_RUNS]
     rows = [
         [
             in_zone(run.due_at, zone_of(run.schedule)),

@@ -20,7 +20,7 @@ from crawlservice.accounts.journal import by
 from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.live import part
 from crawlservice.admin.spiders.runs import in_zone, zone_of
-from crawlservice.models import WHY, Schedule
+from crawlservice.models import MAX_REASON, Schedule
 from crawlservice.scheduling.timing_words import in_words
 from crawlservice.tasks import spider_runs, spider_switch
 from crawlservice.tasks.progress import rendering
@@ -99,7 +99,7 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
         "unknown": templates is None,
         "most_runs": spider_runs.RUNS,
         "schedules": _schedules(name),
-        "longest": WHY,
+        "longest": MAX_REASON,
         "may_switch": may_switch(request),
         "may_submit": may_submit(request.user),
     }

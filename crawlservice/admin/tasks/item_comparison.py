@@ -27,7 +27,7 @@ from crawlservice.models import Task
 from crawlservice.tasks.results import export
 from crawlservice.tasks.results.comparison import Change, Compared, compared, whole
 
-SHOWN = 200  # changes of each kind on the page
+MAX_CHANGES = 200  # changes of each kind on the page
 KINDS = (("added", _("Added")), ("gone", _("Gone")), ("changed", _("Changed")))
 
 
@@ -80,7 +80,7 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
         "parts": [] if found is None else _parts(found),
         "query": "?" + urlencode({"with": other, "key": key if found is None else found.key}),
         "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
-        "shown": SHOWN,
+        "shown": MAX_CHANGES,
     }
     return TemplateResponse(request, "admin/crawlservice/item_comparison.html", context)
 
@@ -89,7 +89,7 @@ def _parts(found: Compared) -> list[ChangeGroup]:
     return [
         ChangeGroup(
             *(kind, title, getattr(found.counts, kind)),
-            [_row(one) for one in found.changes if one.kind == kind][:SHOWN],
+            [_row(one) for one in found.changes if one.kind == kind][:MAX_CHANGES],
         )
         for kind, title in KINDS
     ]

@@ -24,7 +24,7 @@ from crawlservice.admin.parts.search import SearchedList, latest
 from crawlservice.display import pretty, task_link
 from crawlservice.models import Item, Page, PageFile
 
-SHORT = 160  # characters of an item in the list
+ITEM_CHARS = 160  # characters of an item in the list
 
 
 class PageOf(admin.SimpleListFilter):
@@ -73,7 +73,7 @@ class ItemAdmin(ReadOnly):
     @admin.display(description=_("data"))
     def short(self, item: Item) -> str:
         text = json.dumps(item.data, ensure_ascii=False)
-        return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
+        return text if len(text) <= ITEM_CHARS else f"{text[: ITEM_CHARS - 1]}…"
 
     shown_data = column(pretty, "data", _("data"))
 

@@ -16,25 +16,25 @@ from django.views.decorators.http import require_safe
 from crawlservice.models import LogLine, Task
 from crawlservice.tasks.progress import log
 
-SHOWN = 100  # lines on the page
-LATE = timedelta(seconds=5)  # after the end of a task, in which its last lines arrive
+LINES = 100  # lines on the page
+LATE_SPAN = timedelta(seconds=5)  # after the end of a task, in which its last lines arrive
 
 
 def shown(task: Task) -> dict[str, Any]:
     """The newest lines, for the template."""
-    lines = [(line, log.level_name(line.level), _tone(line)) for line in log.latest(task.pk, SHOWN)]
+    lines = [(line, log.level_name(line.level), _tone(line)) for line in log.latest(task.pk, LINES)]
     return {
         "task": task,
         "lines": lines,
-        "more": len(lines) == SHOWN,
-        "shown": SHOWN,
+        "more": len(lines) == LINES,
+        "shown": LINES,
         "dropped": log.dropped(task.pk),
     }
 
 
 def is_complete(task: Task) -> bool:
     """Whether no further lines are expected."""
-    ended = Task.objects.filter(pk=task.pk, finished_at__lt=Now() - LATE)
+    ended = Task.objects.filter(pk=task.pk, finished_at__lt=Now() - LATE_SPAN)
     return ended.exclude(state__in=Task.ACTIVE).exists()
 
 

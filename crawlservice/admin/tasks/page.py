@@ -258,7 +258,7 @@ def _summary(task: Task) -> dict[str, Any]:
         "found": summary.summarize(task),
         "versions": pages_by_version(task),
         **reparsepage.shown(task),
-        "latest": summary.LATEST,
+        "latest": summary.MAX_ROWS,
     }
 
 

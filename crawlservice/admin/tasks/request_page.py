@@ -25,7 +25,7 @@ from crawlservice.admin.parts.steering import retry_some
 from crawlservice.files import download
 from crawlservice.models import ErrorGroup, KeptPage, Page, PageFile, ReplacedItem, Task
 
-REPLACED = 50  # items on the page
+MAX_REPLACED = 50  # items on the page
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
@@ -122,7 +122,7 @@ def _replaced(request: HttpRequest, row: Page) -> list[ReplacedItem]:
     """The newest of its items in whose place others were stored, if the user may see items."""
     if not request.user.has_perm("crawlservice.view_item"):
         return []
-    return [*ReplacedItem.objects.filter(rid=row.rid).order_by("-pk")[:REPLACED]]
+    return [*ReplacedItem.objects.filter(rid=row.rid).order_by("-pk")[:MAX_REPLACED]]
 
 
 def _row(pk: int | str) -> Page:

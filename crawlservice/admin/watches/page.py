@@ -35,9 +35,9 @@ from crawlservice.watches import editing
 from crawlservice.watches.clock import NOW
 from crawlservice.watches.overview import days_of, polled_numbers, rate_of
 
-SHOWN = 50  # pages in one list
+LIST_PAGES = 50  # pages in one list
 ROUNDS = 10  # latest ones shown
-MOST = 10_000  # the last page of the list that is shown
+MAX_PAGE = 10_000  # the last page of the list that is shown
 TONES = {"new": "primary", "live": "good", "gone": "muted", "failed": "bad"}
 STATES = {"running": "good", "paused": "warn", "ended": "muted"}
 
@@ -221,20 +221,20 @@ def _pages(request: HttpRequest, watch: Watch) -> dict[str, Any]:
     if state in WatchedPage.State.values:
         rows = rows.filter(state=state)
     text = request.GET.get("page", "")
-    number = min(MOST, int(text)) if text.isdecimal() and len(text) < 9 else 0
+    number = min(MAX_PAGE, int(text)) if text.isdecimal() and len(text) < 9 else 0
     ordered = rows.order_by(F("next_at").asc(nulls_last=True), "pk")
-    found = [*ordered[number * SHOWN : (number + 1) * SHOWN + 1]]
+    found = [*ordered[number * LIST_PAGES : (number + 1) * LIST_PAGES + 1]]
     asked = request.GET.copy()
     asked.pop("page", None)
     return {
-        "pages": [_row(watch, page) for page in found[:SHOWN]],
+        "pages": [_row(watch, page) for page in found[:LIST_PAGES]],
         "term": term,
         "state": state,
         "states": WatchedPage.State.choices,
         "query": asked.urlencode(),
         "number": number,
         "before": number - 1 if number else None,
-        "after": number + 1 if len(found) > SHOWN and number < MOST else None,
+        "after": number + 1 if len(found) > LIST_PAGES and number < MAX_PAGE else None,
     }
 
 

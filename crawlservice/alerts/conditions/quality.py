@@ -20,14 +20,14 @@ from crawlservice.models import Severity
 from crawlservice.quality.findings import open_findings
 from crawlservice.quality.wording import sentence_of
 
-KEPT = timedelta(days=7)  # after which a finding is history
+MAX_AGE = timedelta(days=7)  # after which a finding is history
 MAX_NAMED = 3  # findings of a task that its sentence names
 COLUMNS = ("monitor", "field", "subject", "unit", "low", "high", "usual", "seen")
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:
     """Finds runs with findings, until these are accepted or a later run is good."""
-    rows = open_findings().filter(created_at__gt=view.now - KEPT)
+    rows = open_findings().filter(created_at__gt=view.now - MAX_AGE)
     runs = rows.order_by().values("spider", "task__arguments_hash").annotate(latest=Max("task"))
     latest = runs.order_by("-latest").values_list("latest", flat=True)[: MAX_SUBJECTS + 1]
     rows = rows.filter(task__in=[*latest]).order_by("-task", "source", "pk").defer("examples")

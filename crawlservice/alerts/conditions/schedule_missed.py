@@ -13,7 +13,7 @@ from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts,
 from crawlservice.alerts.links import page_of
 from crawlservice.models import Run, Severity
 
-RECENT = timedelta(days=2)  # after which a missed start is history
+MAX_AGE = timedelta(days=2)  # after which a missed start is history
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:
@@ -21,7 +21,7 @@ def find(view: ServiceView) -> Iterator[Alarm]:
     rows = Run.objects.filter(
         ~Exists(later),
         outcome=Run.Outcome.MISSED,
-        due_at__gt=view.now - RECENT,
+        due_at__gt=view.now - MAX_AGE,
         schedule__enabled=True,
     )
     rows = rows.select_related("schedule").order_by("schedule", "due_at")

@@ -21,13 +21,13 @@ from crawlservice.alerts.condition import (
 from crawlservice.alerts.links import list_of
 from crawlservice.models import Delivery, Severity
 
-KEPT = timedelta(days=7)  # after which a delivery that was given up is history
+MAX_AGE = timedelta(days=7)  # after which a delivery that was given up is history
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:
     """Finds webhooks with deliveries that failed, until a later one arrives."""
     failed = Delivery.objects.filter(delivered_at=None, webhook__enabled=True).exclude(problem="")
-    failed = failed.filter(event__created_at__gt=view.now - KEPT).order_by()
+    failed = failed.filter(event__created_at__gt=view.now - MAX_AGE).order_by()
     ends = failed.values("webhook").annotate(latest=Max("pk"), since=Min("event__created_at"))
     for row in ends.order_by("webhook")[: MAX_SUBJECTS + 1]:
         webhook, latest = row["webhook"], row["latest"]

@@ -23,7 +23,7 @@ from crawlservice.api.error_groups.schemas import (
 )
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.paging import LARGEST, TEXT, After, Id, Limit, newest_first
+from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, Limit, newest_first
 from crawlservice.models import SPIDER, BulkRetry
 from crawlservice.models.error import REASON
 from crawlservice.tasks import bulk_retry
@@ -35,7 +35,7 @@ router = Router(tags=["errors"])
 
 READ = Bearer("read", "view_page")
 RETRY = Bearer("operate", "steer_task")
-MOST = 200  # groups of one answer
+MAX_GROUPS = 200  # groups of one answer
 
 NUMBER = re.compile(r"\s*[-+]?[\d._]+(e[-+]?\d+)?\s*", re.IGNORECASE)
 
@@ -50,7 +50,7 @@ def list_errors(
     spider: SpiderIs = None,
     reason: ReasonIs = None,
     since: Since = None,
-    limit: Annotated[int, Query(ge=1, le=MOST, description="maximum number of groups")] = 50,
+    limit: Annotated[int, Query(ge=1, le=MAX_GROUPS, description="maximum number of groups")] = 50,
 ) -> ErrorGroupsOut:
     """Errors of all tasks with the same cause together, those that were seen last first. Retried
     and deleted ones no longer count."""
@@ -81,7 +81,7 @@ def count_retries(
     request: HttpRequest,
     spider: Annotated[str, Query(min_length=1, max_length=SPIDER, pattern=TEXT)],
     reason: ReasonIs = None,
-    group: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
+    group: Annotated[int | None, Query(ge=0, le=MAX_ID)] = None,
     since: Since = None,
 ) -> BulkExtentOut:
     """How many errors a retry would run again."""

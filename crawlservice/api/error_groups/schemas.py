@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from crawlservice.api.parts.paging import LARGEST, TEXT
+from crawlservice.api.parts.paging import MAX_ID, TEXT
 from crawlservice.api.parts.schemas import PageOut, StrictInput
 from crawlservice.models import SPIDER
 from crawlservice.models.error import REASON
@@ -57,7 +57,7 @@ class BulkRetryIn(StrictInput):
 
     spider: Annotated[str, Field(min_length=1, max_length=SPIDER, pattern=TEXT)]
     reason: Annotated[str, Field(max_length=REASON, pattern=TEXT)] = ""
-    group: Annotated[int, Field(ge=0, le=LARGEST)] | None = None
+    group: Annotated[int, Field(ge=0, le=MAX_ID)] | None = None
     since: Annotated[AwareDatetime, Field(strict=False)] | None = None
 
 

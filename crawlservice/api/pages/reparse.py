@@ -23,7 +23,7 @@ from crawlservice.api.spiders.spiders import Name
 from crawlservice.api.tasks.tasks import SUBMIT, load_task, serialized, steered
 from crawlservice.models import ParsedPage, Token
 from crawlservice.reparse import submission as reparse
-from crawlservice.reparse.changes import EXAMINED, as_json, changes
+from crawlservice.reparse.changes import MAX_PAGES, as_json, changes
 from crawlservice.tasks.submit import RedisNotUpdated
 
 router = Router(tags=["reparse"])
@@ -67,7 +67,7 @@ def show_changes(
     parsed = reparse.reparse_of(task)
     if parsed is None:
         raise ApiError(409, "not_a_reparse", f"task {task_id} fetches; it parses no kept pages")
-    found = changes(task, EXAMINED, examples=0)
+    found = changes(task, MAX_PAGES, examples=0)
     rows, following = oldest_first(ParsedPage.objects.all(), after, limit, task=task_id)
     numbers = ("pages", "repaired", "added", "removed", "changed", "links", "complete")
     return ChangesOut(

@@ -13,15 +13,15 @@ from crawlservice.tasks.results.usage_filter import FORM
 
 M = TypeVar("M", bound=Model)
 
-LARGEST = 2**63 - 1  # largest id that a database can have
+MAX_ID = 2**63 - 1  # largest id that a database can have
 LIMIT = 1000  # maximum rows of one page
 
 TEXT = r"^[^\x00]*$"  # what a database accepts as text
 
-Id = Annotated[int, Path(ge=1, le=LARGEST)]
+Id = Annotated[int, Path(ge=1, le=MAX_ID)]
 After = Annotated[
     int | None,
-    Query(ge=0, le=LARGEST, description="`next` of the previous page; omit it for the first"),
+    Query(ge=0, le=MAX_ID, description="`next` of the previous page; omit it for the first"),
 ]
 Usage = Annotated[
     str | None,

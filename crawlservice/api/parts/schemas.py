@@ -14,7 +14,7 @@ from crawlservice.hosts.rules import RULES
 from crawlservice.models import LABEL_NAME, LABEL_VALUE, LABELS, SPIDER
 from crawlservice.tasks.limits import MAX_CONCURRENCY, MAX_DELAY, MAX_PAGES
 
-MANY = 1000  # maximum tasks of one submission, or requests of one retry
+BULK = 1000  # maximum tasks of one submission, or requests of one retry
 
 Priority = Annotated[int, Field(ge=-MAX_TASK_PRIORITY, le=MAX_TASK_PRIORITY)]
 SpiderName = Annotated[str, Field(min_length=1, max_length=SPIDER)]
@@ -53,7 +53,7 @@ def _one_or_many(given: Any) -> str:
 
 OneOrMany = Annotated[
     Annotated[TaskIn, Tag("one")]
-    | Annotated[list[TaskIn], Field(min_length=1, max_length=MANY), Tag("many")],
+    | Annotated[list[TaskIn], Field(min_length=1, max_length=BULK), Tag("many")],
     Discriminator(_one_or_many),
 ]
 
@@ -72,7 +72,7 @@ class Retry(StrictInput):
     """Which failed requests run again; all of the task when none are given."""
 
     rids: (
-        Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=MANY)]
+        Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=BULK)]
         | None
     ) = None
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from crawlservice.api.parts.paging import TEXT
 from crawlservice.api.parts.schemas import StrictInput
 
-MOST = 1_000  # proxies added by one call
+MAX_PROXIES = 1_000  # proxies added by one call
 
 
 class ProxyFields(StrictInput):
@@ -27,7 +27,7 @@ class ProxiesIn(ProxyFields):
     """Proxies for the pool, each as `scheme://user:password@host:port`. Credentials are stored
     encrypted and never returned."""
 
-    proxies: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=MOST)]
+    proxies: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=MAX_PROXIES)]
 
 
 class ProxyChange(StrictInput):

@@ -15,7 +15,7 @@ from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import TEXT
 from crawlservice.api.parts.schemas import Outcome, StrictInput
-from crawlservice.models import SPIDER, WHY, DisabledSpider, Task
+from crawlservice.models import MAX_REASON, SPIDER, DisabledSpider, Task
 from crawlservice.recipes.masking import masked_headers
 from crawlservice.tasks import spider_runs, spider_switch, submit
 
@@ -23,7 +23,7 @@ from crawlservice.tasks import spider_runs, spider_switch, submit
 class DisableIn(StrictInput):
     """Why nothing may start the spider; everybody sees it."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=WHY, pattern=TEXT)]
+    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON, pattern=TEXT)]
 
 
 class DisabledOut(BaseModel):

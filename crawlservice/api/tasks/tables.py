@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from crawlservice.api.parts.auth import Bearer
 from crawlservice.api.parts.errors import READING, ApiError
-from crawlservice.api.parts.paging import LARGEST, TEXT, Id
+from crawlservice.api.parts.paging import MAX_ID, TEXT, Id
 from crawlservice.api.tasks.tasks import load_task
 from crawlservice.tasks.results.comparison import BadComparison, compared
 from crawlservice.tasks.results.item_table import columns, latest
@@ -80,7 +80,7 @@ def show_comparison(
     task_id: Id,
     other: Annotated[
         int | None,
-        Query(ge=1, le=LARGEST, description="the task to compare with; by default the run before"),
+        Query(ge=1, le=MAX_ID, description="the task to compare with; by default the run before"),
     ] = None,
     key: Annotated[
         str | None,

@@ -12,7 +12,7 @@ from crawlframe.frontier.waits import TaskWait
 from crawlframe.proxies.place import host_in
 from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
 from crawlservice.api.parts.errors import READING, WRITING, ApiError, NotAllowed
-from crawlservice.api.parts.paging import LARGEST, TEXT, After, Id, LabelIs, Limit, newest_first
+from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, LabelIs, Limit, newest_first
 from crawlservice.api.parts.schemas import (
     LayerOut,
     NewTask,
@@ -99,7 +99,7 @@ def list_tasks(
     spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
     label: LabelIs | None = None,
     watch: Annotated[
-        int | None, Query(ge=1, le=LARGEST, description="the rounds of this watch, and no others")
+        int | None, Query(ge=1, le=MAX_ID, description="the rounds of this watch, and no others")
     ] = None,
     after: After = None,
     limit: Limit = 100,

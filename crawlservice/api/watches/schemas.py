@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from crawlservice.api.parts.paging import LARGEST, TEXT
+from crawlservice.api.parts.paging import MAX_ID, TEXT
 from crawlservice.api.parts.schemas import Priority, SpiderName, StrictInput
 from crawlservice.watches.editing import LEAST_BUDGET, MOST_BUDGET
 
 Budget = Annotated[float, Field(ge=LEAST_BUDGET, le=MOST_BUDGET)]
-Number = Annotated[int, Field(ge=1, le=LARGEST)]
+Number = Annotated[int, Field(ge=1, le=MAX_ID)]
 Url = Annotated[str, Field(min_length=1, max_length=8000, pattern=TEXT)]
 STATED = "requests per day; null: as the spider says"
 

@@ -17,7 +17,7 @@ from crawlservice.cli.terminal import plain
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, AlertRule, AlertTarget, Severity, Webhook
 
-LISTED = 200  # alerts
+MAX_ALERTS = 200  # alerts
 WHO: dict[str, Any] = {"command": True}
 
 
@@ -56,7 +56,7 @@ class Command(ServiceCommand):
         now = clock.now()
         table = Table("alert", "severity", "state", "since", "what", box=None, pad_edge=False)
         rows = Alert.objects.filter(OPEN).order_by("-severity", "since", "pk")
-        found = [*rows[:LISTED]]
+        found = [*rows[:MAX_ALERTS]]
         for alert in found:
             table.add_row(
                 str(alert.pk),

@@ -21,7 +21,7 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.identity.papers import identity_here
 from crawlservice.models import AliasRule
 
-SHOWN = 5  # examples
+MAX_EXAMPLES = 5  # examples
 
 
 class Command(ServiceCommand):
@@ -129,7 +129,7 @@ class Command(ServiceCommand):
         places = ", ".join(f"/{place}" for place in sorted(rules.rule_of(row).places))
         self.stdout.write(plain(f"holds at {places or 'no place'}"))
         for name, pairs in (("equal", row.examples), ("different", row.counterexamples)):
-            for one, other in pairs[:SHOWN]:
+            for one, other in pairs[:MAX_EXAMPLES]:
                 self.stdout.write(plain(f"{name}: {one}\n{' ' * len(name)}  {other}"))
 
     def _revoke(self, options: dict[str, Any]) -> None:

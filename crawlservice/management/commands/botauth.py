@@ -19,8 +19,8 @@ from crawlservice.identity import bot_keys
 from crawlservice.models import BotKey
 
 HOURS = int(bot_keys.LEAD.total_seconds() // 3600)
-LEAST = int(bot_keys.CACHED.total_seconds() // 3600)
-MOST = 24 * 90  # hours
+MIN_HOURS = int(bot_keys.CACHE_AGE.total_seconds() // 3600)
+MAX_HOURS = 24 * 90  # hours
 
 
 class Command(ServiceCommand):
@@ -34,7 +34,7 @@ class Command(ServiceCommand):
         when = rotate.add_mutually_exclusive_group()
         when.add_argument(
             "--hours", type=int, default=HOURS, metavar="N",
-            help=f"hours until it signs, at least {LEAST} (%(default)s)",
+            help=f"hours until it signs, at least {MIN_HOURS} (%(default)s)",
         )  # fmt: skip
         when.add_argument(
             "--now", action="store_true",
@@ -60,10 +60,10 @@ class Command(ServiceCommand):
         return row, f"key {row.name} was made; it signs from now on\n{_place()}"
 
     def _rotate(self, options: dict[str, Any]) -> tuple[BotKey, str]:
-        if not options["now"] and not LEAST <= options["hours"] <= MOST:
+        if not options["now"] and not MIN_HOURS <= options["hours"] <= MAX_HOURS:
             raise CommandError(
-                f"--hours must be between {LEAST} and {MOST}: sites may keep the directory for "
-                f"{LEAST} h, and would refuse a key that they do not know. In an emergency: --now"
+                f"--hours must be between {MIN_HOURS} and {MAX_HOURS}: sites may keep the "
+                f"directory for {MIN_HOURS} h, and refuse an unknown key. In an emergency: --now"
             )
         lead = timedelta() if options["now"] else timedelta(hours=options["hours"])
         row = bot_keys.rotate(lead)

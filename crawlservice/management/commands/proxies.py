@@ -23,7 +23,7 @@ from crawlservice.proxies.check import AT_A_TIME, check_all
 from crawlservice.proxies.entry import BadProxy, check_fields, read_lines, store
 from crawlservice.proxies.use import problems
 
-SHOWN = 10  # problems of a file
+MAX_PROBLEMS = 10  # problems of a file
 
 
 class Command(ServiceCommand):
@@ -74,7 +74,7 @@ class Command(ServiceCommand):
         except BadProxy as error:
             raise CommandError(str(error)) from None
         entries, problems = read_lines(text.splitlines(), **fields)
-        for problem in problems[:SHOWN]:
+        for problem in problems[:MAX_PROBLEMS]:
             self.stderr.write(problem)
         if problems:
             wrong = "1 line is" if len(problems) == 1 else f"{len(problems)} lines are"

@@ -19,7 +19,7 @@ from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.here import pool_here
 from crawlservice.tasks.arguments.values import parse_pairs
 
-MOST = 1000  # pages
+MAX_PAGES = 1000  # pages
 PLUGIN = "crawlframe.recorded.pytest_plugin"
 
 
@@ -84,6 +84,6 @@ def _pages(text: str) -> int:
         pages = int(text)
     except ValueError:
         pages = 0
-    if not 1 <= pages <= MOST:
-        raise ArgumentTypeError(f"{text!r} must be a number of pages from 1 to {MOST}")
+    if not 1 <= pages <= MAX_PAGES:
+        raise ArgumentTypeError(f"{text!r} must be a number of pages from 1 to {MAX_PAGES}")
     return pages

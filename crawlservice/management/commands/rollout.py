@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from crawlframe.code.checkout import SHORT
+from crawlframe.code.checkout import DIGITS
 from crawlframe.errors import ArgumentError
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
@@ -73,7 +73,7 @@ class Command(ServiceCommand):
             self.stderr.write(plain(f"stopped watching; {run.describe()}"))
             sys.exit(130)
         self.stdout.write(
-            f"every living node that follows {run.branch} runs {run.revision[:SHORT]}"
+            f"every living node that follows {run.branch} runs {run.revision[:DIGITS]}"
         )
 
     def _new_run(self, options: dict[str, Any], view: NodesView) -> RolloutRun:
@@ -110,7 +110,7 @@ class Command(ServiceCommand):
             whom = ", ".join(newest.nodes) or "all nodes"
             back = ", also back to it" if newest.back else ""
             self.stdout.write(
-                plain(f"{at:%Y-%m-%d %H:%M:%S} UTC: {newest.revision[:SHORT]} of {newest.branch}")
+                plain(f"{at:%Y-%m-%d %H:%M:%S} UTC: {newest.revision[:DIGITS]} of {newest.branch}")
                 + plain(f", announced to {whom}{back}")
             )
         if found := node_statuses():

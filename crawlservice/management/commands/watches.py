@@ -16,7 +16,7 @@ from crawlservice.watches import editing
 from crawlservice.watches.clock import NOW
 from crawlservice.watches.overview import numbers_of, rate_of
 
-SHOWN = 20  # pages
+MAX_PAGES = 20  # pages
 
 
 class Command(ServiceCommand):
@@ -70,7 +70,7 @@ class Command(ServiceCommand):
             table.add_column(column, justify="right")
         table.add_column("last")
         table.add_column("next")
-        for page in rows.order_by("next_at", "pk")[:SHOWN]:
+        for page in rows.order_by("next_at", "pk")[:MAX_PAGES]:
             rate = rate_of(watch, page)
             cells = (
                 page.url,

@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 from crawlservice.models import Sample, Task
 from crawlservice.tasks.progress.progress import Progress
 
-QUIET = 100  # requests that must end without a new one before their number counts as final
+QUIET_REQUESTS = 100  # requests that must end without a new one before their number counts as final
 QUIET_SHARE = 0.25  # the same, as a share of all that ended
 GROUP = 100  # tasks in one query: SQLite takes an OR of less than 1000 terms
 DONE = F("nf") + F("ne")
@@ -102,7 +102,7 @@ def _forecast(now: Progress, grown: int | None) -> Forecast:
     """``grown``: at most how many requests had ended when the last one was admitted; None: no
     sample shows it."""
     quiet = -1 if grown is None else now.ended_requests - grown
-    if now.ended or _is_full(now) or quiet >= max(QUIET, QUIET_SHARE * now.ended_requests):
+    if now.ended or _is_full(now) or quiet >= max(QUIET_REQUESTS, QUIET_SHARE * now.ended_requests):
         return Forecast(now, now.na, Basis.ADMITTED)
     previous = now.task.previous_na
     if now.live and previous and now.na <= previous:
@@ -116,7 +116,7 @@ def _is_full(now: Progress) -> bool:
 
 
 def _may_grow(now: Progress) -> bool:
-    return now.live and now.ended_requests >= QUIET and not _is_full(now)
+    return now.live and now.ended_requests >= QUIET_REQUESTS and not _is_full(now)
 
 
 def _grown(found: Sequence[Progress]) -> Iterator[tuple[int, int]]:

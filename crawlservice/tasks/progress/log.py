@@ -21,7 +21,7 @@ from crawlservice.tasks.results.task_rows import of_task
 
 MAX_LINES = 5_000  # of a task
 MAX_SIZE = 4 << 20  # bytes of the texts and URLs of a task
-KEPT = 0.9  # of the bounds, when they are exceeded: it must not happen at every line
+SHARE = 0.9  # of the bounds, when they are exceeded: it must not happen at every line
 
 LEVELS = {name.lower(): getattr(logging, name) for name in ("DEBUG", "INFO", "WARNING", "ERROR")}
 
@@ -120,7 +120,7 @@ def _insert(cursor: Any, rows: list[LogRow]) -> None:
 def _shorten(cursor: Any, log: TaskLog) -> None:
     """Deletes the oldest lines."""
     size = SIZE[connection.vendor]
-    cursor.execute(OLD.format(size=size), [log.task_id, KEPT * MAX_LINES, KEPT * MAX_SIZE])
+    cursor.execute(OLD.format(size=size), [log.task_id, SHARE * MAX_LINES, SHARE * MAX_SIZE])
     ((last, lines, kept),) = cursor.fetchall()
     old = LogLine.objects.filter(task=log.task_id)
     dropped = (old if last is None else old.filter(pk__lt=last)).order_by()._raw_delete(old.db) or 0

@@ -22,8 +22,8 @@ from crawlservice.models import Event, Page, Proxy, Task
 from crawlservice.models.task import REASON
 from crawlservice.tasks.results.task_rows import of_task
 
-COMPARED = 5  # latest runs whose items are compared
-EXAMINED = 1_000  # errors of a task in which the most frequent reason is searched
+COMPARED_RUNS = 5  # latest runs whose items are compared
+MAX_ERRORS = 1_000  # errors of a task in which the most frequent reason is searched
 EXIT_CODES = {Task.Outcome.FAILED: 1, Task.Outcome.CANCELLED: 3}  # 2 is that of a wrong call
 KINDS = {
     Task.Outcome.FINISHED: Event.Kind.FINISHED,
@@ -181,7 +181,7 @@ def _errors(task: Task, end: Ending) -> str:
     """Such as ``10 of 12 pages ended in error, mostly http_429``."""
     rows = of_task(Page.objects.filter(state=Page.State.ERROR), task.pk, newest=True)
     rows = rows.exclude(reason__in=NO_ERRORS).exclude(rid=UUID(bytes=end_rid(task.pk)))
-    found = [*rows.values_list("reason", "pk")[:EXAMINED]]
+    found = [*rows.values_list("reason", "pk")[:MAX_ERRORS]]
     text = f"{end.errors:,} of {end.pages:,} pages ended in error"
     if not found:
         return text
@@ -209,7 +209,7 @@ def _but(task: Task, end: Ending) -> str:
 def _excluded_reasons(task: Task) -> Counter[str]:
     rows = of_task(Page.objects.filter(state=Page.State.ERROR), task.pk, newest=True)
     reasons = rows.filter(reason__in=EXCLUDED).values_list("reason", flat=True)
-    return Counter(reasons[:EXAMINED])
+    return Counter(reasons[:MAX_ERRORS])
 
 
 def _most(reasons: Counter[str]) -> str:
@@ -225,7 +225,7 @@ def _fewer_items(task: Task) -> str:
     same = Task.objects.filter(spider=task.spider, reparse__isnull=True, watch=None)
     for rows in (same.filter(arguments_hash=task.arguments_hash), same):
         before = _completed(rows).filter(pk__lt=task.pk)
-        if runs := _without_last([*before.values_list("pk", "items", "ends")[:COMPARED]]):
+        if runs := _without_last([*before.values_list("pk", "items", "ends")[:COMPARED_RUNS]]):
             most = max(runs, key=lambda run: (run[1] > 0, run[0]))
             return f"0 items; task {most[0]} had {most[1]:,}" if most[1] else ""
     return ""

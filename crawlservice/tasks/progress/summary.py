@@ -17,7 +17,7 @@ from crawlservice.tasks.progress.progress import read
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 from crawlservice.tasks.results.task_rows import of_task
 
-LATEST = 10_000  # ledger rows
+MAX_ROWS = 10_000  # ledger rows
 REASONS = 20  # most reasons shown
 PREVIEW = 10  # items, and entries of the journal
 
@@ -35,7 +35,7 @@ class TaskSummary(NamedTuple):
     status in ``statuses`` (None: no answer), the most frequent first. Neither includes cancelled
     or excluded requests. ``counted``: the spider's counters, then its maxima. ``stops``: what
     stopped links. ``parked``: requests by the reason why they wait; also empty if there are more
-    than LATEST, or Redis is unreachable."""
+    than MAX_ROWS, or Redis is unreachable."""
 
     errors: int
     reasons: list[Reason]
@@ -52,13 +52,13 @@ class TaskSummary(NamedTuple):
 def summarize(task: Task) -> TaskSummary:
     """The current summary, with a fixed number of queries."""
     rows = of_task(Page.objects.exclude(reason__in=NO_ERRORS), task.pk, newest=True)
-    errors = [*rows.filter(state=Page.State.ERROR).values_list("reason", "pk")[:LATEST]]
+    errors = [*rows.filter(state=Page.State.ERROR).values_list("reason", "pk")[:MAX_ROWS]]
     counted = Counter(reason for reason, _ in errors).most_common(REASONS)
     latest = dict(reversed(errors))  # keeps the first of each reason
     shown = Page.objects.only("url", "detail", "reason", "status").in_bulk(
         [latest[reason] for reason, _ in counted]
     )
-    statuses = Counter(rows.values_list("status", flat=True)[:LATEST])
+    statuses = Counter(rows.values_list("status", flat=True)[:MAX_ROWS])
     stats = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
     return TaskSummary(
         len(errors),
@@ -79,7 +79,7 @@ def _parked(task: Task) -> Counter[str]:
         return Counter()
     try:
         counts = frontier().counts(task.pk)
-        if counts is None or not 0 < counts.parked <= LATEST:
+        if counts is None or not 0 < counts.parked <= MAX_ROWS:
             return Counter()
         return Counter(frontier().parked(task.pk).values())
     except (RedisError, CrawlframeError):

@@ -16,7 +16,7 @@ from crawlservice.tasks.results.export import CHUNK, Items
 from crawlservice.tasks.results.item_filter import is_empty
 from crawlservice.tasks.results.item_table import Column, ItemRow, columns, latest
 
-COMPARED = 1_500  # items of each run on a page; a download has no limit
+MAX_ITEMS = 1_500  # items of each run on a page; a download has no limit
 PREFERRED = ("url", "id", "sku", "key", "uid", "uuid", "link", "href")
 
 
@@ -139,13 +139,13 @@ class Compared(NamedTuple):
 
 
 def compared(task: Task, other: int | None, key: str) -> Compared:
-    """The comparison of two runs that have COMPARED items at most. ``other``: the run before by
+    """The comparison of two runs that have MAX_ITEMS items at most. ``other``: the run before by
     default; ``key``: chosen by default. Raises BadComparison."""
     old = other_run(task, other)
-    windows = [latest(number, most=COMPARED) for number in (old.pk, task.pk)]
+    windows = [latest(number, most=MAX_ITEMS) for number in (old.pk, task.pk)]
     if not all(window.is_all for window in windows):
         raise BadComparison(
-            f"task {task.pk} or {old.pk} has more than {COMPARED:,} items, or very large ones; "
+            f"task {task.pk} or {old.pk} has more than {MAX_ITEMS:,} items, or very large ones; "
             "download the comparison, which has no limit"
         )
     before, now = ([row.data for row in window.rows[::-1]] for window in windows)

@@ -13,10 +13,10 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.models import ErrorGroup, Page
 from crawlservice.tasks.results.row_times import all_before
 
-MOST = 3_000  # groups that are looked at, those that were first seen last
-COUNTED = 1_000  # errors of each group that are counted in lists
+MAX_GROUPS = 3_000  # groups that are looked at, those that were first seen last
+MAX_COUNT = 1_000  # errors of each group that are counted in lists
 COUNTED_OF_ONE = 20_000  # errors that are counted of a single group
-SHOWN = 50  # groups
+PAGE_GROUPS = 50  # groups
 REASONS = 100  # reasons offered
 
 
@@ -52,7 +52,7 @@ class GroupNow(NamedTuple):
 
 class Groups(NamedTuple):
     """The groups that were seen last come first. ``more``: there are more of them. ``partial``:
-    only the MOST groups that are the newest were looked at."""
+    only the MAX_GROUPS groups that are the newest were looked at."""
 
     groups: list[GroupNow]
     more: bool
@@ -64,17 +64,17 @@ def latest(
     spider: str = "",
     reason: str = "",
     since: datetime | None = None,
-    count: int = SHOWN,
+    count: int = PAGE_GROUPS,
 ) -> Groups:
     """The groups with errors, those of all spiders or of one."""
     rows = matching(spider, reason).order_by("-created_at")
     wanted = Q() if since is None else from_time(since)
     last = _of_group(OuterRef("pk")).filter(wanted).values("pk")[:1]
-    seen = [*rows.annotate(last=Subquery(last)).values_list("pk", "last")[: MOST + 1]]
-    found = sorted(((n, pk) for pk, n in seen[:MOST] if n is not None), reverse=True)
+    seen = [*rows.annotate(last=Subquery(last)).values_list("pk", "last")[: MAX_GROUPS + 1]]
+    found = sorted(((n, pk) for pk, n in seen[:MAX_GROUPS] if n is not None), reverse=True)
     chosen = {pk: n for n, pk in found[:count]}
-    groups = _read(chosen, wanted, COUNTED)
-    return Groups(groups, len(found) > count, len(seen) > MOST)
+    groups = _read(chosen, wanted, MAX_COUNT)
+    return Groups(groups, len(found) > count, len(seen) > MAX_GROUPS)
 
 
 def one(group: int) -> GroupNow:

@@ -1,7 +1,7 @@
 """Items as a table: rows of a task's items, a column for each field, with what is known of it.
 
 What needs all values (types, distinct values, filters, sorting) looks at one window of the items,
-LOOKED at most, so that the largest task costs what a small one does."""
+MAX_ITEMS at most, so that the largest task costs what a small one does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crawlservice.models import Item
 from crawlservice.tasks.results.item_filter import ItemFilter, is_empty, rank
 from crawlservice.tasks.results.task_rows import of_task
 
-LOOKED = 5_000  # items
+MAX_ITEMS = 5_000  # items
 LOOKED_BYTES = 16_000_000  # bytes of their JSON, more or less
 STEP = 500  # items of one query
 
@@ -46,10 +46,10 @@ class Column(NamedTuple):
 
 
 def latest(task: int, before: int | None = None, most: int | None = None) -> Window:
-    """The latest items of a task, or those before an item's number; newest first. ``most``: LOOKED
-    by default."""
+    """The latest items of a task, or those before an item's number; newest first. ``most``:
+    MAX_ITEMS by default."""
     rows: list[ItemRow] = []
-    most = LOOKED if most is None else most
+    most = MAX_ITEMS if most is None else most
     size, more = 0, True
     items = Item.objects.annotate(text=Cast("data", TextField()))
     while more and len(rows) < most and size < LOOKED_BYTES:

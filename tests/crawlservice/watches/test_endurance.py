@@ -60,7 +60,7 @@ def test_a_budget_too_small_for_a_visit_a_year_of_each_page(site: Site, ahead: A
     watch = begin(site, 20, Revisit(budget=0.01))
     editing.set_budget(watch.pk, budget=None)
     for _ in range(60):
-        ahead(seconds=tuning.EVERY + 1)
+        ahead(seconds=tuning.LOOK_SECONDS + 1)
         site.work(watch)
     assert levels(watch).level < 1e20
     assert {*WatchedPage.objects.filter(rid=None).values_list("every", flat=True)} == {365 * DAY}
@@ -71,7 +71,7 @@ def test_a_host_whose_budget_is_less_than_that_of_all(site: Site, ahead: Ahead) 
     WatchedPage.objects.filter(url__endswith="1").update(shape=20, time=20 * DAY)
     editing.set_budget(watch.pk, budget=5000, host_budget=24)
     for _ in range(60):
-        ahead(seconds=tuning.EVERY + 1)
+        ahead(seconds=tuning.LOOK_SECONDS + 1)
         site.round(watch)
     assert levels(watch).level > 1e-9
     wanted = visits_per_day()
@@ -86,7 +86,7 @@ def test_hosts_are_limited_as_they_are_and_not_as_the_sample_is(
     watch = begin(site, 80, Revisit(budget=5000))
     editing.set_budget(watch.pk, budget=5000, host_budget=24)
     for _ in range(60):
-        ahead(seconds=tuning.EVERY + 1)
+        ahead(seconds=tuning.LOOK_SECONDS + 1)
         site.round(watch)
     wanted = visits_per_day()
     assert 10 < wanted < 40
@@ -351,10 +351,10 @@ def test_a_sitemap_that_begins_to_lie_is_found_out(site: Site, ahead: Ahead) -> 
     long = {"said": 1e5, "wrong": 1e3, "due_wrong": 8e4, "expected": 1e5}
     WatchedHost.objects.update(**long)
     for _ in range(20):
-        ahead(seconds=tuning.EVERY + 1)
+        ahead(seconds=tuning.LOOK_SECONDS + 1)
         site.work(watch)
     host = WatchedHost.objects.get()
-    assert host.said <= tuning.REMEMBERED
+    assert host.said <= tuning.TRUST_VISITS
     assert host.due_wrong / host.said == pytest.approx(0.8)
 
 

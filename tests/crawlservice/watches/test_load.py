@@ -91,7 +91,7 @@ def test_some_do_not_wait(
     elif why == "said":
         rows.update(said_at=F("last_visit"))
     else:
-        monkeypatch.setattr(picker, "ENOUGH", 1)
+        monkeypatch.setattr(picker, "ROUND_PAGES", 1)
     assert site.round(watch) == ["p0"]
 
 

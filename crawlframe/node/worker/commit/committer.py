@@ -35,7 +35,7 @@ from crawlframe.run.participant import Participants
 
 log = logging.getLogger(__name__)
 
-GATHER = 0.005  # seconds after the first outcome of a batch in which others join it
+GATHER_SECONDS = 0.005  # seconds after the first outcome of a batch in which others join it
 GATHER_ROUNDS = 4  # times that is repeated while more are worth waiting for
 RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds, while the database or Redis is unavailable
 
@@ -193,7 +193,7 @@ class Committer(threading.Thread):
 
     def _gather(self) -> None:
         for _ in range(GATHER_ROUNDS):
-            time.sleep(GATHER)
+            time.sleep(GATHER_SECONDS)
             if self._inbox.qsize() >= min(self._batch_size, self._worth_waiting_for()):
                 return
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from crawlframe.run.ledger import NO_ANSWER, HostStats
 from crawlframe.run.outcome import Outcome, Verdict
 
-EVERY = 5.0  # seconds
+WRITE_SECONDS = 5.0  # seconds
 UNCOUNTED = (Verdict.PARK, Verdict.DEFER)  # the host is not to blame
 MAX_HOSTS = 5_000  # hosts counted at a time; what others did meanwhile is not counted
 
@@ -24,7 +24,7 @@ class HostCounters:
         """Counts outcomes that are settled. ``now``: seconds of a steady clock."""
         hosts = self._hosts
         if not hosts:
-            self._due = now + EVERY
+            self._due = now + WRITE_SECONDS
         for outcome in outcomes:
             # Not the first and the last request of a task, whose hosts are no hosts of URLs.
             if outcome.host[:1] == "/" or outcome.cancelled or outcome.verdict in UNCOUNTED:

@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-SLOW = 0.1  # seconds of one call; a slower callback is no longer run in the event loop
-LOUD = 1.0  # seconds of one step of an async callback, which stays in the loop, worth a warning
-LONG = 8  # computing callbacks that may continue next to the one whose turn it is
+SLOW_SECONDS = 0.1  # seconds of one call; a slower callback is no longer run in the event loop
+WARNING_SECONDS = 1.0  # of one step of an async callback, which stays in the loop
+MAX_CALLBACKS = 8  # computing callbacks that may continue next to the one whose turn it is
 SWITCH = 0.001  # seconds until another thread gets the processor while callbacks compute
-REMEMBERED = 10_000  # slow callbacks
+MAX_NAMES = 10_000  # slow callbacks
 AT_A_TIME = 4  # callbacks in one iteration of the event loop
 
 
@@ -79,7 +79,7 @@ class Callbacks:
         """Marks a callback as slow, because it computes or because it waits."""
         if task in self.single_threaded:
             return
-        if len(self._slow) >= REMEMBERED:
+        if len(self._slow) >= MAX_NAMES:
             self._slow.clear()
             self._reported.clear()
         if computes:
@@ -128,7 +128,7 @@ class Callbacks:
         finally:
             self._mark(LOOP, b"")
             seconds = time.monotonic() - began
-            if seconds > SLOW and call.task not in self.single_threaded:
+            if seconds > SLOW_SECONDS and call.task not in self.single_threaded:
                 self.expect(call.task, call.name, computes=True)  # until it has run in a thread
                 log.info(
                     "callback %s took %.2f s; from now on it runs in threads", call.name, seconds
@@ -143,8 +143,8 @@ class Callbacks:
                 with self.in_thread(call.rid):
                     return _collect(call.function, call.take)
             finally:
-                if time.monotonic() - began > SLOW:
-                    computes = time.thread_time() - worked > SLOW
+                if time.monotonic() - began > SLOW_SECONDS:
+                    computes = time.thread_time() - worked > SLOW_SECONDS
                     loop.call_soon_threadsafe(self._learn, call.task, call.name, computes)
 
         # With the context, from which self.log and self.stats find the request.
@@ -224,7 +224,7 @@ class Callbacks:
                 return end.value
             finally:
                 self._mark(LOOP, b"")
-                if (seconds := time.monotonic() - began) > LOUD:
+                if (seconds := time.monotonic() - began) > WARNING_SECONDS:
                     log.warning(
                         "%s held the event loop for %.1f s, and with it all requests of this "
                         "worker; let it wait with await, or make it a plain method",
@@ -252,12 +252,12 @@ class _Queue:
 
         def give_way() -> None:
             nonlocal overtaken
-            if self._long < LONG:
+            if self._long < MAX_CALLBACKS:
                 overtaken = True
                 self._long += 1
                 self._lock.release()
 
-        timer = asyncio.get_running_loop().call_later(SLOW, give_way)
+        timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, give_way)
         try:
             yield
         finally:

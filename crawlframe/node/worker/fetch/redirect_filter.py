@@ -11,7 +11,7 @@ from crawlframe.fetch.journey.trail import Trail
 from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.commit.redirect_targets import MAX_DETAIL
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.verdict.backoff import LONGER, MAX_POLL, POLL
+from crawlframe.node.worker.verdict.backoff import MAX_POLL, POLL, RESERVED_MS
 from crawlframe.request.request import Request
 from crawlframe.run.outcome import DUPLICATE, Outcome, Verdict
 
@@ -51,7 +51,7 @@ async def may_go(
     if target in rids[:-1]:
         return True
     timeout = min(limits_of(request, crawl.settings).timeout, MAX_HOLD)
-    lasts = round(1000 * timeout) + LONGER
+    lasts = round(1000 * timeout) + RESERVED_MS
     asked = Target(outcome.task, outcome.rid, target, url, lasts, before)
     while (waits := await follow(asked)) > 0 and in_place:
         await asyncio.sleep(POLL / 1000)

@@ -16,7 +16,7 @@ from crawlframe.run.ledger import AccessLedger, LedgerAway, LedgerRefused, Store
 
 log = logging.getLogger(__name__)
 
-EVERY = 5.0  # seconds between two reads of a pool that is used
+READ_SECONDS = 5.0  # seconds between two reads of a pool that is used
 ASK_AGAIN = 1.0  # seconds until it is read again for a proxy that it does not have
 
 
@@ -51,7 +51,7 @@ class StoredProxies(ProxySource):
 
     def tick(self) -> None:
         """Asks for changes when it is time."""
-        due = self._known and time.monotonic() - self._read_at >= EVERY
+        due = self._known and time.monotonic() - self._read_at >= READ_SECONDS
         if due and not self._asked:
             self._asked = True
             self._committer.call(self._refresh)

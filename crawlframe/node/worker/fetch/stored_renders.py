@@ -19,8 +19,8 @@ from crawlframe.render.template import URLTemplate
 
 log = logging.getLogger(__name__)
 
-EVERY = 0.4  # seconds between two reads of what is used
-IDLE = 30.0  # seconds after which a spider is no longer followed
+READ_SECONDS = 0.4  # seconds between two reads of what is used
+IDLE_SECONDS = 30.0  # seconds after which a spider is no longer followed
 
 Found = dict[URLTemplate, Knowledge]
 
@@ -60,13 +60,13 @@ class StoredRenders(RenderSource):
     async def watch(self) -> None:
         """Follows the changes, until it is cancelled."""
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(READ_SECONDS)
             self.tick()
 
     def tick(self) -> None:
         """Asks for changes of what is used, and lets go of the rest."""
         now = self._clock()
-        for spider in [name for name, used in self._used.items() if now - used > IDLE]:
+        for spider in [name for name, used in self._used.items() if now - used > IDLE_SECONDS]:
             del self._used[spider]
             self._known.pop(spider, None)
         if self._known and not self._asked:

@@ -20,7 +20,7 @@ from crawlframe.node.worker.links.traps import TrapWatch
 from crawlframe.run.link_filters import Keep, LinkPage, NewRequest
 from crawlframe.spider.settings import SpiderSettings
 
-SHORT = 8  # segments; a path without more is not examined for repeated ones: loops grow
+SHORT_PATH = 8  # segments; a path without more is not examined for repeated ones: loops grow
 PATHS = 10_000  # with a query, that a worker remembers of a task
 
 
@@ -34,7 +34,7 @@ class LinkLimits:
         self._length = settings.url_length or sys.maxsize
         self._repeats = settings.repeated_segments
         # "https://host/a/a" has two slashes more than segments.
-        self.slashes = SHORT + 2 if self._repeats else sys.maxsize
+        self.slashes = SHORT_PATH + 2 if self._repeats else sys.maxsize
         self._permutations = settings.query_permutations
         self._names: BoundedDict[str, set[tuple[str, ...]]] = BoundedDict(PATHS)  # by path
         self._budget = budget if budget and budget.host_limit else None

@@ -14,19 +14,19 @@ from crawlframe.base.limits import TrapSighting
 
 log = logging.getLogger(__name__)
 
-EVERY = 5  # one of so many pages is looked at; coprime to months and days of a week
-SUSPECTED = 2  # the same while the last one brought nothing new
-MANY = 80  # pages of one form, from which on their contents are compared
-LATEST = 24  # compared pages by which a form is judged
-FEW = 2  # of them that may bring something new in a trap
-RARELY = 24  # the largest number of looked-at pages of which one is compared
+PAGE_STRIDE = 5  # one of so many pages is looked at; coprime to months and days of a week
+SUSPECT_STRIDE = 2  # the same while the last one brought nothing new
+MANY_PAGES = 80  # pages of one form, from which on their contents are compared
+LATEST_PAGES = 24  # compared pages by which a form is judged
+FEW_PAGES = 2  # of them that may bring something new in a trap
+MAX_STRIDE = 24  # the largest number of looked-at pages of which one is compared
 FORMS = 1_000  # that a worker counts of a task
-COMPARED = 16  # of which it compares contents
+COMPARED_PAGES = 16  # of which it compares contents
 STRINGS = 2_048  # remembered of a form; one that has more is no trap
 SEGMENTS = 8  # of a path that a form names
 BODY = 128 << 10  # bytes that are compared
 NUMBERS = 3  # different ones that make a page with no new words new
-STOPPED = 200  # forms of a task that are not followed
+MAX_STOPPED = 200  # forms of a task that are not followed
 SAID_EVERY = 300  # pages of a known trap, after which they are reported
 
 # What varies in URLs of one form, the longest first.
@@ -75,7 +75,7 @@ class _Form:
         self.wait = 0  # until the next one
         self.words: set[int] = set()
         self.numbers: set[int] = set()
-        self.latest: deque[bool] = deque(maxlen=LATEST)  # whether they were new
+        self.latest: deque[bool] = deque(maxlen=LATEST_PAGES)  # whether they were new
         self.contents = 0
 
     def compare(self, url: str, body: bytes, items: Iterable[bytes]) -> None:
@@ -86,7 +86,7 @@ class _Form:
         self.latest.append(is_new)
         # The less it brings, the more often it is compared, and the other way round.
         longer, shorter = self.interval + 1 + self.interval // 4, self.interval // 2
-        self.interval = min(RARELY, longer) if is_new else max(1, shorter)
+        self.interval = min(MAX_STRIDE, longer) if is_new else max(1, shorter)
         self.wait = self.interval
         if len(self.words) + len(self.numbers) > STRINGS:
             self.words.clear()
@@ -121,7 +121,7 @@ class _Form:
 
     @property
     def is_trap(self) -> bool:
-        return len(self.latest) == LATEST and sum(self.latest) <= FEW
+        return len(self.latest) == LATEST_PAGES and sum(self.latest) <= FEW_PAGES
 
 
 def _strings(text: bytes) -> set[bytes]:
@@ -160,9 +160,9 @@ class TrapWatch:
         """``stops``: links of traps are not followed."""
         self._task = task
         self._then = "its links are left out" if stops else 'traps = "stop" would leave it out'
-        self._every = self._wait = EVERY
+        self._every = self._wait = PAGE_STRIDE
         self._seen: BoundedDict[str, int] = BoundedDict(FORMS)  # form -> pages, about
-        self._compared: BoundedDict[str, _Form] = BoundedDict(COMPARED)
+        self._compared: BoundedDict[str, _Form] = BoundedDict(COMPARED_PAGES)
         self._said: dict[str, int] = {}  # trap -> pages that were reported
 
     def see(self, url: str, body: bytes, items: Iterable[bytes] = ()) -> TrapSighting | None:
@@ -174,8 +174,8 @@ class TrapWatch:
         name = form_of(url)
         pages = self._seen.get(name, 0) + self._every
         self._seen[name] = pages
-        self._wait = self._every = EVERY
-        if pages < MANY:
+        self._wait = self._every = PAGE_STRIDE
+        if pages < MANY_PAGES:
             return None
         form = self._compared.use(name)
         if form is None:
@@ -185,12 +185,12 @@ class TrapWatch:
         else:
             form.compare(url, body, items)
         if form.interval == 1:
-            self._wait = self._every = SUSPECTED
+            self._wait = self._every = SUSPECT_STRIDE
         return self._sighting(name, pages, form)
 
     def _sighting(self, name: str, pages: int, form: _Form) -> TrapSighting | None:
         said = self._said.get(name)
-        if said is None and (not form.is_trap or len(self._said) >= STOPPED):
+        if said is None and (not form.is_trap or len(self._said) >= MAX_STOPPED):
             return None
         if said is not None and pages - said < SAID_EVERY:
             return None

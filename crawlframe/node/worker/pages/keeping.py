@@ -22,7 +22,7 @@ from crawlframe.run.outcome import NO_ERRORS, Outcome, Verdict
 MAX_HELD = 64 << 20  # bytes of bodies that wait to be stored, unless a single one is larger
 POLL = 0.05  # seconds between two looks whether there is room for another one
 PER_REASON = 20  # pages of a task and reason that a worker keeps one after the other; then
-EVERY = 10.0  # one of them in so many seconds: the newest are kept, and a storm of errors is not
+KEEP_SECONDS = 10.0  # between two of them: the newest are kept, and a storm of errors is not
 MISSING = ("http_404", "http_410")
 MAX_REASONS = 10_000  # that are counted
 
@@ -108,7 +108,7 @@ class Keeping:
     def _is_due(self, task: int, reason: str) -> bool:
         now, name = self._clock(), (task, reason)
         count, last = self._kept.get(name, (0, 0.0))
-        if count >= PER_REASON and now - last < EVERY:
+        if count >= PER_REASON and now - last < KEEP_SECONDS:
             return False
         self._kept[name] = count + 1, now
         return True

@@ -11,7 +11,7 @@ from crawlframe.node.worker.task.task_source import on_commit_thread
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 from crawlframe.run.ledger import PageLedger
 
-GATHER = 0.003  # seconds in which requests for pages join a read
+GATHER_SECONDS = 0.003  # seconds in which requests for pages join a read
 POLL = 0.02  # seconds between two looks whether there is room for more
 MAX_HELD = 64 << 20  # bytes of bodies that are being parsed, beyond which none is read
 
@@ -66,7 +66,7 @@ class StoredKeptPages(KeptPages):
 
     async def _read_all(self) -> None:
         while self._asked:
-            await asyncio.sleep(GATHER)
+            await asyncio.sleep(GATHER_SECONDS)
             while self._held > MAX_HELD:
                 await asyncio.sleep(POLL)
             asked = [*self._asked]

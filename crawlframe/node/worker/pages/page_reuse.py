@@ -16,7 +16,7 @@ from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
 from crawlframe.node.worker.crawl.stored_copy import StoredCopy
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.pages.page_source import Asked, PageSource
-from crawlframe.node.worker.verdict.backoff import LONGER, MAX_POLL, POLL
+from crawlframe.node.worker.verdict.backoff import MAX_POLL, POLL, RESERVED_MS
 from crawlframe.node.worker.verdict.fetch_reports import FetchReports
 from crawlframe.pages.key import is_whole, key_of
 from crawlframe.pages.results import Results
@@ -99,7 +99,7 @@ class PageReuse:
                 outcome.rid,
                 partial(_fits, outcome.rid, crawl),
                 settings.max_age,
-                round(1000 * settings.timeout) + LONGER if settings.max_age else 0,
+                round(1000 * settings.timeout) + RESERVED_MS if settings.max_age else 0,
                 settings.conditional and not browser,
             )
         )

@@ -15,8 +15,8 @@ from crawlframe.pages.results import Results
 from crawlframe.response.stored_page import StoredPage
 from crawlframe.run.ledger import Ledger
 
-GATHER = 0.002  # seconds in which questions are gathered, so that many cost one query
-MOST = 64  # questions at a time
+GATHER_SECONDS = 0.002  # seconds in which questions are gathered, so that many cost one query
+MAX_QUESTIONS = 64  # questions at a time
 MAX_BODY = 4 << 20  # bytes of a body that is taken from the store; a larger one is fetched
 
 Q = TypeVar("Q")
@@ -124,7 +124,7 @@ class Batches(Generic[Q, A]):
         self._batch: asyncio.Task[list[A]] | None = None
 
     async def ask(self, question: Q) -> A:
-        if self._batch is None or len(self._questions) >= MOST:
+        if self._batch is None or len(self._questions) >= MAX_QUESTIONS:
             self._questions = []
             self._batch = asyncio.get_running_loop().create_task(self._run(self._questions))
         place, batch = len(self._questions), self._batch
@@ -132,7 +132,7 @@ class Batches(Generic[Q, A]):
         return (await asyncio.shield(batch))[place]
 
     async def _run(self, questions: list[Q]) -> list[A]:
-        await asyncio.sleep(GATHER)
+        await asyncio.sleep(GATHER_SECONDS)
         if self._questions is questions:
             self._batch = None
         return await on_commit_thread(self._committer, lambda: self._answer(questions))

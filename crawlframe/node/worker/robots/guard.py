@@ -14,14 +14,14 @@ from crawlframe.errors import RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.node.worker.crawl.stage import F, Next
 from crawlframe.node.worker.robots.loading_cache import LoadedValue
-from crawlframe.node.worker.robots.site_files import SHORTLY, SiteFiles, Wait
+from crawlframe.node.worker.robots.site_files import RETRY_SECONDS, SiteFiles, Wait
 from crawlframe.node.worker.robots.site_rules import RECHECK, Reader, SiteRules
 from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.robots.reading import PATH
-from crawlframe.robots.rules import ALLOW_ALL, LARGE, Rules, origin_of
+from crawlframe.robots.rules import ALLOW_ALL, LARGE_FILE, Rules, origin_of
 from crawlframe.robots.state import SILENT, RobotsState, Status
 from crawlframe.robots.token import product_token, user_agent_of
 from crawlframe.spider.settings import SpiderSettings
@@ -90,7 +90,7 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
 
     async def _unknown(self, url: str, state: RobotsState, now: float) -> BaseException:
         if state.is_due(now):  # another worker reads it
-            return Wait(url, SHORTLY, shortly=True)
+            return Wait(url, RETRY_SECONDS, shortly=True)
         left = state.next_try - now
         if state.reason in SILENT:
             return RobotsUnread(origin_of(url), state.reason, state.note, left)
@@ -105,7 +105,7 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
         origin, host, token = origin_of(url), host_of(url), product_token(reader.user_agent)
         if state.status is not Status.RULES:
             rules = Rules(origin)
-        elif len(state.text) > LARGE:
+        elif len(state.text) > LARGE_FILE:
             rules = await asyncio.to_thread(Rules, origin, state.text, token)
         else:
             rules = Rules(origin, state.text, token)

@@ -10,7 +10,7 @@ from crawlframe.base.urls import host_of
 from crawlframe.errors import ProxyFailed
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
 from crawlframe.node.worker.robots.guard import RobotsGuard
-from crawlframe.node.worker.robots.site_files import SHORTLY, Elsewhere, FileStep, Wait
+from crawlframe.node.worker.robots.site_files import RETRY_SECONDS, Elsewhere, FileStep, Wait
 from crawlframe.node.worker.verdict.fetch_reports import FetchReports
 from crawlframe.node.worker.verdict.response_classifier import signal_of_error
 from crawlframe.request.record import Errand, with_errand, without_errand
@@ -74,7 +74,7 @@ class SideTrips:
         now = self._clock()
         early = self._until.pop(outcome.rid, 0.0) > now
         if wait.host != outcome.host or wait.shortly or early:
-            delay = math.ceil(1000 * max(wait.seconds, SHORTLY))
+            delay = math.ceil(1000 * max(wait.seconds, RETRY_SECONDS))
             why = f"the robots.txt of {wait.host} is not known yet"
             outcome.end(Verdict.DEFER, "robots", why, delay)
             return

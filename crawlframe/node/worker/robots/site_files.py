@@ -36,7 +36,7 @@ TIMEOUT = 30.0  # seconds for one transfer
 LEASE = 40.0  # seconds after which another worker may read a file, if the first one has died
 ERRAND = 180.0  # seconds after which another request may, if the first one waits elsewhere
 
-SHORTLY = 0.25  # seconds to wait while another worker reads it
+RETRY_SECONDS = 0.25  # seconds to wait while another worker reads it
 
 
 class Wait(BaseException):

@@ -15,7 +15,7 @@ from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.node.worker.robots.loading_cache import LoadedValue, LoadingCache
 from crawlframe.node.worker.robots.site_files import (
     LEASE,
-    SHORTLY,
+    RETRY_SECONDS,
     Elsewhere,
     SiteFiles,
     Wait,
@@ -82,7 +82,7 @@ class SiteRules(ABC, Generic[K, V]):
         except ProxyFailed:  # the others have proxies of their own
             if first:
                 raise
-            raise Wait(url, SHORTLY, shortly=True) from None
+            raise Wait(url, RETRY_SECONDS, shortly=True) from None
 
     async def _load(self, url: str, errand: Errand, reader: Reader) -> LoadedValue[V]:
         turn = await self.store.turn(key_of(errand.file), LEASE)
@@ -107,4 +107,4 @@ class SiteRules(ABC, Generic[K, V]):
 
     async def _unknown(self, url: str, state: RobotsState, now: float) -> BaseException:
         """Returns what to raise while the file is not known: another worker reads it."""
-        return Wait(url, SHORTLY, shortly=True)
+        return Wait(url, RETRY_SECONDS, shortly=True)

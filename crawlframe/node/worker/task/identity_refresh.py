@@ -11,7 +11,7 @@ from crawlframe.run.ledger import AccessLedger, LedgerAway, LedgerRefused
 
 log = logging.getLogger(__name__)
 
-EVERY = 5.0  # seconds between two reads
+READ_SECONDS = 5.0  # seconds between two reads
 
 
 class IdentityRefresh:
@@ -28,7 +28,7 @@ class IdentityRefresh:
         self._ledger = ledger
         self._later = later
         self._back = back
-        self._next = EVERY
+        self._next = READ_SECONDS
         self._asked = False
 
     def load_first(self) -> None:
@@ -40,7 +40,7 @@ class IdentityRefresh:
     def tick(self, now: float) -> None:
         """Asks for changes when it is time. ``now``: seconds since the worker began."""
         if now >= self._next and not self._asked and self._identity.is_loaded:
-            self._next, self._asked = now + EVERY, True
+            self._next, self._asked = now + READ_SECONDS, True
             self._later(self._read)
 
     def _read(self) -> None:

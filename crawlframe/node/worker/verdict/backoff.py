@@ -13,7 +13,7 @@ from crawlframe.response.response import Response
 BACKOFF_CAP = 300.0  # seconds
 FILE_GONE = "file_gone"  # the reason of a page whose file was pruned before it was recorded
 REFETCH = 1000  # milliseconds until such a page is fetched again
-LONGER = 30_000  # milliseconds beyond the timeout of a fetch, for which its page is reserved
+RESERVED_MS = 30_000  # milliseconds beyond the timeout of a fetch, for which its page is reserved
 # Milliseconds until a request looks again that waits for the page of another one.
 POLL, MAX_POLL = 500, 10_000
 

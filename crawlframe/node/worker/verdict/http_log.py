@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from crawlframe.base.secret import MASK, SHORTEST, secret_texts
+from crawlframe.base.secret import MASK, MIN_CHARS, secret_texts
 from crawlframe.errors import FetchError
 from crawlframe.items.encode import clean_text
 from crawlframe.response.response import Response
@@ -123,7 +123,7 @@ def _hidden(headers: Headers) -> Iterator[str]:
             yield from _passwords(value)
         elif not _tells(name) or name.lower() in COOKIES:
             continue
-        if len(value) >= SHORTEST:
+        if len(value) >= MIN_CHARS:
             yield value
 
 
@@ -133,7 +133,7 @@ def _passwords(login: str) -> Iterator[str]:
         password = b64decode(login, validate=True).decode().partition(":")[2]
     except ValueError:
         return
-    if len(password) >= SHORTEST:
+    if len(password) >= MIN_CHARS:
         yield password
 
 

@@ -18,7 +18,7 @@ from multidict import istr
 
 from crawlframe.response.response import Response
 
-LONGEST = 25 * 3600.0  # seconds: the quota of a day, and some; what is longer is a mistake
+MAX_SECONDS = 25 * 3600.0  # seconds: the quota of a day, and some; what is longer is a mistake
 MARGIN = 0.5  # seconds after a reset, which most servers round
 EPOCH = 1_000_000_000  # numbers from here on are seconds since 1970, from 1000 times that on ms
 
@@ -57,14 +57,14 @@ def _quotas(response: Response) -> Iterator[Quota]:
     for value in headers.getall("RateLimit", []):
         for part in value.split(",") if '"' in value else [value]:
             found = _STRUCTURED.search(part) or _DRAFT.search(part)
-            if found is not None and int(found[2]) <= LONGEST:
+            if found is not None and int(found[2]) <= MAX_SECONDS:
                 yield Quota(int(found[1]), float(found[2]))
     for remaining, reset in _PAIRS:
         if remaining not in headers or reset not in headers:
             continue
         left = headers[remaining].split(",")[0].strip()
         seconds = _seconds(headers[reset].partition(";")[0].strip())
-        if left.isascii() and left.isdecimal() and 0 <= seconds <= LONGEST:
+        if left.isascii() and left.isdecimal() and 0 <= seconds <= MAX_SECONDS:
             yield Quota(int(left[:15]), seconds)
 
 

@@ -29,12 +29,12 @@ from crawlframe.fetch.journey.trail import Challenged, Redirected
 from crawlframe.frontier.client.records import (
     ANSWERED,
     BLOCKED,
+    FAULT,
     LOGIN,
     NO_SIGNAL,
     PROXY_FAILED,
     QUOTA,
     REFUSED,
-    SURE,
     UNREACHABLE,
     Signal,
 )
@@ -73,7 +73,7 @@ def signal_of_error(error: Exception) -> Signal:
     if isinstance(error, ProxyAuth):
         return Signal(PROXY_FAILED, LOGIN)
     if isinstance(error, ProxyFailed):
-        return Signal(PROXY_FAILED, 0 if isinstance(error, ProxyUnreaching) else SURE)
+        return Signal(PROXY_FAILED, 0 if isinstance(error, ProxyUnreaching) else FAULT)
     if isinstance(error, _UNREACHABLE):
         return Signal(UNREACHABLE)
     return Signal(ANSWERED, NO_MEASURE) if isinstance(error, _ANSWERED) else NO_SIGNAL
