@@ -62,10 +62,10 @@ READ_BY_NAME = (
     "crawlservice.urls",
     "crawlservice.web.server", "spiders.broad", "spiders.listings", "spiders.site",
 )  # fmt: skip
-# Names that others call: Django, and authors of downloaders and of code with crawlframe.noise.
+# Names that others call: Django, urllib3, authors of downloaders and of code with crawlframe.noise.
 CALLED_FROM_OUTSIDE = {
-    "_construct_form", "_post_clean", "add_all", "allow_migrate", "process_view",
-    "proxy_addresses", "take_new",
+    "_construct_form", "_get_conn", "_post_clean", "_put_conn", "add_all", "allow_migrate",
+    "endheaders", "process_view", "proxy_addresses", "take_new",
 }  # fmt: skip
 OTHER_TEXTS = (".html", ".txt", ".lua", ".toml", ".js")
 WORD = re.compile(r"\w+")

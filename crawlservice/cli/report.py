@@ -80,7 +80,7 @@ def _numbers(progress: Progress) -> list[tuple[str, str]]:
 
 
 def _ahead(progress: Progress) -> list[tuple[str, str]]:
-    """How far a task is that has not ended, and what it waits for."""
+    """The progress of a task that has not ended, and the reasons why it waits."""
     task = progress.task
     known = forecast(progress)
     waiting = {"ready": progress.ready, "in flight": progress.in_progress}
@@ -98,7 +98,7 @@ def _ahead(progress: Progress) -> list[tuple[str, str]]:
 
 
 def _conditions(task: Task) -> list[tuple[str, str]]:
-    """What was asked of the task beside its arguments."""
+    """The limits, labels and settings that the task was given."""
     facts = []
     if limits := limits_as_written(task):
         facts.append(("limits", "  ".join(f"{name} {value}" for name, value in limits.items())))
@@ -112,7 +112,7 @@ def _conditions(task: Task) -> list[tuple[str, str]]:
 
 
 def _ending(progress: Progress) -> list[tuple[str, str]]:
-    """What has ended otherwise than by its callback, and what becomes of the task."""
+    """Requests that were cancelled or excluded, and how the task ends or goes on."""
     task = progress.task
     facts = []
     if progress.cancelled:
