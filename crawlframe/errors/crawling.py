@@ -38,6 +38,14 @@ class UnknownCallback(SpiderError):
     """The spider has no method of this name."""
 
 
+class FieldError(CrawlframeError):
+    """``field`` of what was given has a value that it cannot have."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
 class ArgumentError(CrawlframeError):
     """A spider argument is unknown, missing or of the wrong type."""
 

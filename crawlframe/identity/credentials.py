@@ -10,18 +10,14 @@ from typing import NamedTuple
 
 from crawlframe.base.secret import Secret
 from crawlframe.base.urls import host_of, hostname_of, normalise
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import CrawlframeError, FieldError
 
 BASIC, DIGEST, BEARER = SCHEMES = ("basic", "digest", "bearer")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, 2.1
 
 
-class BadCredential(CrawlframeError):
+class BadCredential(FieldError):
     """A credential cannot be used: its host, user name or secret is wrong. ``field`` says which."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 class Credential(NamedTuple):

@@ -6,19 +6,18 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import FieldError
 from crawlservice.alerts.condition import Condition
 from crawlservice.kinds import registry
 
 GROUP = "crawlframe.alert_conditions"  # of entry points: NAME = "module:CONDITION"
 
 
-class BadRule(CrawlframeError):
+class BadRule(FieldError):
     """A rule or a target that cannot be used. ``field``: where the mistake is."""
 
     def __init__(self, message: str, field: str) -> None:
-        super().__init__(message)
-        self.field = field
+        super().__init__(field, message)
 
 
 @cache

@@ -87,9 +87,9 @@ def pace(now: HostNow) -> str:
 
 
 def clock_time(at: datetime, now: float) -> str:
-    """A time of today without its date. ``now``: seconds since the epoch."""
+    """A time with its zone, of today without its date. ``now``: seconds since the epoch."""
     today = localtime(at).date() == localtime(datetime.fromtimestamp(now, UTC)).date()
-    return date_format(localtime(at), "H:i:s" if today else "Y-m-d H:i:s")
+    return date_format(localtime(at), "H:i:s T" if today else "Y-m-d H:i:s T")
 
 
 def speed(per_second: float | None) -> str:

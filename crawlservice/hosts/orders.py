@@ -20,7 +20,7 @@ from django.db.models.functions import Concat, Now
 from redis import RedisError
 
 from crawlframe import gates
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import CrawlframeError, FieldError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.wording import error_text
 from crawlframe.frontier.hosts import HostOrder
@@ -44,12 +44,8 @@ NO_ORDER: dict[str, Any] = {
 }  # fmt: skip
 
 
-class BadOrder(CrawlframeError):
+class BadOrder(FieldError):
     """``field`` has a value that no order can have."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 @dataclass(frozen=True)

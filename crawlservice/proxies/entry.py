@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import FieldError
 from crawlframe.proxies.choice import MOST_TIER, check_country, check_tag
 from crawlframe.proxies.listed import Proxy as ListedProxy
 from crawlframe.proxies.listed import read_text
@@ -23,12 +23,8 @@ SALT = "crawlservice.proxies"
 SET = ("url", "tier", "tags", "country", "max_concurrency", "sealed_login", "named_by")
 
 
-class BadProxy(CrawlframeError):
+class BadProxy(FieldError):
     """``field`` of a proxy has a value that it cannot have. No message shows credentials."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 @dataclass(frozen=True)

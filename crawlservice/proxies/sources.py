@@ -18,8 +18,8 @@ from crawlframe.errors import (
     ArgumentError,
     BadRequest,
     ConfigError,
-    CrawlframeError,
     FetchError,
+    FieldError,
     FrontierError,
     UnknownSpider,
 )
@@ -38,12 +38,11 @@ RETRY = 60.0  # seconds until a list is read again that could not be, if it is n
 LEAST_EVERY, MOST_EVERY = 10, 31_536_000  # seconds
 
 
-class BadSource(CrawlframeError):
+class BadSource(FieldError):
     """A list of proxies cannot be read, or is not one. ``field``: where the mistake is."""
 
     def __init__(self, message: str, field: str = "place") -> None:
-        super().__init__(message)
-        self.field = field
+        super().__init__(field, message)
 
 
 def check_place(place: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext
 
-from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.errors import ArgumentError, CrawlframeError, FieldError
 from crawlframe.items.encode import clean_text
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import record
@@ -24,12 +24,8 @@ ROUTES = ("proxy", "downloader")  # settings that decide through which hands a r
 TIMING = frozenset({"cron", "every", "timezone", "enabled"})
 
 
-class BadSchedule(CrawlframeError):
+class BadSchedule(FieldError):
     """A field of a schedule is wrong. ``field`` says which."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 class UnknownSchedule(CrawlframeError):

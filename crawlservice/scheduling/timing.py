@@ -11,19 +11,15 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from django.utils.translation import gettext as _
 
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import FieldError
 
 FIELDS = 5  # of a cron expression
 LEAST_EVERY = 10  # seconds that people may give
 FIRST_LOOK = timedelta(minutes=1)  # how far back the last due time is searched at first
 
 
-class BadTiming(CrawlframeError):
+class BadTiming(FieldError):
     """A schedule with this timing could never be due. ``field`` names what is wrong."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 def too_often() -> BadTiming:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from django.db import transaction
 from redis import RedisError
 
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import CrawlframeError, FieldError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.wording import error_text
 from crawlservice.accounts import journal
@@ -25,12 +25,8 @@ MAX_PAGES = 10**12
 Delay = float | Literal["auto"]
 
 
-class BadLimit(CrawlframeError):
+class BadLimit(FieldError):
     """``field`` has a value that no limit can have."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 def change_limits(

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import CrawlframeError, FieldError
 from crawlservice.tasks.submit import RedisNotUpdated
 
 
@@ -38,7 +38,7 @@ def form_page(
             messages.warning(request, str(error))
             return HttpResponseRedirect(reverse(place, args=[row.pk]))
         except CrawlframeError as error:
-            field = getattr(error, "field", None)
+            field = error.field if isinstance(error, FieldError) else None
             form.add_error(field if field in form.fields else None, str(error))
     context = {
         **site.each_context(request),

@@ -97,8 +97,6 @@ def create_target(request: ApiRequest, body: Annotated[TargetIn, Body()]) -> Sta
             raise ApiError(422, "invalid", f"there is no webhook {body.webhook}", "webhook")
     try:
         row = rule_fields.new_target(body.name, body.kind, body.address, webhook)
-    except BadRule as error:
-        raise ApiError(422, "invalid", str(error), error.field) from None
     except ConfigError as error:  # packages are missing
         raise ApiError(422, "invalid", str(error), "address") from None
     request.auth.record("add_alerttarget", name=row.name, id=row.pk)

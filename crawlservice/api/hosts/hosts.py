@@ -9,12 +9,12 @@ from ninja import Body, Path, Query, Router, Status
 
 from crawlservice.api.hosts.schemas import HostOrderIn, HostOut, HostPauseIn, HostsOut
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING, ApiError
+from crawlservice.api.parts.errors import READING, WRITING
 from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first
 from crawlservice.hosts import orders
 from crawlservice.hosts.lists import Which, chosen
 from crawlservice.hosts.names import get_host
-from crawlservice.hosts.orders import BadOrder, Terms
+from crawlservice.hosts.orders import Terms
 from crawlservice.hosts.states import described, read
 from crawlservice.models import HOST, Host
 from crawlservice.tasks.submit import RedisNotUpdated
@@ -105,8 +105,6 @@ def _decide(
     status = 200
     try:
         do(caller.who)
-    except BadOrder as error:
-        raise ApiError(422, "invalid", str(error), error.field) from None
     except RedisNotUpdated:
         status = 202
     return Status(status, _show(name))

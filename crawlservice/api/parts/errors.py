@@ -18,10 +18,10 @@ from crawlframe.errors import (
     ArgumentError,
     ConfigError,
     CrawlframeError,
+    FieldError,
     FrontierError,
     UnknownSpider,
 )
-from crawlservice.alerts.kinds import BadRule
 from crawlservice.alerts.state import AlertResolved, UnknownAlert
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.exports.changes import FromFile
@@ -104,7 +104,6 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (SpiderDisabled, 409, "spider_disabled", ""),
     (UnknownAlert, 404, "unknown_alert", ""),
     (AlertResolved, 409, "wrong_state", ""),
-    (BadRule, 422, "invalid", ""),
     (BadHost, 422, "invalid", ""),
     (WrongState, 409, "wrong_state", ""),
     (FromFile, 409, "from_file", ""),
@@ -135,6 +134,10 @@ def _known(request: HttpRequest, error: Exception) -> HttpResponse:
 
 def _ours(request: HttpRequest, error: ApiError) -> HttpResponse:
     return answer(error.status, error.code, str(error), error.field)
+
+
+def _field(request: HttpRequest, error: FieldError) -> HttpResponse:
+    return answer(422, "invalid", str(error), error.field)
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
@@ -174,6 +177,7 @@ def handle(api: NinjaAPI) -> None:
         (Exception, _unknown),
         *((kind, _known) for kind, *_ in KINDS),
         (ApiError, _ours),
+        (FieldError, _field),
         (ValidationError, _invalid),
         (HttpError, _http),
         (Throttled, _throttled),

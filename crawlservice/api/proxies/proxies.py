@@ -18,7 +18,7 @@ from crawlservice.api.proxies.schemas import (
     ProxyOut,
 )
 from crawlservice.models import Proxy
-from crawlservice.proxies.entry import BadProxy, check_fields, read_entry, store
+from crawlservice.proxies.entry import check_fields, read_entry, store
 from crawlservice.proxies.use import problems
 
 router = Router(tags=["proxies"])
@@ -52,10 +52,7 @@ def add_proxies(request: ApiRequest, body: Annotated[ProxiesIn, Body()]) -> Stat
         "country": body.country,
         "most": body.max_concurrency,
     }
-    try:
-        entries = [read_entry(text, **fields) for text in body.proxies]  # type: ignore[arg-type]
-    except BadProxy as error:
-        raise _invalid(error) from None
+    entries = [read_entry(text, **fields) for text in body.proxies]  # type: ignore[arg-type]
     done = store(entries)
     request.auth.record("import proxies", new=done.new, changed=done.changed)
     known = done.changed + done.unchanged
@@ -70,15 +67,12 @@ def change_proxy(
     row = _found(number)
     given = body.model_dump(exclude_none=True)
     tags = given.get("tags", row.tags.split())
-    try:
-        checked = check_fields(
-            given.get("tier", row.tier),
-            tags,
-            given.get("country", row.country),
-            given.get("max_concurrency", row.max_concurrency),
-        )
-    except BadProxy as error:
-        raise _invalid(error) from None
+    checked = check_fields(
+        given.get("tier", row.tier),
+        tags,
+        given.get("country", row.country),
+        given.get("max_concurrency", row.max_concurrency),
+    )
     row.tier, row.country = checked["tier"], checked["country"]
     row.tags, row.max_concurrency = " ".join(checked["tags"]), checked["most"]
     row.enabled = given.get("enabled", row.enabled)
@@ -112,10 +106,6 @@ def _found(number: int) -> Proxy:
     if row is None:
         raise ApiError(404, "unknown_proxy", f"there is no proxy {number}")
     return row
-
-
-def _invalid(error: BadProxy) -> ApiError:
-    return ApiError(422, "invalid", str(error), error.field)
 
 
 def _out(rows: list[Proxy]) -> list[ProxyOut]:

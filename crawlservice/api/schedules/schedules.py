@@ -9,7 +9,7 @@ from ninja import Body, Router, Status
 from pydantic import Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING, ApiError
+from crawlservice.api.parts.errors import READING, WRITING
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, oldest_first
 from crawlservice.api.parts.schemas import (
     LABELLED,
@@ -24,8 +24,6 @@ from crawlservice.api.parts.schemas import (
 )
 from crawlservice.models import Run, Schedule
 from crawlservice.scheduling import editing, schedules
-from crawlservice.scheduling.editing import BadSchedule
-from crawlservice.scheduling.timing import BadTiming
 from crawlservice.tasks.submit import RedisNotUpdated
 
 MAX_EVERY = 2**31 - 1  # seconds
@@ -100,10 +98,7 @@ def create_schedule(
 ) -> Status[ScheduleOut]:
     """Makes a schedule."""
     caller = request.auth
-    try:
-        row = editing.create(_fields(body.model_dump()), caller.who)
-    except (BadSchedule, BadTiming) as error:
-        raise ApiError(422, "invalid", str(error), error.field) from None
+    row = editing.create(_fields(body.model_dump()), caller.who)
     return Status(201, _out(row))
 
 
@@ -125,11 +120,8 @@ def change_schedule(
 ) -> ScheduleOut:
     """Changes the given fields. A change of the timing drops missed starts."""
     caller = request.auth
-    try:
-        given = body.model_dump(exclude_unset=True)
-        return _out(editing.change(schedule_id, _fields(given), caller.who))
-    except (BadSchedule, BadTiming) as error:
-        raise ApiError(422, "invalid", str(error), error.field) from None
+    given = body.model_dump(exclude_unset=True)
+    return _out(editing.change(schedule_id, _fields(given), caller.who))
 
 
 @router.post("/schedules/{schedule_id}/enable", auth=CHANGE, response={200: ScheduleOut, **WRITING})
@@ -175,10 +167,7 @@ def delete_schedule(request: ApiRequest, schedule_id: Id) -> Status[None]:
 
 def _switch(request: ApiRequest, schedule_id: int, on: bool) -> ScheduleOut:
     caller = request.auth
-    try:
-        return _out(editing.switch(schedule_id, on, caller.who))
-    except BadTiming as error:
-        raise ApiError(422, "invalid", str(error), error.field) from None
+    return _out(editing.switch(schedule_id, on, caller.who))
 
 
 def _fields(given: dict[str, Any]) -> dict[str, Any]:

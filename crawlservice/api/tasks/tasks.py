@@ -138,8 +138,6 @@ def change_limits(
     status = 200
     try:
         limits.change_limits(task_id, caller.who, **body.model_dump())
-    except limits.BadLimit as error:
-        raise ApiError(422, "invalid", str(error), error.field) from None
     except submit.RedisNotUpdated:
         status = 202
     return Status(status, _show(task_id))
