@@ -27,7 +27,7 @@ from crawlservice.ledger.reconcile import replay
 from crawlservice.ledger.recovery import uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.monitoring import lives
-from crawlservice.pages import today
+from crawlservice.pages import page_trial
 
 
 class DjangoServices(Services):
@@ -67,7 +67,7 @@ class DjangoServices(Services):
 
     def run_checker(self, registry: Registry, version: str, channel: FromChildLine) -> None:
         def run_trial(order: str) -> None:
-            today.run(self.frontier(), self._settings, registry, version, order)
+            page_trial.run(self.frontier(), self._settings, registry, version, order)
 
         with read_only():
             run_checker(self._settings, registry, channel, run_trial)

@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 from crawlframe.base.secret import MIN_CHARS, Secret, is_sealed, without_logins
 from crawlframe.node.worker.verdict.http_log import COOKIES, LOGINS, TELLING
-from crawlframe.recorded.telling import (
+from crawlframe.recorded.secret_detection import (
     PASSWORD,
     STRIPPED,
     TOKEN,

@@ -17,7 +17,7 @@ from crawlframe.recorded.folder import HEAD, START, Recording, files_in
 from crawlframe.recorded.places import recordings_of
 from crawlframe.recorded.record import Made, make
 from crawlframe.recorded.recorder import PAUSE, RecordedVisit, Recorder
-from crawlframe.recorded.telling import STRIPPED
+from crawlframe.recorded.secret_detection import STRIPPED
 from crawlframe.spider.spider import read_settings
 from crawlservice.cli.named_spider import NamedSpider
 from crawlservice.cli.secret_input import read_secret, with_secrets

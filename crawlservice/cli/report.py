@@ -18,7 +18,7 @@ from crawlservice.cli.changes import facts_of
 from crawlservice.cli.terminal import facts_table, plain, status
 from crawlservice.connections.frontier import frontier
 from crawlservice.display import duration
-from crawlservice.hosts.words import wait_of
+from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import Item, Page, Task
 from crawlservice.proxies.use import lacks_of
 from crawlservice.proxies.wording import no_proxy

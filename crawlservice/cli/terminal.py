@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlservice.display import duration, state_label
-from crawlservice.hosts.words import wait_of
+from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import Task
 from crawlservice.tasks.progress.forecast import Forecast, forecast
 from crawlservice.tasks.progress.progress import Progress, RateMeter, read

@@ -18,7 +18,13 @@ from crawlframe.frontier import Counts
 from crawlframe.request.request import end_rid
 from crawlframe.spider.task_info import Summary
 from crawlservice.models import Event, Page, ParsedPage, Task
-from crawlservice.quality.judging import SECONDS_AT_END, at_end, begin_again, read_again, seconds_of
+from crawlservice.quality.evaluation import (
+    SECONDS_AT_END,
+    at_end,
+    begin_again,
+    read_again,
+    seconds_of,
+)
 from crawlservice.quality.norms import Totals
 from crawlservice.tasks.arguments.secrets import revealed
 from crawlservice.tasks.progress.outcomes import KINDS, Ending, OutcomeDecision, decide, with_last

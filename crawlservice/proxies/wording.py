@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext
 
-from crawlservice.proxies.lacking import Missing
+from crawlservice.proxies.proxy_shortage import Missing
 
 
 def no_proxy(one: Missing) -> str:

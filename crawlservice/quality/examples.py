@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawlservice.models import Item, Page
-from crawlservice.quality.found import Found
+from crawlservice.quality.deviation import Found
 from crawlservice.quality.sketch import hash_of
 from crawlservice.quality.texts import is_broken
 from crawlservice.tasks.results.item_filter import is_empty

@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from statistics import stdev
 
 from crawlframe.base.expect import Expect
-from crawlservice.quality.found import Found, difference, text_difference
+from crawlservice.quality.deviation import Found, difference, text_difference
 from crawlservice.quality.latest import of_latest, with_scatter
 from crawlservice.quality.limits import (
     LETTERS,

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crawlservice.quality.found import Found, difference, text_difference
+from crawlservice.quality.deviation import Found, difference, text_difference
 from crawlservice.quality.limits import (
     LETTERS,
     LETTERS_N,

@@ -16,14 +16,14 @@ from crawlframe.frontier import Counts
 from crawlservice.connections import clock
 from crawlservice.connections.contained import contained
 from crawlservice.models import Profile, Task
-from crawlservice.quality.history import History, history_of
-from crawlservice.quality.judging import (
+from crawlservice.quality.evaluation import (
     after_end,
     has_quality,
     is_changing,
     seconds_of,
     while_it_runs,
 )
+from crawlservice.quality.history import History, history_of
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds
 from crawlservice.tasks import submit

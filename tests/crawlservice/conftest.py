@@ -54,11 +54,16 @@ def shop() -> SpiderInfo:
 @pytest.fixture(autouse=True)
 def forgetful() -> None:
     """Clears what earlier tests have cached."""
-    from crawlservice.alerts import needs
+    from crawlservice.alerts import dashboard_summary
     from crawlservice.connections.contained import failures
     from crawlservice.monitoring import charts, overview
 
-    for cached in (needs.snapshot, overview.snapshot, overview.hosts, charts.of_cluster):
+    for cached in (
+        dashboard_summary.snapshot,
+        overview.snapshot,
+        overview.hosts,
+        charts.of_cluster,
+    ):
         cached.clear()
     failures._rows.clear()
 

@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from crawlframe.base.secret import MASK
 from crawlframe.frontier import Frontier
 from crawlservice.accounts.roles import ROLES
-from crawlservice.alerts import needs, state
+from crawlservice.alerts import dashboard_summary, state
 from crawlservice.alerts.announcements import announce
 from crawlservice.alerts.condition import Alarm
 from crawlservice.connections import clock
@@ -61,7 +61,7 @@ def receiver(settings_with: Callable[..., None]) -> Iterator[Receiver]:
 
 
 def look(client: Client, path: str = "/admin/") -> str:
-    for cached in (needs.snapshot, overview.snapshot, overview.hosts):
+    for cached in (dashboard_summary.snapshot, overview.snapshot, overview.hosts):
         cached.clear()
     answer = client.get(path)
     assert answer.status_code == 200, answer
@@ -164,7 +164,7 @@ def test_what_is_silenced_is_left_out(admin: Client) -> None:
 def test_long_lists_are_cut_with_a_link_to_all(admin: Client) -> None:
     find("task_failed", *(f"spider-{n}" for n in range(9)))
     page = look(admin)
-    assert len(texts(page, ".cf-need-what")) == needs.MAX_ALERTS
+    assert len(texts(page, ".cf-need-what")) == dashboard_summary.MAX_ALERTS
     assert "and 4 more" in page
     assert f"{LIST}?kind=task_failed&amp;state=open" in page
     assert len(cells(look(admin, f"{LIST}?kind=task_failed&state=open"), "sentence")) == 9

@@ -20,7 +20,7 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier, NodeInfo
 from crawlframe.frontier.cluster.nodes import CodeState, NodeHealth
 from crawlframe.frontier.hosts import HostOrder
-from crawlservice.alerts import leader_watch, needs, state, wording
+from crawlservice.alerts import dashboard_summary, leader_watch, state, wording
 from crawlservice.alerts.chores import AlertMonitor
 from crawlservice.api.metrics import Cluster
 from crawlservice.connections import clock
@@ -499,14 +499,14 @@ def test_a_task_that_failed_by_its_quality_needs_somebody_once(look: Look) -> No
         unit="share", seen=0.0, low=0.98,
     )  # fmt: skip
     assert {*look()} == {"quality", "task_failed"}  # rules may want either
-    needs.snapshot.clear()
-    assert [group.kind for group in needs.snapshot().groups] == ["quality"]
+    dashboard_summary.snapshot.clear()
+    assert [group.kind for group in dashboard_summary.snapshot().groups] == ["quality"]
     Alert.objects.filter(kind="quality").update(acknowledged_at=Now())
-    needs.snapshot.clear()
-    assert needs.snapshot().groups == []
+    dashboard_summary.snapshot.clear()
+    assert dashboard_summary.snapshot().groups == []
     Alert.objects.filter(kind="quality").update(resolved_at=Now())
-    needs.snapshot.clear()
-    assert [group.kind for group in needs.snapshot().groups] == ["task_failed"]
+    dashboard_summary.snapshot.clear()
+    assert [group.kind for group in dashboard_summary.snapshot().groups] == ["task_failed"]
 
 
 def test_rows_that_another_database_refuses_or_that_wait_for_it(look: Look) -> None:

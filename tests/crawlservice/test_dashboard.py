@@ -18,7 +18,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.rows import Rows
-from crawlservice.alerts import needs
+from crawlservice.alerts import dashboard_summary
 from crawlservice.models import Event, Page, Sample, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.tasks.submit import pause, submit
@@ -34,7 +34,7 @@ def admin(ended_task: Task) -> Client:
 
 
 def look(client: Client, part: str = "") -> str:
-    needs.snapshot.clear()
+    dashboard_summary.snapshot.clear()
     overview.snapshot.clear()
     overview.hosts.clear()
     charts.of_cluster.clear()

@@ -15,12 +15,12 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.hosts import HostOrder, HostState
 from crawlservice.accounts.roles import ROLES
 from crawlservice.admin.hosts.page import DECISIONS
-from crawlservice.alerts import needs
+from crawlservice.alerts import dashboard_summary
 from crawlservice.alerts.chores import AlertMonitor
 from crawlservice.connections import clock
 from crawlservice.hosts.chores import look_after
+from crawlservice.hosts.host_labels import pace, speed, why
 from crawlservice.hosts.states import HostNow, read
-from crawlservice.hosts.words import pace, speed, why
 from crawlservice.models import Action, Host, Task
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
@@ -263,7 +263,7 @@ def test_the_dashboard_names_held_hosts(admin: Client, published: Frontier) -> N
     hold(published, NAME, "blocked")
     look_after(published)
     monitor.look(clock.now(), {})
-    needs.snapshot.clear()
+    dashboard_summary.snapshot.clear()
     page = look(admin, "/admin/")
     assert f"{NAME} blocks: nothing of it is fetched." in page
     assert place(Host.objects.get()) in page

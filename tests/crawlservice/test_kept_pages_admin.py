@@ -21,8 +21,8 @@ from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.accounts import tokens
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, KeptPage, Page, Task
-from crawlservice.pages import today
-from crawlservice.pages.shown import MAX_RENDERED, POLICY, SOURCE, harmless
+from crawlservice.pages import page_trial
+from crawlservice.pages.page_viewer import MAX_RENDERED, POLICY, SOURCE, harmless
 from tests.crawlservice.web import log_in_as
 
 pytestmark = pytest.mark.usefixtures("orm")
@@ -196,7 +196,7 @@ def test_a_node_is_asked_what_the_callback_would_yield(
     assert (name, what.rid) == (order, row.rid.hex)
     assert published.trials.take(lambda one: True, 5) == {}
     assert published.trials.read(order) == what
-    found = today.Answer(
+    found = page_trial.Answer(
         version="1f", node="alpha", end="done", items=[{"a": "<b>"}], differences=["items[0].a: 1"]
     )
     published.trials.answer(order, orjson.dumps(found.as_data()))
@@ -226,17 +226,19 @@ def test_a_trial_that_cannot_be(
     def away(*given: object) -> None:
         raise RedisConnectionError("away")
 
-    monkeypatch.setattr(today, "frontier", away)
+    monkeypatch.setattr(page_trial, "frontier", away)
     asked = client.post(f"{PLACE}{row.pk}/today/", follow=True).content.decode()
     assert "away" in asked
     assert "away" in shown(client, row, f"today/{1:032x}/")
 
 
 def test_an_answer_is_not_larger_than_can_be_shown() -> None:
-    answer = today.Answer(items=["x" * today.MAX_ANSWER], requests=["a"], raised="y" * 20_000)
-    assert len(answer.encode()) < today.MAX_ANSWER
+    answer = page_trial.Answer(
+        items=["x" * page_trial.MAX_ANSWER], requests=["a"], raised="y" * 20_000
+    )
+    assert len(answer.encode()) < page_trial.MAX_ANSWER
     assert "too much to be shown" in answer.problem
-    small = today.Answer(items=[1])
+    small = page_trial.Answer(items=[1])
     assert orjson.loads(small.encode())["items"] == [1]
 
 
@@ -244,8 +246,8 @@ def test_nobody_takes_an_order(
     client_of: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, row = client_of("operator"), keep()
-    order = today.ask(row)
-    monkeypatch.setattr(today, "TAKE_SECONDS", -1.0)
+    order = page_trial.ask(row)
+    monkeypatch.setattr(page_trial, "TAKE_SECONDS", -1.0)
     assert "No running node has this spider" in shown(client, row, f"today/{order}/")
 
 

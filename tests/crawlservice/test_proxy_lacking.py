@@ -19,8 +19,8 @@ from crawlservice.connections import clock
 from crawlservice.models import Alert, Host, Installation, Proxy, Task
 from crawlservice.proxies import use
 from crawlservice.proxies.entry import read_lines, store
-from crawlservice.proxies.lacking import missing
 from crawlservice.proxies.pool import publish
+from crawlservice.proxies.proxy_shortage import missing
 
 HOST = "shop.example"
 CHOICE = "pool:country=DE,eu"

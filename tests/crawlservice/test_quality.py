@@ -19,9 +19,9 @@ from crawlframe.frontier import Counts, Frontier
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Finding, Item, Page, Profile, Task
-from crawlservice.quality import findings, judging
+from crawlservice.quality import evaluation, findings
+from crawlservice.quality.evaluation import after_end, while_it_runs
 from crawlservice.quality.history import history_of
-from crawlservice.quality.judging import after_end, while_it_runs
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds, read
 from crawlservice.quality.run import decode
@@ -99,14 +99,14 @@ def found_in(task: Task) -> list[tuple[str, str, str]]:
 def test_waits_are_no_part_of_how_long_a_task_has_worked() -> None:
     task = Task(created_at=timezone.now())
     later = task.created_at + timedelta(seconds=90)
-    assert judging.seconds_of(task, later) == 90
-    assert judging.seconds_of(task, None) is None
+    assert evaluation.seconds_of(task, later) == 90
+    assert evaluation.seconds_of(task, None) is None
     task.paused_at = later - timedelta(seconds=20)
-    assert judging.seconds_of(task, later) == 70
+    assert evaluation.seconds_of(task, later) == 70
     task.retries = 1
-    assert judging.seconds_of(task, later) is None  # an older release did not record the wait
+    assert evaluation.seconds_of(task, later) is None  # an older release did not record the wait
     task.idle, task.paused_at = 30, None
-    assert judging.seconds_of(task, later) == 60
+    assert evaluation.seconds_of(task, later) == 60
 
 
 def test_a_run_that_was_mended_is_not_judged_by_the_wait_for_it(
@@ -246,7 +246,7 @@ def test_what_is_left_to_read_at_the_end_is_judged_later(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_runs(start)
-    monkeypatch.setattr(judging, "AT_END", 0)
+    monkeypatch.setattr(evaluation, "AT_END", 0)
     task = end(start(items(60, price=None)))
     assert task.outcome == "finished"
     assert not Profile.objects.get(task=task).judged
@@ -264,7 +264,7 @@ def test_a_judge_that_fails_keeps_no_task_from_ending(
     def fail(*given: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(judging, "history_of", fail)
+    monkeypatch.setattr(evaluation, "history_of", fail)
     assert end(start(items(60))).outcome == "finished"
     assert "could not be judged" in caplog.text
     watch = QualityWatch(all_rows, no_refusal)
@@ -516,7 +516,7 @@ def test_old_profiles_are_emptied(start: Any, monkeypatch: pytest.MonkeyPatch) -
 def test_tasks_that_cannot_be_judged_keep_none_waiting(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "AT_END", 0)
+    monkeypatch.setattr(evaluation, "AT_END", 0)
     bad = [end(start(items(20))) for _ in range(10)]
     Profile.objects.all().update(content=b"\xff")
     fine = end(start(items(20)))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crawlframe import Expect
-from crawlservice.quality.found import Found
+from crawlservice.quality.deviation import Found
 from crawlservice.quality.judge import judge
 from crawlservice.quality.limits import highest, lowest
 from crawlservice.quality.metrics import Key, metrics

@@ -30,7 +30,7 @@ from crawlservice.models import (
     WatchedPage,
 )
 from crawlservice.pages import sources
-from crawlservice.quality import judging
+from crawlservice.quality import evaluation
 from crawlservice.tasks.retry import retry
 from crawlservice.watches import editing
 from tests.crawlservice.reparsing import Crawling
@@ -215,13 +215,13 @@ def test_quality_is_judged_when_all_is_parsed(crawling: Crawling) -> None:
     Task.objects.filter(pk=first.pk).update(state="running", outcome="")
     task = crawling.begin(first, wait=True)
     first_page = outcome_for(crawling, task, "/1")
-    assert not judging.is_changing(first)
+    assert not evaluation.is_changing(first)
     crawling.commit(first_page)
-    assert judging.is_changing(first)
+    assert evaluation.is_changing(first)
     crawling.ledger.tasks.finish({first.pk: Counts("running", 8, 7, 1, 0, 0, 0, 0, 0)})
     assert [*Profile.objects.values_list("task", "judged", "last_item")] == [(first.pk, False, 0)]
     crawling.run(task)
-    assert not judging.is_changing(first)
+    assert not evaluation.is_changing(first)
     assert [*Profile.objects.values_list("task", "judged", "last_item")] == [(first.pk, False, 0)]
 
 

@@ -14,7 +14,7 @@ from crawlframe.request.request import Request, make_rid
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, KeptPage, Page, Task
-from crawlservice.pages import today
+from crawlservice.pages import page_trial
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
 from tests.process.reload_project import NodeStarter, Project
 
@@ -97,9 +97,9 @@ def keep(
     return KeptPage.objects.order_by("-pk")[0]
 
 
-def answered(page: KeptPage) -> today.Answer:
-    order, deadline = today.ask(page), time.monotonic() + LONGEST_WAIT
-    while (found := today.answer(order)) is None:
+def answered(page: KeptPage) -> page_trial.Answer:
+    order, deadline = page_trial.ask(page), time.monotonic() + LONGEST_WAIT
+    while (found := page_trial.answer(order)) is None:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     return found
@@ -113,7 +113,7 @@ def test_a_node_runs_the_callback_of_a_kept_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     node = starter.node(project.env(odd_env))
-    monkeypatch.setattr(today, "frontier", lambda: node.look.frontier)
+    monkeypatch.setattr(page_trial, "frontier", lambda: node.look.frontier)
     version = node.ready().version
     rows = Page.objects.count(), Item.objects.count()
     page = keep(web, "parse", items=[b'{"title": "Hello", "price": 1}'])
@@ -136,8 +136,8 @@ def test_a_node_runs_the_callback_of_a_kept_page(
     assert answered(keep(web, "tells")).items == [{"score": 1000}]
     assert "no method 'gone'" in answered(keep(web, "gone")).problem
 
-    monkeypatch.setattr(today, "ANSWER_SECONDS", 8.0)
-    with pytest.raises(today.NotTried, match="ended without a result"):
+    monkeypatch.setattr(page_trial, "ANSWER_SECONDS", 8.0)
+    with pytest.raises(page_trial.NotTried, match="ended without a result"):
         answered(keep(web, "dies"))
     assert answered(page).items  # the node goes on
     assert not web.hits  # nothing was fetched

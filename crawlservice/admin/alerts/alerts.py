@@ -15,7 +15,7 @@ from crawlservice.accounts.journal import by
 from crawlservice.admin.alerts import page as alertpage
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
-from crawlservice.alerts import needs, state, wording
+from crawlservice.alerts import dashboard_summary, state, wording
 from crawlservice.alerts.kinds import conditions
 from crawlservice.connections import clock
 from crawlservice.display import badge, moment
@@ -68,7 +68,7 @@ def state_badge(alert: Alert) -> SafeString:
 
 def severity_badge(severity: int) -> SafeString:
     known = Severity(severity)
-    return badge(known.label, needs.TONES[known])
+    return badge(known.label, dashboard_summary.TONES[known])
 
 
 @admin.register(Alert)
@@ -128,7 +128,7 @@ class AlertAdmin(OwnPage):
         self._tell(request, done)
 
     def _tell(self, request: HttpRequest, number: int) -> None:
-        needs.snapshot.clear()
+        dashboard_summary.snapshot.clear()
         self.message_user(request, _("Alerts changed: %d") % number, messages.SUCCESS)
 
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
 from crawlservice.accounts.journal import by
-from crawlservice.alerts import needs, state, wording
+from crawlservice.alerts import dashboard_summary, state, wording
 from crawlservice.alerts.kinds import conditions
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Action, Alert, AlertMessage, Severity
@@ -47,7 +47,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "alert": alert,
         "sentence": wording.sentence(alert),
         "place": wording.place(alert),
-        "severity": (known.label, needs.TONES[known]),
+        "severity": (known.label, dashboard_summary.TONES[known]),
         "state": state.word(alert, clock.now()),
         "hours": HOURS,
         "unit": _unit(alert),
@@ -82,7 +82,7 @@ def acknowledge_kind(request: HttpRequest, kind: str) -> HttpResponse:
     """Acknowledges all open alerts of a condition."""
     _check(request)
     numbers = Alert.objects.filter(OPEN, kind=kind, acknowledged_at=None)
-    found = [*numbers.values_list("pk", flat=True)[: needs.LOOKED_AT]]
+    found = [*numbers.values_list("pk", flat=True)[: dashboard_summary.LOOKED_AT]]
     _tell(request, state.acknowledge(found, by(request)))
     return HttpResponseRedirect(reverse("admin:index"))
 
@@ -93,7 +93,7 @@ def _check(request: HttpRequest) -> None:
 
 
 def _tell(request: HttpRequest, number: int) -> None:
-    needs.snapshot.clear()
+    dashboard_summary.snapshot.clear()
     messages.success(request, _("Alerts changed: %d") % number)
 
 

@@ -20,9 +20,9 @@ from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
 from crawlservice.display import badge
 from crawlservice.hosts import orders
+from crawlservice.hosts.host_labels import LABELS, speed, why
 from crawlservice.hosts.lists import Which, chosen, named
 from crawlservice.hosts.states import HostNow, read
-from crawlservice.hosts.words import LABELS, speed, why
 from crawlservice.models import Host
 
 DONE: dict[str, str | Promise] = {

@@ -28,9 +28,9 @@ from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import part
 from crawlservice.admin.people.journal import verb_text
 from crawlservice.hosts import orders
+from crawlservice.hosts.host_labels import LABELS, pace, speed, why
 from crawlservice.hosts.rules import HostCondition, rule_of
 from crawlservice.hosts.states import HostNow, read, tasks_of
-from crawlservice.hosts.words import LABELS, pace, speed, why
 from crawlservice.models import Action, Host, Task
 from crawlservice.proxies.use import at_host, lacks_at, lasts
 from crawlservice.proxies.wording import no_proxy

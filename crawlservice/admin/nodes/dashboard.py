@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlframe.identity.contact import Introduction
 from crawlservice.admin.parts.live import SPAN_NAMES, SPANS, part
-from crawlservice.alerts import needs
+from crawlservice.alerts import dashboard_summary
 from crawlservice.monitoring import charts, overview
 
 RATES = ("pages", "items", "errors")
@@ -58,4 +58,4 @@ def chart(request: HttpRequest) -> JsonResponse:
 def _now() -> dict[str, Any]:
     rates = charts.of_cluster(SPANS["hour"])
     last = {name: rates[name][-1] or 0.0 if rates else 0.0 for name in RATES}
-    return {"needs": needs.snapshot(), "overview": overview.snapshot(), "now": last}
+    return {"needs": dashboard_summary.snapshot(), "overview": overview.snapshot(), "now": last}

@@ -21,8 +21,8 @@ from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.files import download
 from crawlservice.models import KeptPage, Page, PageFile
-from crawlservice.pages import shown, today
-from crawlservice.pages.shown import ShownPage
+from crawlservice.pages import page_trial, page_viewer
+from crawlservice.pages.page_viewer import ShownPage
 
 BODY = "crawlservice.view_pagebody"  # the right to see contents
 ORDER = re.compile(r"[0-9a-f]{32}")  # the id of a trial
@@ -78,7 +78,7 @@ def frame(request: HttpRequest, pk: int) -> HttpResponse:
     content = _content(row)
     if request.headers.get("Sec-Fetch-Dest") != FRAME:  # not as a part of the page
         record("view_page", task=row.task_id, rid=str(row.rid), **by(request))
-    return shown.rendered(content)
+    return page_viewer.rendered(content)
 
 
 @require_safe
@@ -87,7 +87,7 @@ def body(request: HttpRequest, pk: int) -> HttpResponse:
     row = _seen(request, pk)
     content = _content(row)
     record("download_page", task=row.task_id, rid=str(row.rid), **by(request))
-    return shown.attachment(content)
+    return page_viewer.attachment(content)
 
 
 @require_POST
@@ -95,7 +95,7 @@ def ask(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks a node what the callback would yield today."""
     row = _seen(request, pk)
     try:
-        order = today.ask(row)
+        order = page_trial.ask(row)
     except CrawlframeError as error:
         messages.error(request, str(error))
         return HttpResponseRedirect(_place(pk))
@@ -108,9 +108,9 @@ def answer(request: HttpRequest, pk: int, order: str) -> HttpResponse:
     """The answer of the node, as a part of the page."""
     row = _seen(request, pk)
     try:
-        found = today.answer(order)
+        found = page_trial.answer(order)
     except CrawlframeError as error:
-        found = today.Answer(problem=str(error))
+        found = page_trial.Answer(problem=str(error))
     if request.GET.get("format") == "json":
         return JsonResponse({} if found is None else found.as_data())
     context = {"answer": found, "kept": row, "order": order}

@@ -36,7 +36,7 @@ from crawlservice.admin.tasks import labels as tasklabels
 from crawlservice.admin.tasks import limits, quality
 from crawlservice.admin.tasks import log as tasklog
 from crawlservice.display import state_label
-from crawlservice.hosts.words import wait_of
+from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import KeptPage, Task
 from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES, PagesExport

@@ -12,7 +12,7 @@ from crawlservice.alerts.ended_tasks import finding_of, latest_runs
 from crawlservice.alerts.links import list_of
 from crawlservice.alerts.running_tasks import name_of
 from crawlservice.models import Severity, Task
-from crawlservice.quality.verdict import QUALITY
+from crawlservice.quality.outcome import QUALITY
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Body, Query, Router
 
-from crawlservice.alerts import needs, state
+from crawlservice.alerts import dashboard_summary, state
 from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.state import UnknownAlert
 from crawlservice.api.alerts.schemas import (
@@ -48,7 +48,7 @@ def list_alerts(
     rows = rows if condition is None else rows.filter(kind=condition)
     found, following = newest_first(rows, after, limit)
     now = clock.now()
-    alerts = [AlertOut(**needs.described(alert, now)) for alert in found]
+    alerts = [AlertOut(**dashboard_summary.described(alert, now)) for alert in found]
     return AlertsOut(alerts=alerts, next=following, checked_at=state.checked_at())
 
 
@@ -108,7 +108,7 @@ def send_message_again(request: ApiRequest, message_id: Id) -> MessageOut:
 
 
 def _show(number: int) -> AlertOut:
-    return AlertOut(**needs.described(state.get(number), clock.now()))
+    return AlertOut(**dashboard_summary.described(state.get(number), clock.now()))
 
 
 def _message(row: AlertMessage) -> MessageOut:

@@ -19,9 +19,9 @@ from crawlservice.api.parts.errors import READING, ApiError
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, newest_first
 from crawlservice.api.tasks.tasks import load_task
 from crawlservice.models import KeptPage
-from crawlservice.pages import shown
+from crawlservice.pages import page_viewer
 from crawlservice.pages.export import NAMES, PagesExport
-from crawlservice.pages.shown import ShownPage
+from crawlservice.pages.page_viewer import ShownPage
 
 router = Router(tags=["items and pages"])
 
@@ -103,7 +103,7 @@ def download_body(request: ApiRequest, rid: UUID) -> HttpResponse:
         raise ApiError(503, "store_away", str(error)) from None
     caller = request.auth
     journal.record("download_page", task=row.task_id, **caller.who, rid=str(rid))
-    return shown.attachment(content)
+    return page_viewer.attachment(content)
 
 
 @router.get(

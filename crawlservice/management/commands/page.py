@@ -14,7 +14,7 @@ from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.models import KeptPage
-from crawlservice.pages.shown import ShownPage
+from crawlservice.pages.page_viewer import ShownPage
 
 
 class UnknownPage(CrawlframeError):

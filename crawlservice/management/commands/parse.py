@@ -22,7 +22,7 @@ from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.cli.parse_page import KEEP_PAGE, NotParsed, PageParser, spider_for
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
-from crawlservice.proxies.here import pool_here
+from crawlservice.proxies.local_pool import pool_here
 from crawlservice.tasks.arguments.values import parse_pairs
 
 

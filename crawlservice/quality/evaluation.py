@@ -13,8 +13,8 @@ from crawlservice.models import Event, Finding, ParsedPage, Profile, Task
 from crawlservice.quality.history import History, forget_old, history_of, totals_of
 from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import Totals
+from crawlservice.quality.outcome import record, tell, worse
 from crawlservice.quality.reader import Bounds, Reading, expected_of, new_profile, read
-from crawlservice.quality.verdict import record, tell, worse
 
 log = logging.getLogger(__name__)
 

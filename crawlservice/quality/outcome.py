@@ -12,8 +12,8 @@ from crawlframe.items.encode import clean_text
 from crawlservice.models import Event, Finding, Profile, Task
 from crawlservice.models.quality import FIELD
 from crawlservice.models.task import REASON
+from crawlservice.quality.deviation import Found
 from crawlservice.quality.examples import Examples
-from crawlservice.quality.found import Found
 from crawlservice.quality.history import History
 from crawlservice.quality.run import RunStats
 from crawlservice.quality.wording import sentence_of
