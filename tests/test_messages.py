@@ -13,7 +13,7 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 import crawlframe.actions
-from crawlframe.base import scrapy_names as porting
+from crawlframe.base import scrapy_names
 from crawlframe.errors import BadRequest
 from crawlframe.identity.tls import Tls
 from crawlframe.request.request import Request
@@ -30,12 +30,12 @@ from crawlframe.scrapy import report
 from crawlframe.scrapy import settings as scrapy_settings
 
 TABLES: dict[str, dict[str, str]] = {
-    "META": porting.META,
-    "KEYWORDS": porting.KEYWORDS,
-    "ATTRIBUTES": porting.ATTRIBUTES,
-    "METHODS": porting.METHODS,
-    "SETTINGS": {name: f"write {ours!r}" for name, ours in porting.SETTINGS.items()},
-    "OTHER_SETTINGS": porting.OTHER_SETTINGS,
+    "META": scrapy_names.META,
+    "KEYWORDS": scrapy_names.KEYWORDS,
+    "ATTRIBUTES": scrapy_names.ATTRIBUTES,
+    "METHODS": scrapy_names.METHODS,
+    "SETTINGS": {name: f"write {ours!r}" for name, ours in scrapy_names.SETTINGS.items()},
+    "OTHER_SETTINGS": scrapy_names.OTHER_SETTINGS,
     "IGNORED": report.IGNORED,
     "NEVER_SENT": report.NEVER_SENT,
     "OTHERS": report.OTHERS,
@@ -43,7 +43,7 @@ TABLES: dict[str, dict[str, str]] = {
     "ELSEWHERE": scrapy_settings.ELSEWHERE,
     "FAMILIES": scrapy_settings.FAMILIES,
     "CANNOT": {**scrapy_settings.CANNOT, "DOWNLOAD_HANDLERS": scrapy_settings.HANDLERS},
-    "INHERITS": {"a spider of Scrapy": porting.INHERITS},
+    "INHERITS": {"a spider of Scrapy": scrapy_names.INHERITS},
 }
 MESSAGES = [
     pytest.param(text, id=f"{table}-{key}")
@@ -197,7 +197,7 @@ def test_a_denial_is_found(text: str) -> None:
 
 
 def test_each_key_of_scrapys_meta_is_honoured_or_named_in_a_project() -> None:
-    left = {*porting.META} - HONOURED - {*report.IGNORED} - {"proxy", "dont_merge_cookies"}
+    left = {*scrapy_names.META} - HONOURED - {*report.IGNORED} - {"proxy", "dont_merge_cookies"}
     assert [key for key in left if not key.startswith(tuple(report.MISSING))] == []
     assert HONOURED.isdisjoint(report.IGNORED)
 

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Any
 
-from crawlframe.base import scrapy_names as porting
+from crawlframe.base import scrapy_names
 from crawlframe.base.signatures import misfit, parameters, required
 from crawlframe.items import pipelines
 from crawlframe.request.request import END_CALLBACK
@@ -25,7 +25,7 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
         for domain in spider.allowed_domains:
             if problem := _no_host_name(domain):
                 return f"allowed_domains: {problem}"
-    if problem := porting.misuse_of(spider) or pipelines.misuse_of(spider.pipelines):
+    if problem := scrapy_names.misuse_of(spider) or pipelines.misuse_of(spider.pipelines):
         return problem
     if problem := middleware.misuse_of(spider.middlewares) or _misuse_of_item(spider, base):
         return problem

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
-from crawlframe.base import scrapy_names as porting
+from crawlframe.base import scrapy_names
 from crawlframe.base.expect import Expect, expectation
 from crawlframe.base.limits import without_none
 from crawlframe.base.secret import Secret, convert, default_of, schema_of
@@ -191,7 +191,7 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
                     "settings; leave one of the two out"
                 )
             given["proxy"] = DIRECT if proxy is None else proxy
-    if problem := porting.misuse_in_settings(given, SpiderSettings.__struct_fields__):
+    if problem := scrapy_names.misuse_in_settings(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
         given |= {key: str(value) for key, value in given.items() if isinstance(value, ProxyPool)}

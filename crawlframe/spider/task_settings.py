@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from crawlframe.base import scrapy_names as porting
+from crawlframe.base import scrapy_names
 from crawlframe.base.limits import without_none
 from crawlframe.errors import ArgumentError
 from crawlframe.near.settings import USUAL
@@ -47,7 +47,7 @@ def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> Spider
     for name in overrides:
         if name in FIXED:
             raise ArgumentError(f"settings of the task: {FIXED[name]}")
-    if problem := porting.misuse_in_settings(overrides, OVERRIDABLE):
+    if problem := scrapy_names.misuse_in_settings(overrides, OVERRIDABLE):
         raise ArgumentError(f"settings of the task: {problem}")
     values = without_none(overrides)
     for problem in impossible(values).values():

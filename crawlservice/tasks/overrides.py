@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from django.utils.translation import gettext
 
-from crawlframe.base import scrapy_names as porting
+from crawlframe.base import scrapy_names
 from crawlframe.errors import ArgumentError
 from crawlframe.spider.politeness_bounds import Bound, rougher
 from crawlframe.spider.settings import SpiderSettings
@@ -58,7 +58,7 @@ def read(name: str, text: str) -> Any:
     known = schema()
     if name not in known["properties"]:
         raise ArgumentError(
-            FIXED.get(name) or porting.misuse_in_settings({name: text}, OVERRIDABLE)
+            FIXED.get(name) or scrapy_names.misuse_in_settings({name: text}, OVERRIDABLE)
         )
     kind = known["properties"][name]
     try:

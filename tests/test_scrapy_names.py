@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crawlframe.base import scrapy_names as porting
+from crawlframe.base import scrapy_names
 from crawlframe.code.registry import Registry
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.request.request import Request
@@ -17,12 +17,12 @@ from crawlframe.spider.spider import Spider, describe
 URL = "http://example.com/"
 
 
-@pytest.mark.parametrize("key", sorted(porting.META))
+@pytest.mark.parametrize("key", sorted(scrapy_names.META))
 def test_every_meta_key_of_scrapy_is_refused(key: str) -> None:
     with pytest.raises(BadRequest) as caught:
         Request(URL, meta={"mine": 1, key: "x"})
     assert f"meta['{key}']" in str(caught.value)
-    assert porting.META[key] in str(caught.value)
+    assert scrapy_names.META[key] in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_every_meta_key_of_scrapy_is_refused(key: str) -> None:
     ],
 )
 def test_what_to_write_instead_is_said(key: str, words: str) -> None:
-    assert words in porting.META[key]
+    assert words in scrapy_names.META[key]
 
 
 def test_meta_that_is_changed_after_the_request_was_made_is_refused_too() -> None:
@@ -108,15 +108,15 @@ def method(*_: Any) -> None: ...
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [(name, 1) for name in sorted(porting.ATTRIBUTES)]
-    + [(name, method) for name in sorted(porting.METHODS)]
+    [(name, 1) for name in sorted(scrapy_names.ATTRIBUTES)]
+    + [(name, method) for name in sorted(scrapy_names.METHODS)]
     + [("from_crawler", classmethod(method)), ("spider_closed", staticmethod(method))],
 )
 def test_attributes_of_a_spider_are_refused(name: str, value: Any) -> None:
     wrong = type("Wrong", (Spider,), {"name": "wrong", name: value})
     with pytest.raises(SpiderError) as caught:
         describe(wrong)
-    mend = {**porting.ATTRIBUTES, **porting.METHODS}[name]
+    mend = {**scrapy_names.ATTRIBUTES, **scrapy_names.METHODS}[name]
     assert str(caught.value) == f"spider 'wrong': {name}: that is Scrapy's name; {mend}"
 
 
@@ -183,5 +183,7 @@ def test_a_class_that_is_still_scrapys_breaks_its_module(
                 del sys.modules[name]
     assert {*registry.spiders} == {"fine"}
     assert {*registry.broken} == {"ported_spiders.old", "ported_spiders.mixed"}
-    assert f"{package}/old.py:4: Old: {porting.INHERITS}" in registry.broken["ported_spiders.old"]
-    assert porting.INHERITS in registry.broken["ported_spiders.mixed"]
+    assert (
+        f"{package}/old.py:4: Old: {scrapy_names.INHERITS}" in registry.broken["ported_spiders.old"]
+    )
+    assert scrapy_names.INHERITS in registry.broken["ported_spiders.mixed"]
