@@ -14,6 +14,7 @@ from crawlframe.errors import MissingCode
 from crawlframe.frontier import Frontier, TaskLimits
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.request.request import Admission, Request, make_rid, pack_admissions, root_admission
+from crawlframe.run.ledger import LedgerAway
 from crawlservice.ledger import cancellation
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.cancellation import KnownRequests, Settler, settle
@@ -205,7 +206,7 @@ def test_settling_goes_on_where_another_was_broken_off(frontier: Frontier, slow:
         next(first)
     rows = Page.objects.count()
     assert Task.objects.get().unwritten == task.na - rows < before
-    with fault("commit.before:1:error"):
+    with fault("commit.before:1:error"), pytest.raises(LedgerAway):
         Settler().tick(ENOUGH)
     assert Page.objects.count() == rows
     Settler().tick(ENOUGH)

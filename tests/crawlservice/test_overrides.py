@@ -155,7 +155,7 @@ def test_the_form_takes_shows_and_clones_them(published: Frontier) -> None:
     client = log_in_as("operator")
     empty = client.get(FORM).content.decode()
     assert "the spider: 1.5" in empty
-    assert '<details class="cf-fold">' in empty
+    assert '<details class="cf-fold cf-before">' in empty
     page = sent(client, delay="4", robots="false", handle_statuses="404")
     task = Task.objects.get()
     assert task.overrides == {"delay": 4, "robots": False, "handle_statuses": [404]}
@@ -165,7 +165,7 @@ def test_the_form_takes_shows_and_clones_them(published: Frontier) -> None:
     clone = client.get(f"{FORM}&clone={task.pk}").content.decode()
     values = filled_in(clone)
     assert (values["setting-delay"], values["setting-robots"]) == ("4", "false")
-    assert '<details class="cf-fold" open>' in clone
+    assert '<details class="cf-fold cf-before" open>' in clone
 
 
 def test_the_form_says_which_setting_is_wrong(published: Frontier) -> None:
