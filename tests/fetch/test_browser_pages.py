@@ -224,7 +224,7 @@ def test_so_is_one_whose_pages_do_not_close() -> None:
 
 
 def test_one_that_opens_no_page_counts_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "OPEN", 0.01)
+    monkeypatch.setattr(pages, "OPEN_SECONDS", 0.01)
 
     async def job(host: Any) -> None:
         Context.stuck = True
@@ -244,7 +244,7 @@ def test_contexts_are_closed_when_they_are_many_or_idle() -> None:
             await host.give_back(await host.take(profile(str(number)), ORIGIN), whole=True)
         await settle()
         assert [one.profile.owner for one in Context.made if one.closed] == ["0", "1", "2"]
-        host._look(time.monotonic() + pages.IDLE + 1)
+        host._look(time.monotonic() + pages.IDLE_SECONDS + 1)
         await settle()
         assert all(one.closed for one in Context.made)
 

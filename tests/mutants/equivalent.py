@@ -334,7 +334,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
     },
     "call_log.py": {
-        "return number if time.monotonic() - at <= FRESH else 0": [
+        "return number if time.monotonic() - at <= FRESH_SECONDS else 0": [
             (("`<=` becomes `<`",), "no test meets that very moment, nor does it matter")
         ],
     },
