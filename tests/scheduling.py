@@ -1,7 +1,7 @@
 """Scheduling: in which process of xdist a test runs, and in which order. The tests of a file run
 in the same process, as do those of a folder that share a fixture; each test of nodes runs alone,
-and first: they take longest. Large files come before small ones, so that all processes end
-together."""
+and first, as do browsers: they take longest. Large files come before small ones, so that all
+processes end together."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 OF_FILE, OF_FOLDER = 'scope="module"', 'scope="package"'
 NODES = "tests/process/"
+# Folders of few tests that each take long, in the order in which they run.
+LONG = (NODES, "tests/morning/", "tests/browser/", "tests/scrapy_projects/")
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
@@ -40,9 +42,10 @@ def sort(root: Path, items: list[pytest.Item]) -> None:
     groups = {item: group(root, item.nodeid) for item in items}
     sizes = Counter(groups.values())
 
-    def key(item: pytest.Item) -> tuple[bool, int, str]:
+    def key(item: pytest.Item) -> tuple[int, int, str]:
         name = groups[item]
-        return not name.startswith(NODES), -sizes[name], name
+        place = (at for at, folder in enumerate(LONG) if name.startswith(folder))
+        return next(place, len(LONG)), -sizes[name], name
 
     items.sort(key=key)
 
