@@ -211,11 +211,7 @@ def test_every_module_keeps_to_its_room():
             "def f():\n  from crawlservice import x",
             "crawlservice",
         ),
-        (
-            "crawlframe/node/supervisor/watcher.py",
-            "import django.conf",
-            "watcher imports django.conf",
-        ),
+        ("crawlframe/node/supervisor/watcher.py", "import django.conf", "imports django.conf"),
         ("crawlframe/code/registry.py", "import_module('spiders.site')", "imports spiders.site"),
         ("crawlframe/base/urls.py", "from ..node import child", "imports crawlframe.node"),
         ("crawlframe/base/urls.py", "from crawlframe import fetch", "imports crawlframe.fetch"),
