@@ -16,7 +16,7 @@ call_command("makemigrations", "estate", verbosity=0)
 call_command("migrate", verbosity=0)
 from crawlframe import Request, Response
 from crawlframe.run.collector import Collector
-from crawlframe.run.link_filters import Known, LinkPage
+from crawlframe.run.link_filters import KnownFilter, LinkPage
 from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, RowChange, Task
