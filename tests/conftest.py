@@ -5,6 +5,7 @@ a PostgreSQL that runs already, in databases of their own that are dropped at th
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -115,6 +116,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.S
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(VAR_DIR, ignore_errors=True)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # thousands of tests, which no later collection needs to look at
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left() -> Iterator[None]:
+    """Forgets modules that the tests of a file wrote and imported, so that other files may write
+    some of the same name, and fails the file, not a later one, if it left a connection open."""
+    yield
+    written = tempfile.gettempdir() + os.sep
+    for name, module in [*sys.modules.items()]:
+        if (getattr(module, "__file__", None) or "").startswith(written):
+            del sys.modules[name]
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)
