@@ -6,7 +6,7 @@ a page never names a body that is gone, which the foreign key ensures besides.""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -107,14 +107,14 @@ BODY_NAMES = tuple(name.strip('"') for name in BODY_COLUMNS)
 
 
 class PageRows(Participant):
-    """Writes kept pages on this thread's connection. ``archive``: where the bodies go, if not into
-    the database."""
+    """Writes kept pages on this thread's connection."""
 
-    def __init__(self, archive: Archive | None = None) -> None:
+    takes = ("results.page",)
+
+    def __init__(self) -> None:
         self._packer = Packer()
-        self._archived = None if archive is None else ArchivedBodies(archive)
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
         return [
             o
             for o in outcomes
@@ -123,29 +123,12 @@ class PageRows(Participant):
         ]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
-        """Compresses bodies that are not yet compressed, or archives them. Raises ArchiveError."""
-        pages = [outcome.results.page for outcome in outcomes if outcome.results.page is not None]
-        if self._archived is not None:
-            self._archived.put(pages)
-            return
-        for copy in pages:
+        """Compresses bodies that are not yet compressed."""
+        for copy in _pages(outcomes):
             if not copy.digest:
                 copy.digest = digest_of(copy.body)
                 copy.packed = self._packer.pack(copy.body)
                 copy.give()
-
-    def left(self) -> float | None:
-        return None if self._archived is None else self._archived.left()
-
-    def tick(self) -> None:
-        """Finishes a segment that is old enough."""
-        if self._archived is not None:
-            self._archived.tick()
-
-    def close(self) -> None:
-        """Finishes the segment."""
-        if self._archived is not None:
-            self._archived.close()
 
     def write(self, outcomes: list[Outcome]) -> None:
         different: dict[bytes, Same] = {}
@@ -157,6 +140,32 @@ class PageRows(Participant):
         with default_connection.cursor() as cursor:
             for some in _chunks([different[digest] for digest in sorted(different)]):
                 (_add_postgres if postgres else _add_sqlite)(cursor, some)
+
+
+class ArchivedPageRows(PageRows):
+    """Writes kept pages whose bodies go into an archive."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archived = ArchivedBodies(archive)
+
+    def prepare(self, outcomes: list[Outcome]) -> None:
+        """Archives the bodies. Raises ArchiveError."""
+        self._archived.put(_pages(outcomes))
+
+    def left(self) -> float | None:
+        return self._archived.left()
+
+    def tick(self) -> None:
+        """Finishes a segment that is old enough."""
+        self._archived.tick()
+
+    def close(self) -> None:
+        """Finishes the segment."""
+        self._archived.close()
+
+
+def _pages(outcomes: list[Outcome]) -> list[PageCopy]:
+    return [outcome.results.page for outcome in outcomes if outcome.results.page is not None]
 
 
 # Pages that have one body, with their outcomes and the places of these.

@@ -4,7 +4,7 @@ becomes of an error."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
@@ -24,7 +24,9 @@ class Noting(Participant):
         self.calls = calls
         self.raises = raises
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    takes = ("url",)
+
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
         return [o for o in outcomes if self.letter in o.url]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
@@ -79,6 +81,20 @@ def test_each_takes_the_outcomes_that_concern_it_in_the_order_of_the_list() -> N
         ("a", "after", ["ab", "a"]),
     ]
     assert [one.url for one in ended] == ["ab", "ab"]
+
+
+class Filing(Noting):
+    takes = ("results.files",)
+
+
+def test_a_page_without_the_values_is_passed_over_unless_its_row_is_of_another_run() -> None:
+    calls: Calls = []
+    participants = Participants([Filing("/", calls, {})])
+    here, there = outcomes("/here", "/there")
+    rows = {here.rid: Recorded(False, [], 0, new=True), there.rid: Recorded(False, [], 0)}
+    commit(participants, [here, there], rows)
+    participants.after([here, there], rows)
+    assert calls == [("/", "after", ["/there"])]
 
 
 def test_a_batch_that_concerns_nobody_needs_no_transaction() -> None:

@@ -25,6 +25,7 @@ from crawlframe.request.request import Admission, unpack_admissions
 from crawlframe.revisit.visit import Visit
 from crawlframe.run.ledger import LedgerRefused, StartPart, TaskSpec
 from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.participant import Participants
 from crawlframe.spider.spider import describe
 from crawlframe.spider.task_info import Summary
 from crawlservice.ledger.store import DjangoLedger
@@ -154,9 +155,7 @@ class Crawling:
         """Runs a request, and writes its outcome. Returns what it led to as well."""
         outcome, parts = self.outcome_of(task, admission)
         assert outcome.verdict.final, (outcome.verdict, outcome.reason, outcome.detail)
-        links = SourceLinks(self.frontier, self.ledger)
-        if links.concerned([outcome]):
-            links.prepare([outcome])
+        Participants([SourceLinks(self.frontier, self.ledger)]).prepare([outcome])
         row = self.commit(outcome)
         return outcome, [*parts, *row]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -833,7 +833,9 @@ class Defective(Participant):
     def __init__(self, call: str, error: Exception, times: int) -> None:
         self.call, self.error, self.times = call, error, times
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    takes = ("url",)
+
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
         return [o for o in outcomes if o.url == "/b"]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
