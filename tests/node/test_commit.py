@@ -30,7 +30,6 @@ from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.fetch.replay import CacheReplay
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.render.attempt import Attempt
 from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
@@ -38,6 +37,7 @@ from crawlframe.render.template import URLTemplate
 from crawlframe.request.record import Hop, with_hops, with_render
 from crawlframe.request.request import Admission, Request, pack_admissions, unpack_admissions
 from crawlframe.run.ledger import FilesGone, LedgerRefused, Recorded
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
 from crawlframe.run.participant import Participant, Participants
 from crawlservice.ledger.store import DjangoLedger

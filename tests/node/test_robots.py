@@ -13,8 +13,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ConnectError, FetchError, PrivateAddress, TlsError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
-from crawlframe.node.worker.robots.guard import RobotsGuard
-from crawlframe.node.worker.robots.site_rules import MAX_CACHED, RECHECK
+from crawlframe.node.worker.robots.guard import MAX_CACHED, RECHECK, RobotsGuard
 from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
@@ -475,7 +474,7 @@ def test_the_hop_of_a_redirect_is_checked(cluster: Cluster) -> None:
 
 
 def test_the_cache_is_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlframe.node.worker.robots.site_rules.MAX_CACHED", 3)
+    monkeypatch.setattr("crawlframe.node.worker.robots.guard.MAX_CACHED", 3)
     assert MAX_CACHED > 3
 
     async def job() -> None:

@@ -38,13 +38,12 @@ from crawlframe.node.services import Services
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.log_writer import LogWriter
 from crawlframe.node.worker.commit.participants import participants
-from crawlframe.node.worker.crawl.new_outcome import outcome_of
+from crawlframe.node.worker.fetch.fetching import FetchReports
 from crawlframe.node.worker.fetch.permits import StoredPermits
 from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.fetch.stages import FetchSources
 from crawlframe.node.worker.fetch.stored_proxies import StoredProxies
 from crawlframe.node.worker.fetch.stored_renders import StoredRenders
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.node.worker.pages.kept_pages import StoredKeptPages
 from crawlframe.node.worker.pages.near_pages import StoredNear
 from crawlframe.node.worker.pages.page_source import StoredPages
@@ -59,7 +58,7 @@ from crawlframe.node.worker.task.open_task import CrawlMaker
 from crawlframe.node.worker.task.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.task.task_source import StoredTasks
 from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
-from crawlframe.node.worker.verdict.fetch_reports import FetchReports
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Outcome, Verdict
 
 log = logging.getLogger(__name__)
@@ -256,7 +255,7 @@ class Worker:
         self._committer.put(outcome)
 
     def _of(self, claimed: Claimed) -> Outcome:
-        return outcome_of(claimed, self._version)
+        return Outcome.of(claimed, self._version)
 
     # -- worker -> master -------------------------------------------------------------------------
 

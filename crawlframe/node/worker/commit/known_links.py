@@ -4,9 +4,9 @@ parses."""
 from __future__ import annotations
 
 from crawlframe.frontier import Frontier
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.request.request import Admission, make_rid
 from crawlframe.run.ledger import Ledger
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Outcome
 from crawlframe.run.participant import Participant
 

@@ -1,36 +1,109 @@
-"""Fetching: the first half of a request's run, from the claim to its response."""
+"""Fetching: the first half of a request's run, from the claim to its response, with what it reports
+to the frontier, by way of the master."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import IntEnum, auto
 from functools import partial
+from typing import TYPE_CHECKING
 
 from crawlframe.base import faults
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
 from crawlframe.errors import Blocked, ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.body.memory import Account
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.fetch.journey.journey import IDEMPOTENT
+from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.fetch.journey.trail import Challenged, Trail
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.frontier.client.records import NO_SIGNAL, Claimed
+from crawlframe.frontier.client.records import NO_SIGNAL, Claimed, Signal
 from crawlframe.node.worker.crawl.callbacks import Callbacks
-from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, CrawlFetch, Next, NoResponse
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.permits import HostPermits
 from crawlframe.node.worker.fetch.redirect_filter import AnothersPage, may_go
-from crawlframe.node.worker.fetch.stages import Stages
+from crawlframe.node.worker.fetch.replay import KEPT_HOST
 from crawlframe.node.worker.verdict.backoff import backoff
 from crawlframe.node.worker.verdict.failures import StatusError
-from crawlframe.node.worker.verdict.fetch_reports import FetchReports
 from crawlframe.node.worker.verdict.response_classifier import JudgementFailed
-from crawlframe.request.record import with_hops
+from crawlframe.request.record import is_plain, with_hops
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import is_held
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
 
+if TYPE_CHECKING:
+    from crawlframe.node.worker.fetch.stages import Stages
+
 MAX_MEMORY_WAITS = 10_000  # requests remembered
+MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
+NEVER = -math.inf  # for a request that does not leave
+
+
+class Way(IntEnum):
+    """The kinds of claims, which pass different stages."""
+
+    PLAIN = auto()  # with no options, redirects or proxy
+    USUAL = auto()
+    KEPT = auto()  # waits apart from its host, because the development cache had its page
+    HOMELESS = auto()  # of a host whose address is not known
+    ERRAND = auto()  # brought to another host by a file about its own
+
+    @classmethod
+    def of(cls, fetch: ClaimedFetch) -> Way:
+        claimed, outcome = fetch.claimed, fetch.outcome
+        if claimed.host.startswith(KEPT_HOST):
+            return cls.KEPT
+        if claimed.homeless:
+            return cls.HOMELESS
+        if outcome.side_trip is not None:
+            return cls.ERRAND
+        plain = is_plain(outcome.record) and not outcome.route
+        return cls.PLAIN if plain else cls.USUAL
+
+
+NO_FETCH = (Way.HOMELESS, Way.ERRAND)
+
+
+@dataclass(frozen=True)
+class FetchReports:
+    """``fetched`` is called for each fetch that is over, with what it says about its host;
+    ``sent`` when a request has left, so many seconds ago, that has a time before which it must not,
+    or is not to leave. ``moves`` is called with the hosts of a request and of a redirect's target:
+    whether the target waits for a claim of its own. ``clock`` returns seconds."""
+
+    fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None
+    sent: Callable[[Claimed, float], None] = lambda claimed, ago: None
+    moves: Callable[[str, str], bool] = lambda host, target: False
+    clock: Callable[[], float] = time.perf_counter
+
+    def send_time(self, claimed: Claimed) -> SendTime:
+        """From when on a claimed request may be sent."""
+        if claimed.due is None:
+            return SendTime(clock=self.clock)
+        return SendTime(claimed.due, partial(self.sent, claimed, 0.0), self.clock)
+
+    def unsent(self, fetch: ClaimedFetch) -> None:
+        """Nothing is sent for this claim: the delay of its host does not count."""
+        if fetch.claimed.due is not None:
+            self.sent(fetch.claimed, NEVER)
+
+    def end(self, fetch: ClaimedFetch, *, keep_slot: bool = False) -> None:
+        """Reports the end of a fetch. ``keep_slot``: its slot of the host is freed later."""
+        outcome = fetch.outcome
+        outcome.fetch.signal, outcome.fetch.slot = fetch.signal, keep_slot
+        if not keep_slot:
+            self.fetched(fetch.claimed, fetch.signal)
+        outcome.fetch.fetch_ms = round(fetch.send_time.elapsed() * 1000)
+
+
+NO_REPORTS = FetchReports()
 
 
 class MemoryWaits:
@@ -50,9 +123,6 @@ class MemoryWaits:
             return False
         self.rids[rid] = None
         return True
-
-
-MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
 
 
 class Fetching:
@@ -94,7 +164,7 @@ class Fetching:
         )
         trail.going = partial(self._check_target, fetch)
         try:
-            response = await self._stages.of(fetch, self._follow)(fetch)
+            response = await self._stages_of(fetch)(fetch)
         except NoResponse:
             response = None
         except Exception:
@@ -102,6 +172,12 @@ class Fetching:
             raise
         share_cookies(outcome, crawl)
         return response
+
+    def _stages_of(self, fetch: ClaimedFetch) -> Next[ClaimedFetch]:
+        way, known = Way.of(fetch), fetch.crawl.stages
+        if (found := known.get(way)) is None:
+            found = known[way] = self._stages.of(fetch.crawl, way, self._follow)
+        return found
 
     async def _follow(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
         """The stage between those of a claim and those of each URL that is sent: it goes from
@@ -195,6 +271,16 @@ class Fetching:
 
 class RedirectWaits(BaseException):
     """The target of a redirect waits for a claim of its own; the outcome has ended."""
+
+
+def download(downloader: Downloader, fetch: CrawlFetch) -> Awaitable[Response]:
+    """The innermost layer of a fetch, which sends its request."""
+    crawl = fetch.crawl
+    context = FetchContext(
+        *(crawl.spider, crawl.cookies, crawl.allows, fetch.account, fetch.check, fetch.trail),
+        *(fetch.send_time, fetch.rid, fetch.proxy),
+    )
+    return downloader.fetch(fetch.asked, crawl.settings, context)
 
 
 def _renewed(fetch: ClaimedFetch) -> Request:
