@@ -23,7 +23,6 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.node.worker.crawl.stage import F, Next, NoResponse
 from crawlframe.node.worker.robots.site_files import (
-    LEASE,
     RETRY_SECONDS,
     Elsewhere,
     SiteFiles,
@@ -161,7 +160,7 @@ class SiteRules(ABC, Generic[K, V]):
             raise Wait(url, RETRY_SECONDS, shortly=True) from None
 
     async def _load(self, url: str, errand: Errand, reader: Reader) -> LoadedValue[V]:
-        turn = await self.store.turn(key_of(errand.file), LEASE)
+        turn = await self.store.turn(key_of(errand.file))
         if turn.mine:
             turn = await self.files.read(
                 errand, turn, reader.send_time, reader.proxy, in_place=reader.in_place

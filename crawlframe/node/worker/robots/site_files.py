@@ -33,7 +33,6 @@ from crawlframe.spider.settings import SpiderSettings
 log = logging.getLogger(__name__)
 
 TIMEOUT = 30.0  # seconds for one transfer
-LEASE = 40.0  # seconds after which another worker may read a file, if the first one has died
 ERRAND = 180.0  # seconds after which another request may, if the first one waits elsewhere
 
 RETRY_SECONDS = 0.25  # seconds to wait while another worker reads it
@@ -117,7 +116,7 @@ class SiteFiles:
     ) -> FileStep:
         """Makes the next transfer of an errand, unless the file was read meanwhile. Raises
         ProxyFailed."""
-        turn = await self._store.turn(key_of(errand.file), LEASE)
+        turn = await self._store.turn(key_of(errand.file))
         step = FileStep(None)
         if turn.state.is_due(turn.now):
             clock = self._clock if send_time is None else send_time.elapsed
