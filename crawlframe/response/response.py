@@ -257,7 +257,8 @@ class Response:
         trees would stay in memory until they are garbage collected, hundreds of them. Returns the
         article, if it was used."""
         self.__dict__.pop("data", None)
-        return self.__dict__.pop("article", None)
+        article: Article | None = self.__dict__.pop("article", None)
+        return article
 
     @cached_property
     def base_url(self) -> str:

@@ -19,14 +19,13 @@ from crawlframe.files.saved_file import SavedFile
 from crawlframe.items.models import ModelItem
 from crawlframe.pages.copy import PageCopy
 from crawlframe.proxies import listed
-from crawlframe.proxies.place import host_in, limited_at, place_of, route_in
+from crawlframe.proxies.place import limited_at, place_of
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.record import Errand, Hop, hops_of, read_head
 from crawlframe.request.request import Admission
 from crawlframe.response.picture import Picture
 
 if TYPE_CHECKING:
-    from crawlframe.frontier.client.records import Claimed
     from crawlframe.near.page import ComparedPage
     from crawlframe.pages.reparse import Replacement
     from crawlframe.pages.results import Results
@@ -150,14 +149,6 @@ class Outcome:
     error_group: int = 0  # of an error: the group that the ledger puts it into
     fetch: FetchOutcome = field(default_factory=FetchOutcome)
     results: CallbackResults = field(default_factory=CallbackResults)
-
-    @classmethod
-    def of(cls, claimed: Claimed, version: str) -> Outcome:
-        """The outcome of a request before anything is known of it. ``version``: of the code that
-        runs it."""
-        rid, task, place, attempts, deliveries, record, *_ = claimed
-        host, route = host_in(place), route_in(place)
-        return cls(rid, task, host, record, attempts, deliveries, version=version, route=route)
 
     def take_head(self) -> None:
         """Copies what can be read of an unreadable record. Raises BadRequest."""

@@ -15,10 +15,10 @@ from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.node.running_marks import STEPS
-from crawlframe.node.worker.fetch.fetching import FetchReports
 from crawlframe.node.worker.fetch.stages import FetchSources
 from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.task.open_task import CrawlMaker
+from crawlframe.node.worker.verdict.signals import FetchReports
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.run.outcome import Outcome
 from crawlframe.testing.one_task import OneTask

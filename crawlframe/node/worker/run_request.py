@@ -26,7 +26,7 @@ from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.crawl import article_use
 from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, called, check_fit, method
-from crawlframe.node.worker.fetch.fetching import NO_REPORTS, Fetching, FetchReports
+from crawlframe.node.worker.fetch.fetching import Fetching
 from crawlframe.node.worker.fetch.inline import InlineFetch
 from crawlframe.node.worker.fetch.rendering import Rendering, RenderSource
 from crawlframe.node.worker.fetch.stages import FetchSources, Stages
@@ -51,8 +51,15 @@ from crawlframe.node.worker.verdict.failures import (
     trim,
 )
 from crawlframe.node.worker.verdict.http_log import exchange_of
-from crawlframe.node.worker.verdict.response_classifier import DETOURS, REFUSALS, JudgementFailed
+from crawlframe.node.worker.verdict.signals import (
+    DETOURS,
+    NO_REPORTS,
+    REFUSALS,
+    FetchReports,
+    JudgementFailed,
+)
 from crawlframe.pages.reparse import REPARSE
+from crawlframe.proxies.place import host_in, route_in
 from crawlframe.request.record import errand_of, hops_of, is_plain
 from crawlframe.request.request import END_CALLBACK, END_URL, ROOT_URL, Request
 from crawlframe.response.browser_response import is_held, release_page
@@ -102,7 +109,7 @@ class RequestRunner:
             *(downloader, self.callbacks, sources, self._rendering, reports, failed),
             user_agent=settings.user_agent,
         )
-        self._fetching = Fetching(self.callbacks, stages, sources.permits, reports)
+        self._fetching = Fetching(self.callbacks, stages.of, sources.permits, reports)
         self._keeping = Keeping()
 
         def inline(crawl: TaskCrawl) -> InlineFetch:
@@ -116,7 +123,7 @@ class RequestRunner:
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """Returns the outcome of one request; raises only when it is cancelled."""
         rid, attempts = claimed.rid, claimed.attempts
-        outcome = Outcome.of(claimed, self._version)
+        outcome = outcome_of(claimed, self._version)
         RUNNING.set(outcome)
         try:
             poison = claimed.poison(self._settings.max_deliveries)
@@ -337,3 +344,11 @@ class RequestRunner:
             keeps.results.failure = error, "callback"
             return None
         return ""
+
+
+def outcome_of(claimed: Claimed, version: str) -> Outcome:
+    """The outcome of a claimed request, before anything is known of it. ``version``: of the code
+    that runs it."""
+    rid, task, place, attempts, deliveries, record, *_ = claimed
+    host, route = host_in(place), route_in(place)
+    return Outcome(rid, task, host, record, attempts, deliveries, version=version, route=route)

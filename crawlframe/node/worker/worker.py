@@ -38,7 +38,6 @@ from crawlframe.node.services import Services
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.log_writer import LogWriter
 from crawlframe.node.worker.commit.participants import participants
-from crawlframe.node.worker.fetch.fetching import FetchReports
 from crawlframe.node.worker.fetch.permits import StoredPermits
 from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.fetch.stages import FetchSources
@@ -50,7 +49,7 @@ from crawlframe.node.worker.pages.page_source import StoredPages
 from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.store import StoredRobots
-from crawlframe.node.worker.run_request import RequestRunner
+from crawlframe.node.worker.run_request import RequestRunner, outcome_of
 from crawlframe.node.worker.start.start_run import StartRuns
 from crawlframe.node.worker.start.stored_starts import StoredStarts
 from crawlframe.node.worker.task.identity_refresh import IdentityRefresh
@@ -58,6 +57,7 @@ from crawlframe.node.worker.task.open_task import CrawlMaker
 from crawlframe.node.worker.task.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.task.task_source import StoredTasks
 from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
+from crawlframe.node.worker.verdict.signals import FetchReports
 from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Outcome, Verdict
 
@@ -255,7 +255,7 @@ class Worker:
         self._committer.put(outcome)
 
     def _of(self, claimed: Claimed) -> Outcome:
-        return Outcome.of(claimed, self._version)
+        return outcome_of(claimed, self._version)
 
     # -- worker -> master -------------------------------------------------------------------------
 

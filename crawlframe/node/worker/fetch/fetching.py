@@ -1,15 +1,10 @@
-"""Fetching: the first half of a request's run, from the claim to its response, with what it reports
-to the frontier, by way of the master."""
+"""Fetching: the first half of a request's run, from the claim to its response."""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import IntEnum, auto
 from functools import partial
-from typing import TYPE_CHECKING
 
 from crawlframe.base import faults
 from crawlframe.base.bounded_dict import BoundedDict
@@ -19,31 +14,26 @@ from crawlframe.fetch.body.memory import Account
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.fetch.journey.journey import IDEMPOTENT
-from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.fetch.journey.trail import Challenged, Trail
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.frontier.client.records import NO_SIGNAL, Claimed, Signal
+from crawlframe.frontier.client.records import NO_SIGNAL, Claimed
 from crawlframe.node.worker.crawl.callbacks import Callbacks
-from crawlframe.node.worker.crawl.stage import ClaimedFetch, CrawlFetch, Next, NoResponse
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, CrawlFetch, Next, NoResponse, Stage
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.permits import HostPermits
 from crawlframe.node.worker.fetch.redirect_filter import AnothersPage, may_go
 from crawlframe.node.worker.fetch.replay import KEPT_HOST
 from crawlframe.node.worker.verdict.backoff import backoff
 from crawlframe.node.worker.verdict.failures import StatusError
-from crawlframe.node.worker.verdict.response_classifier import JudgementFailed
+from crawlframe.node.worker.verdict.signals import FetchReports, JudgementFailed
 from crawlframe.request.record import is_plain, with_hops
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import is_held
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
 
-if TYPE_CHECKING:
-    from crawlframe.node.worker.fetch.stages import Stages
-
 MAX_MEMORY_WAITS = 10_000  # requests remembered
 MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
-NEVER = -math.inf  # for a request that does not leave
 
 
 class Way(IntEnum):
@@ -69,41 +59,8 @@ class Way(IntEnum):
 
 
 NO_FETCH = (Way.HOMELESS, Way.ERRAND)
-
-
-@dataclass(frozen=True)
-class FetchReports:
-    """``fetched`` is called for each fetch that is over, with what it says about its host;
-    ``sent`` when a request has left, so many seconds ago, that has a time before which it must not,
-    or is not to leave. ``moves`` is called with the hosts of a request and of a redirect's target:
-    whether the target waits for a claim of its own. ``clock`` returns seconds."""
-
-    fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None
-    sent: Callable[[Claimed, float], None] = lambda claimed, ago: None
-    moves: Callable[[str, str], bool] = lambda host, target: False
-    clock: Callable[[], float] = time.perf_counter
-
-    def send_time(self, claimed: Claimed) -> SendTime:
-        """From when on a claimed request may be sent."""
-        if claimed.due is None:
-            return SendTime(clock=self.clock)
-        return SendTime(claimed.due, partial(self.sent, claimed, 0.0), self.clock)
-
-    def unsent(self, fetch: ClaimedFetch) -> None:
-        """Nothing is sent for this claim: the delay of its host does not count."""
-        if fetch.claimed.due is not None:
-            self.sent(fetch.claimed, NEVER)
-
-    def end(self, fetch: ClaimedFetch, *, keep_slot: bool = False) -> None:
-        """Reports the end of a fetch. ``keep_slot``: its slot of the host is freed later."""
-        outcome = fetch.outcome
-        outcome.fetch.signal, outcome.fetch.slot = fetch.signal, keep_slot
-        if not keep_slot:
-            self.fetched(fetch.claimed, fetch.signal)
-        outcome.fetch.fetch_ms = round(fetch.send_time.elapsed() * 1000)
-
-
-NO_REPORTS = FetchReports()
+# The stages of a crawl for a kind of claim, around one in their middle.
+StagesOf = Callable[[TaskCrawl, Way, Stage[ClaimedFetch]], Next[ClaimedFetch]]
 
 
 class MemoryWaits:
@@ -126,13 +83,13 @@ class MemoryWaits:
 
 
 class Fetching:
-    """The fetches of one worker. ``callbacks`` knows the slow callbacks; ``permits`` whether the
-    target of a redirect is the page of another request."""
+    """The fetches of one worker. ``callbacks`` knows the slow callbacks; ``stages`` is that of
+    Stages; ``permits`` knows whether the target of a redirect is the page of another request."""
 
     def __init__(
         self,
         callbacks: Callbacks,
-        stages: Stages,
+        stages: StagesOf,
         permits: HostPermits,
         reports: FetchReports,
     ) -> None:
@@ -176,7 +133,7 @@ class Fetching:
     def _stages_of(self, fetch: ClaimedFetch) -> Next[ClaimedFetch]:
         way, known = Way.of(fetch), fetch.crawl.stages
         if (found := known.get(way)) is None:
-            found = known[way] = self._stages.of(fetch.crawl, way, self._follow)
+            found = known[way] = self._stages(fetch.crawl, way, self._follow)
         return found
 
     async def _follow(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:

@@ -13,7 +13,7 @@ from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.addresses import Addresses
 from crawlframe.node.worker.fetch.authors_layers import AuthorsLayers
 from crawlframe.node.worker.fetch.byte_budget import count_bytes, spare_bytes
-from crawlframe.node.worker.fetch.fetching import NO_FETCH, FetchReports, Way, download
+from crawlframe.node.worker.fetch.fetching import NO_FETCH, Way, download
 from crawlframe.node.worker.fetch.files import take_file, take_pictures
 from crawlframe.node.worker.fetch.permits import HostPermits, LocalPermits
 from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
@@ -26,7 +26,7 @@ from crawlframe.node.worker.pages.page_source import PageSource
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.side_trips import SideTrips
 from crawlframe.node.worker.robots.tdm_guard import TdmGuard
-from crawlframe.node.worker.verdict.response_classifier import Judge
+from crawlframe.node.worker.verdict.signals import FetchReports, Judge
 from crawlframe.request.downloader_names import BROWSER
 
 

@@ -9,10 +9,9 @@ from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
 from crawlframe.errors import ProxyFailed
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, NoResponse
-from crawlframe.node.worker.fetch.fetching import FetchReports
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.site_files import RETRY_SECONDS, Elsewhere, FileStep, Wait
-from crawlframe.node.worker.verdict.response_classifier import signal_of_error
+from crawlframe.node.worker.verdict.signals import FetchReports, signal_of_error
 from crawlframe.request.record import Errand, with_errand, without_errand
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome, Verdict

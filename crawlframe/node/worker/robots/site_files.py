@@ -17,7 +17,7 @@ from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.frontier.client.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
 from crawlframe.node.worker.robots.store import RobotsStore
-from crawlframe.node.worker.verdict.response_classifier import NO_MEASURE, REFUSING
+from crawlframe.node.worker.verdict.signals import NO_MEASURE, REFUSING
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.record import Errand
 from crawlframe.request.request import Request

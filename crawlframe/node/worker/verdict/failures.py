@@ -19,7 +19,7 @@ from crawlframe.errors import (
 from crawlframe.fetch import middlewares
 from crawlframe.items import pipelines
 from crawlframe.items.encode import clean_text
-from crawlframe.node.worker.verdict.response_classifier import JudgementFailed
+from crawlframe.node.worker.verdict.signals import JudgementFailed
 from crawlframe.response.response import Response
 from crawlframe.run import collector, link_filters, outcome
 from crawlframe.run.outcome import Outcome, Verdict

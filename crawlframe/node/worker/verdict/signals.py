@@ -1,4 +1,4 @@
-"""Signals: what a fetch says about its host, for the frontier.
+"""Signals: what a fetch says about its host, and its reports to the frontier, by way of the master.
 
 Rate headers say how many more requests an API allows, and until when. They are read in the forms in
 use: ``RateLimit`` of the IETF draft (``"default";r=50;t=30``, and ``limit=100, remaining=50,
@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import NamedTuple
 
 from multidict import istr
@@ -37,6 +39,7 @@ from crawlframe.errors import (
     TlsError,
     TooManyRedirects,
 )
+from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.fetch.journey.trail import Challenged, Redirected
 from crawlframe.frontier.client.records import (
     ANSWERED,
@@ -48,16 +51,18 @@ from crawlframe.frontier.client.records import (
     QUOTA,
     REFUSED,
     UNREACHABLE,
+    Claimed,
     Signal,
 )
 from crawlframe.node.worker.crawl.callbacks import Callbacks
-from crawlframe.node.worker.crawl.stage import CrawlFetch, F, Next
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, CrawlFetch, F, Next
 from crawlframe.node.worker.verdict.backoff import retry_after
 from crawlframe.response.response import Response
 
 REFUSALS = 20  # times that a host may refuse a request, which then ends as an error
 FORBIDDEN = 403  # how some APIs refuse what exceeds their quota
 REFUSING = (429, 503)  # statuses that mean "later" for the whole host (RFC 6585 4, RFC 9110 15.6.4)
+NEVER = -math.inf  # for a request that does not leave
 NO_MEASURE = -1  # for an answer whose time says nothing
 
 # Signals of a fetch through a proxy of the pool after which another one is tried, and how often.
@@ -94,6 +99,41 @@ class Quota(NamedTuple):
     def gap(self) -> float:
         """Seconds until the next request, if those that remain are spread evenly."""
         return self.reset / (self.remaining + 1) if self.remaining else self.reset + MARGIN
+
+
+@dataclass(frozen=True)
+class FetchReports:
+    """``fetched`` is called for each fetch that is over, with what it says about its host;
+    ``sent`` when a request has left, so many seconds ago, that has a time before which it must not,
+    or is not to leave. ``moves`` is called with the hosts of a request and of a redirect's target:
+    whether the target waits for a claim of its own. ``clock`` returns seconds."""
+
+    fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None
+    sent: Callable[[Claimed, float], None] = lambda claimed, ago: None
+    moves: Callable[[str, str], bool] = lambda host, target: False
+    clock: Callable[[], float] = time.perf_counter
+
+    def send_time(self, claimed: Claimed) -> SendTime:
+        """From when on a claimed request may be sent."""
+        if claimed.due is None:
+            return SendTime(clock=self.clock)
+        return SendTime(claimed.due, partial(self.sent, claimed, 0.0), self.clock)
+
+    def unsent(self, fetch: ClaimedFetch) -> None:
+        """Nothing is sent for this claim: the delay of its host does not count."""
+        if fetch.claimed.due is not None:
+            self.sent(fetch.claimed, NEVER)
+
+    def end(self, fetch: ClaimedFetch, *, keep_slot: bool = False) -> None:
+        """Reports the end of a fetch. ``keep_slot``: its slot of the host is freed later."""
+        outcome = fetch.outcome
+        outcome.fetch.signal, outcome.fetch.slot = fetch.signal, keep_slot
+        if not keep_slot:
+            self.fetched(fetch.claimed, fetch.signal)
+        outcome.fetch.fetch_ms = round(fetch.send_time.elapsed() * 1000)
+
+
+NO_REPORTS = FetchReports()
 
 
 class JudgementFailed(Exception):
