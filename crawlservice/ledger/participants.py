@@ -10,8 +10,8 @@ from crawlservice.ledger.error_causes import ErrorGroups
 from crawlservice.ledger.model_items.model_rows import ModelRows
 from crawlservice.ledger.model_items.refused_rows import RowRefused
 from crawlservice.ledger.model_items.replacement import Replacements
-from crawlservice.pages.archived import archive
-from crawlservice.pages.rows import ArchivedPageRows, PageRows
+from crawlservice.pages.archived import ArchivedPageRows, archive
+from crawlservice.pages.rows import PageRows
 from crawlservice.proxies.runs import FoundProxies
 from crawlservice.tasks.progress.budgets import Budgets, TaskClosing
 from crawlservice.tasks.progress.stats import StatsOfPages

@@ -20,9 +20,7 @@ from crawlframe.pages.copy import PageCopy
 from crawlframe.pages.packing import Packer, digest_of
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participant
-from crawlframe.warc import Archive
 from crawlservice.models import PAGE_HOST, TAG, KeptPage, PageBody
-from crawlservice.pages.archived import ArchivedBodies
 from crawlservice.pages.results import pack_requests
 
 BODY, PAGE = PageBody._meta.db_table, KeptPage._meta.db_table
@@ -124,7 +122,7 @@ class PageRows(Participant):
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         """Compresses bodies that are not yet compressed."""
-        for copy in _pages(outcomes):
+        for copy in pages_of(outcomes):
             if not copy.digest:
                 copy.digest = digest_of(copy.body)
                 copy.packed = self._packer.pack(copy.body)
@@ -142,29 +140,8 @@ class PageRows(Participant):
                 (_add_postgres if postgres else _add_sqlite)(cursor, some)
 
 
-class ArchivedPageRows(PageRows):
-    """Writes kept pages whose bodies go into an archive."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archived = ArchivedBodies(archive)
-
-    def prepare(self, outcomes: list[Outcome]) -> None:
-        """Archives the bodies. Raises ArchiveError."""
-        self._archived.put(_pages(outcomes))
-
-    def left(self) -> float | None:
-        return self._archived.left()
-
-    def tick(self) -> None:
-        """Finishes a segment that is old enough."""
-        self._archived.tick()
-
-    def close(self) -> None:
-        """Finishes the segment."""
-        self._archived.close()
-
-
-def _pages(outcomes: list[Outcome]) -> list[PageCopy]:
+def pages_of(outcomes: list[Outcome]) -> list[PageCopy]:
+    """The kept pages of outcomes."""
     return [outcome.results.page for outcome in outcomes if outcome.results.page is not None]
 
 

@@ -483,7 +483,7 @@ def test_the_cache_is_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch)
         worker = Worker(cluster)
         for n in range(5):
             await worker.run(f"http://h{n}.example/")
-        assert len(worker.guard._cache) == 3
+        assert len(worker.guard._kept) == 3
         long = f"http://{'x' * 300}.example/"
         assert (await worker.run(long)).verdict is Verdict.DONE, "no such host exists"
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
@@ -58,57 +58,6 @@ class LoadedValue(NamedTuple, Generic[V]):
     first: BaseException | None = None
 
 
-class LoadingCache(Generic[K, V]):
-    """At most ``most`` values; each is loaded once for all that ask for it at a time. Use it from
-    one event loop. ``clock`` returns seconds."""
-
-    def __init__(self, most: int, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._kept: BoundedDict[K, tuple[V, float]] = BoundedDict(most)
-        self._loading: dict[K, asyncio.Task[LoadedValue[V]]] = {}
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def is_loading(self, key: K) -> bool:
-        return key in self._loading
-
-    def find(self, key: K) -> V | None:
-        """The value of a key, if it is kept and may be used."""
-        kept = self._kept.use(key)
-        return kept[0] if kept is not None and kept[1] > self._clock() else None
-
-    async def get(self, key: K, load: Callable[[], Coroutine[Any, Any, LoadedValue[V]]]) -> V:
-        """The value of a key. Raises what ``load`` raises, to all that wait for it. A load goes on
-        when the one who asked for it is cancelled."""
-        if (kept := self.find(key)) is not None:
-            return kept
-        loading = self._loading.get(key)
-        if loading is None:
-            loading = asyncio.ensure_future(load())
-            self._loading[key] = loading
-            loading.add_done_callback(lambda done: self._keep(key, done))
-        loaded = await asyncio.shield(loading)
-        if loaded.first is not None:
-            raise loaded.first
-        return loaded.value
-
-    def clear(self) -> None:
-        """Forgets all values, those too that are being loaded."""
-        self._kept.clear()
-        self._loading.clear()
-
-    def _keep(self, key: K, done: asyncio.Task[LoadedValue[V]]) -> None:
-        current = self._loading.get(key) is done
-        if current:
-            del self._loading[key]
-        if done.cancelled() or done.exception() is not None:  # whoever waited for it has it
-            return
-        loaded = done.result()
-        if current:
-            self._kept[key] = loaded.value, self._clock() + loaded.seconds
-
-
 class Reader(NamedTuple):
     """How a request reads a file: ``user_agent`` and the downloader ``via`` are its own;
     ``send_time``, ``proxy`` and ``in_place`` as in ``SiteFiles.read``."""
@@ -121,7 +70,8 @@ class Reader(NamedTuple):
 
 
 class SiteRules(ABC, Generic[K, V]):
-    """The files of one kind of all origins, for one worker. Use it from one event loop. ``clock``
+    """The files of one kind of all origins, for one worker: each is loaded once for all requests
+    that need it at a time, and those used last are kept. Use it from one event loop. ``clock``
     returns seconds."""
 
     path: ClassVar[str]
@@ -133,7 +83,9 @@ class SiteRules(ABC, Generic[K, V]):
         self.store = store
         self.files = files
         self._unlimited = unlimited
-        self._cache: LoadingCache[K, V] = LoadingCache(MAX_CACHED, clock)
+        self.clock = clock
+        self._kept: BoundedDict[K, tuple[V, float]] = BoundedDict(MAX_CACHED)
+        self._loading: dict[K, asyncio.Task[LoadedValue[V]]] = {}
 
     async def rules_for(self, url: str, reader: Reader) -> V:
         """Returns the rules for a URL. Raises Wait while they are unknown; Elsewhere and
@@ -141,15 +93,21 @@ class SiteRules(ABC, Generic[K, V]):
         and BadUrl if no request may be sent there."""
         origin = origin_of(url)
         key = self._key(origin, reader)
-        if (known := self._cache.find(key)) is not None:
-            return known
+        kept = self._kept.use(key)
+        if kept is not None and kept[1] > self.clock():
+            return kept[0]
         file = origin + self.path
         if len(key_of(file)) > MAX_ORIGIN:  # no such host exists
             return self._unlimited
         errand = Errand(file, file, 0, reader.user_agent, reader.via, host_of(url))
-        first = not self._cache.is_loading(key)
+        loading = self._loading.get(key)
+        first = loading is None
+        if loading is None:
+            loading = asyncio.ensure_future(self._load(url, errand, reader))
+            self._loading[key] = loading
+            loading.add_done_callback(partial(self._keep, key))
         try:
-            return await self._cache.get(key, partial(self._load, url, errand, reader))
+            loaded = await asyncio.shield(loading)  # others wait for it if this one is cancelled
         except Elsewhere:
             if first:
                 raise
@@ -158,6 +116,19 @@ class SiteRules(ABC, Generic[K, V]):
             if first:
                 raise
             raise Wait(url, RETRY_SECONDS, shortly=True) from None
+        if loaded.first is not None:
+            raise loaded.first
+        return loaded.value
+
+    def _keep(self, key: K, done: asyncio.Task[LoadedValue[V]]) -> None:
+        current = self._loading.get(key) is done
+        if current:
+            del self._loading[key]
+        if done.cancelled() or done.exception() is not None:  # whoever waited for it has it
+            return
+        loaded = done.result()
+        if current:
+            self._kept[key] = loaded.value, self.clock() + loaded.seconds
 
     async def _load(self, url: str, errand: Errand, reader: Reader) -> LoadedValue[V]:
         turn = await self.store.turn(key_of(errand.file))
@@ -199,7 +170,6 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
     ) -> None:
         super().__init__(store, SiteFiles(settings, downloader, store, clock), clock, ALLOW_ALL)
         self._settings = settings
-        self.clock = clock
         self.forgotten = -1
 
     async def fetch(
@@ -244,14 +214,15 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
         """Looks for files that were forgotten, for ever."""
         while True:
             await asyncio.sleep(WATCH_EVERY)
-            if len(self._cache):
+            if self._kept:
                 self.forget_before(await self.store.forgotten())
 
     def forget_before(self, number: int | None) -> None:
         """Looks at the database again for all files, if the number differs from the last one."""
         if number is not None and number != self.forgotten:
             self.forgotten = number
-            self._cache.clear()
+            self._kept.clear()
+            self._loading.clear()
 
     def _key(self, origin: str, reader: Reader) -> tuple[str, str]:
         return origin, product_token(reader.user_agent)
