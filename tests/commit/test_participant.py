@@ -87,22 +87,16 @@ class Filing(Noting):
     takes = ("results.files",)
 
 
-def test_a_page_without_the_values_is_passed_over_unless_its_row_is_of_another_run() -> None:
+def test_a_page_that_has_nothing_for_a_participant_costs_no_call_and_no_transaction() -> None:
     calls: Calls = []
-    participants = Participants([Filing("/", calls, {})])
-    here, there = outcomes("/here", "/there")
+    participants = Participants([Filing("/", calls, {}), Noting("a", calls, {})])
+    here, there = outcomes("/1", "/2")
     rows = {here.rid: Recorded(False, [], 0, new=True), there.rid: Recorded(False, [], 0)}
+    assert participants.writing([here, there]) == []
     commit(participants, [here, there], rows)
-    participants.after([here, there], rows)
-    assert calls == [("/", "after", ["/there"])]
-
-
-def test_a_batch_that_concerns_nobody_needs_no_transaction() -> None:
-    calls, participants = called("a")
-    batch = outcomes("b", "c")
-    assert participants.writing(batch) == []
-    assert commit(participants, batch, {b"b", b"c"}) == []
     assert calls == []
+    participants.after([here, there], rows)
+    assert calls == [("/", "after", ["/2"])], "the row is of another run"
 
 
 @pytest.mark.parametrize("call", ["prepare", "write"])

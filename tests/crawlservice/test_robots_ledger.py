@@ -55,23 +55,16 @@ def test_the_first_one_has_the_turn() -> None:
     assert known.state.is_known(known.now)
 
 
-def test_a_turn_is_kept() -> None:
+@pytest.mark.parametrize("lease", [LEASE, 180.0])
+def test_the_turn_ends_with_its_lease(lease: float) -> None:
     ledger = DjangoLedger()
     turn_of(ledger, ORIGIN)
-    ledger.robots.keep(ORIGIN, 180)
-    later(lease_until=LEASE + 5)
-    assert not turn_of(ledger, ORIGIN).mine
-    later(lease_until=180)
-    assert turn_of(ledger, ORIGIN).mine
-
-
-def test_the_turn_ends_with_its_lease() -> None:
-    ledger = DjangoLedger()
-    turn_of(ledger, ORIGIN)
-    later(lease_until=LEASE - 5)
+    ledger.robots.keep(ORIGIN, lease)
+    later(lease_until=lease - 5)
     assert not turn_of(ledger, ORIGIN).mine
     later(lease_until=10)
     assert turn_of(ledger, ORIGIN).mine
+    later(lease_until=LEASE - 5)
     assert not turn_of(ledger, ORIGIN).mine
 
 
