@@ -31,7 +31,7 @@ def setting_fields(
     fields: dict[str, forms.Field] = {}
     for name, kind in known["properties"].items():
         bound = limits.get(name)
-        if bound is not None and bound.kind == "stays":
+        if bound is not None and bound.kind == "fixed":
             continue
         field = input_field(kind, known, False)
         what = accepted(kind, known)
