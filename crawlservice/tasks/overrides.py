@@ -18,7 +18,7 @@ from crawlframe.spider.spider import SpiderInfo
 from crawlframe.spider.task_settings import FIXED, OVERRIDABLE, overridden
 from crawlservice.accounts.roles import User
 from crawlservice.models import Task
-from crawlservice.tasks.arguments.values import accepted, from_text, storable
+from crawlservice.tasks.arguments.spider_arguments import accepted, from_text, storable
 from crawlservice.tasks.labels import of_task
 
 Schema = dict[str, Any]

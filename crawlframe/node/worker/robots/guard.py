@@ -233,7 +233,7 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
         left = state.next_try - now
         if state.reason in SILENT:
             return RobotsUnread(origin_of(url), state.reason, state.note, left)
-        await self.store.hold(host_of(url), left)
+        await self.store.defer_for_robots(host_of(url), left)
         return Wait(url, left)
 
     async def _known(

@@ -39,11 +39,11 @@ class RobotsStore(ABC):
         Returns whether they were held until now; the first of them goes after ``delay``."""
 
     @abstractmethod
-    async def hold(self, host: str, seconds: float) -> None:
+    async def defer_for_robots(self, host: str, seconds: float) -> None:
         """Makes the requests of a host wait that obey its robots.txt, which cannot be read."""
 
     @abstractmethod
-    async def hold_for_errand(self, host: str, seconds: float) -> None:
+    async def defer_for_errand(self, host: str, seconds: float) -> None:
         """The same while a request of the host is on an errand; with 0, no longer."""
 
     @abstractmethod
@@ -77,11 +77,11 @@ class StoredRobots(RobotsStore):
             self._committer, lambda: hosts.open_robots(host, known_until, delay, now)
         )
 
-    async def hold(self, host: str, seconds: float) -> None:
+    async def defer_for_robots(self, host: str, seconds: float) -> None:
         hosts = self._frontier.hosts
         await on_commit_thread(self._committer, lambda: hosts.hold_robots(host, seconds))
 
-    async def hold_for_errand(self, host: str, seconds: float) -> None:
+    async def defer_for_errand(self, host: str, seconds: float) -> None:
         hosts = self._frontier.hosts
         await on_commit_thread(
             self._committer, lambda: hosts.hold_robots(host, seconds, known=True)
