@@ -463,7 +463,8 @@ def test_the_hop_of_a_redirect_is_checked(cluster: Cluster) -> None:
         worker = Worker(cluster)
         hops = Hops()
         worker.guard.files._downloader = hops
-        worker.task.runner._fetching._stages.__self__._download = partial(download, hops)
+        of: Any = worker.task.runner._fetching._stages
+        of.__self__._download = partial(download, hops)
         hops.pages[URL] = (302, {"Location": "http://b.example/x"})
         hops.pages["http://b.example/robots.txt"] = "User-agent: *\nDisallow: /\n"
         await worker.run()

@@ -52,7 +52,7 @@ from crawlframe.node.worker.verdict.failures import (
 )
 from crawlframe.node.worker.verdict.http_log import exchange_of
 from crawlframe.node.worker.verdict.signals import (
-    DETOURS,
+    PROXY_RETRIES,
     NO_REPORTS,
     REFUSALS,
     FetchReports,
@@ -240,7 +240,7 @@ class RequestRunner:
         """The request waits for another attempt, or ends as an error; its errback has its say."""
         refused = outcome.fetch.signal[0] == REFUSED and isinstance(error, StatusError)
         outcome.fetch.retry_proxy = outcome.fetch.via is not None and outcome.fetch.via.of_pool
-        outcome.fetch.retry_proxy &= refusals + 1 < DETOURS.get(outcome.fetch.signal[0], 0)
+        outcome.fetch.retry_proxy &= refusals + 1 < PROXY_RETRIES.get(outcome.fetch.signal[0], 0)
         if outcome.fetch.retry_proxy:  # that proxy rests, and another one is tried at once
             return outcome.end(Verdict.RELEASE, error.reason, str(error))
         if refused and refusals + 1 < REFUSALS:  # its host rests, and then it goes first

@@ -66,7 +66,7 @@ NEVER = -math.inf  # for a request that does not leave
 NO_MEASURE = -1  # for an answer whose time says nothing
 
 # Signals of a fetch through a proxy of the pool after which another one is tried, and how often.
-DETOURS = {PROXY_FAILED: REFUSALS, BLOCKED: REFUSALS, UNREACHABLE: 5}
+PROXY_RETRIES = {PROXY_FAILED: REFUSALS, BLOCKED: REFUSALS, UNREACHABLE: 5}
 
 _UNREACHABLE = (ConnectError, ConnectionLost, DnsError, FetchTimeout)
 _ANSWERED = (
