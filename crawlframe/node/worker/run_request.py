@@ -52,8 +52,8 @@ from crawlframe.node.worker.verdict.failures import (
 )
 from crawlframe.node.worker.verdict.http_log import exchange_of
 from crawlframe.node.worker.verdict.signals import (
-    PROXY_RETRIES,
     NO_REPORTS,
+    PROXY_RETRIES,
     REFUSALS,
     FetchReports,
     JudgementFailed,
