@@ -46,7 +46,7 @@ def test_the_setting_reaches_the_frontier_and_is_shown(published: Frontier) -> N
 
 def test_a_task_may_not_leave_the_window_of_its_spider() -> None:
     own = SpiderSettings(window="22:00-06:00")
-    bound = {"window": Bound("stays", "22:00-06:00")}
+    bound = {"window": Bound("fixed", "22:00-06:00")}
     assert (
         rougher(own, SpiderSettings()) == rougher(own, SpiderSettings(window="1:00-9:00")) == bound
     )

@@ -79,6 +79,7 @@ class Scripts:
     """The verbs as attributes: ``scripts.claim(keys=[tag], args=[...])``."""
 
     admit: Script
+    advance: Script
     announce: Script
     audit: Script
     cancel: Script
@@ -89,7 +90,6 @@ class Scripts:
     cookies: Script
     era: Script
     follow: Script
-    hasten: Script
     hosts: Script
     known: Script
     last: Script
