@@ -50,6 +50,20 @@ class Code:
         return self._installation.known
 
     @property
+    def engine_paths(self) -> list[str]:
+        """The trees and single modules of the framework."""
+        return [*map(str, (*self.engine, *self._single_modules))]
+
+    def extend(self, paths: Iterable[Path]) -> list[Path]:
+        """Adds what another process has loaded of the framework. Returns what is new."""
+        known = {*self.engine, *self._single_modules}
+        more = [path for path in paths if known.isdisjoint((path, *path.parents))]
+        trees = {path for path in more if path.is_dir()}
+        self.engine = sorted({*self.engine, *trees})
+        self._single_modules = sorted({*self._single_modules, *more} - trees)
+        return more
+
+    @property
     def trees(self) -> list[Path]:
         """The directories that are watched, with everything below them."""
         return [self.spiders, *self.engine]

@@ -67,6 +67,7 @@ class Disk(Code):
     marks: frozenset[Path] = frozenset()
     busy = ""
     checkout = None
+    engine_paths = ()  # type: ignore[assignment]
     installed = False
 
     def __init__(self) -> None:
@@ -74,6 +75,11 @@ class Disk(Code):
 
     def engine_digest(self) -> str:
         return self.framework
+
+    def extend(self, paths: Iterable[Path]) -> list[Path]:
+        more = [*paths]
+        self.framework += "+" * len(more)
+        return more
 
     def identity(self, extra: Iterable[Path] = ()) -> tuple[str, str]:
         return self.tree, self.revision
