@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import itemadapter  # noqa: F401
 import parsel  # noqa: F401  # once here, and not again in each worker of each version
 import psutil
 import selectolax.lexbor  # noqa: F401
@@ -32,6 +31,7 @@ from crawlframe.code.imports import marks
 from crawlframe.code.registry import Registry
 from crawlframe.code.version import CLOCK_LAG, written
 from crawlframe.conf import Settings
+from crawlframe.items.encode import prepare
 from crawlframe.node.child_process import CHECKER, Child, adopt_orphans, become_child
 from crawlframe.node.code import Code
 from crawlframe.node.master import offspring
@@ -271,6 +271,7 @@ class _TemplateProcess:
             self._settings.load_timeout,
             lambda module: self._send(ImportingModule(module)),
         )
+        prepare({kind.__module__ for kind in registry.spiders.values()})
         unfit = self._services.unfit()
         adopt_orphans(False)  # the workers are the master's
         self._send(ImportingModule(""))
