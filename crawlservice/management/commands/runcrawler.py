@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.management.base import CommandParser
 from django.db import DatabaseError, connections
@@ -64,6 +65,8 @@ class Command(BaseCommand):
         from crawlframe.node.master.supervisor_link import SupervisorLink, release_output
         from crawlservice.services import DjangoServices
 
+        for model in apps.get_models():  # kept by Django, once for all processes of the node
+            _ = model._meta.related_objects
         services = DjangoServices(settings, url, code_of(settings), once=options["once"])
         frontier = services.frontier()
         key = [services.check_key()]
