@@ -39,7 +39,6 @@ class Code:
         beside = [path for pattern in REQUIREMENTS for path in start.parent.glob(pattern)]
         self._single_modules = sorted({*modules, *([start] if start.is_file() else [])})
         self.marks = frozenset(self.checkout.marks if self.checkout else ())
-        self.singles = [*self._single_modules, *beside, *self.marks]
         self._requirements = beside
         self._last: tuple[object, str] = (None, "")
         self._digest = self.engine_digest()  # of the framework that is running
@@ -67,6 +66,11 @@ class Code:
     def trees(self) -> list[Path]:
         """The directories that are watched, with everything below them."""
         return [self.spiders, *self.engine]
+
+    @property
+    def singles(self) -> list[Path]:
+        """The single files that are watched."""
+        return [*self._single_modules, *self._requirements, *self.marks]
 
     @property
     def checkout(self) -> Checkout | None:
