@@ -7,6 +7,7 @@ import time
 from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, connection, connections
+from django.db.migrations.executor import MigrationExecutor
 
 from crawlframe.base.program import command
 from crawlframe.errors import TablesMissing
@@ -49,8 +50,6 @@ def _prepare(alias: str) -> None:
 def _lacking(alias: str) -> list[str]:
     """The apps whose tables in this database are those of another version. Raises
     django.db.Error."""
-    from django.db.migrations.executor import MigrationExecutor
-
     executor = MigrationExecutor(connections[alias])
     mine = [leaf for leaf in executor.loader.graph.leaf_nodes() if _alias_of(leaf) == alias]
     return sorted({app for app, name in mine if executor.migration_plan([(app, name)])})
