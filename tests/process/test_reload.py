@@ -628,7 +628,7 @@ def test_the_supervisor_dies(
     """Its master finishes what it fetches, and another node of that name begins beside it."""
     node = starter.node(env)
     node.ready()
-    supervisor = psutil.Process(node.node.pid).parent()
+    supervisor = psutil.Process(psutil.Process(node.node.pid).ppid())
     assert _libraries(supervisor).isdisjoint({"_pycurl", "_sqlite3", "etree", "hiredis"})
     assert {"_pydantic_core", "_pycurl"} & _libraries(node.children()[-1]) == {"_pycurl"}
     web.delays = gate = Gate()
