@@ -2,29 +2,16 @@
 
 from typing import TYPE_CHECKING, Any
 
-from crawlframe.frontier.client.records import (
-    Claim,
-    Claimed,
-    Completion,
-    Counts,
-    FreedSlot,
-    TaskLimits,
-)
-from crawlframe.frontier.cluster.nodes import NodeInfo
+from crawlframe.frontier.client.records import Claim as Claim
+from crawlframe.frontier.client.records import Claimed as Claimed
+from crawlframe.frontier.client.records import Completion as Completion
+from crawlframe.frontier.client.records import Counts as Counts
+from crawlframe.frontier.client.records import FreedSlot as FreedSlot
+from crawlframe.frontier.client.records import TaskLimits as TaskLimits
+from crawlframe.frontier.cluster.nodes import NodeInfo as NodeInfo
 
 if TYPE_CHECKING:
-    from crawlframe.frontier.frontier import Frontier
-
-__all__ = [
-    "Claim",
-    "Claimed",
-    "Completion",
-    "Counts",
-    "FreedSlot",
-    "Frontier",
-    "NodeInfo",
-    "TaskLimits",
-]
+    from crawlframe.frontier.frontier import Frontier as Frontier
 
 
 def __getattr__(name: str) -> Any:

@@ -39,9 +39,7 @@ def check_resolver(settings: Settings) -> None:
 
 
 def _try(resolver: str, line: Connection) -> None:
-    from crawlframe.fetch.names.resolver import (
-        load_hook,  # here, as few nodes have a resolver of their own
-    )
+    from crawlframe.fetch.names.resolver import load_hook  # few nodes have one
 
     try:
         load_hook(resolver)
