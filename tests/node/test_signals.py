@@ -1,4 +1,4 @@
-"""Signals: what a fetch says about its host, with rate headers; what becomes of a refused request."""
+"""Signals: what a fetch and its rate headers say about a host; and requests that are refused."""
 
 from __future__ import annotations
 
