@@ -80,7 +80,7 @@ class Master:
         gc.collect()
         gc.freeze()  # nor does garbage collection in forks go through what it has imported
         if self._link is not None:
-            self._code_reload.follow(self._link.shake_hands())
+            self._code_reload.follow(self._link.shake_hands(self._services.code().engine_paths))
             self._selector.register(self._link.channel, selectors.EVENT_READ, self._link)
         self._frontier: Frontier = self._services.frontier()
         self._life = Life(self._settings, self._services)
