@@ -73,8 +73,8 @@ def test_a_task_of_which_all_is_closed_says_so_everywhere(
     browser = as_role("viewer")
     for name in ("index", "crawlservice_task_changelist", "crawlservice_task_change"):
         place = reverse(f"admin:{name}", args=[task.pk] if name.endswith("_change") else [])
-        page = browser.get(place, follow=True).content.decode()
-        assert "shop.example: outside of its window, until " in page, name
+        text = browser.get(place, follow=True).content.decode()
+        assert "shop.example: outside of its window, until " in text, name
 
 
 def test_an_order_holds_and_survives_an_era(service: Frontier) -> None:
