@@ -23,7 +23,7 @@ from crawlframe.node.worker.task.crawls import Crawls, UnknownTask
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.node.worker.verdict.backoff import backoff
 from crawlframe.node.worker.verdict.failures import StatusError, describe, reason_of, trim
-from crawlframe.node.worker.verdict.signals import Judge, JudgementFailed
+from crawlframe.node.worker.verdict.signals import JudgementFailed, ResponseClassifier
 from crawlframe.pages.reparse import (
     PAGES_URL,
     Reparse,
@@ -83,7 +83,7 @@ class Reparsing:
         self._mark = mark
         self._failed = failed
         self._usage = UsageSignals(user_agent)
-        self._judge = Judge(callbacks)
+        self._classifier = ResponseClassifier(callbacks)
         # task -> what it parses, and priority
         self._known: BoundedDict[int, tuple[Reparse, int]] = BoundedDict(MAX_TASKS)
 
@@ -219,7 +219,7 @@ class Reparsing:
         fetch = CrawlFetch(
             *(crawl, outcome.rid, request, Trail(request), Account(TransferMemory()))
         )
-        judged = await self._judge.fetch(fetch, kept)
+        judged = await self._classifier.fetch(fetch, kept)
         if fetch.misjudged is not None:
             raise JudgementFailed(fetch.misjudged)
         return judged
