@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from django.db import DatabaseError
 
-from crawlframe.proxies.choice import matches
 from crawlframe.proxies.proxy import ChosenProxy
+from crawlframe.proxies.selector import matches
 from crawlservice.proxies.pool import StoredProxies
 
 

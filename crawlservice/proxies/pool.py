@@ -9,8 +9,8 @@ from typing import Any
 from crawlframe.base.secret import Secret
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.proxies import PooledProxy
-from crawlframe.proxies.choice import check_address
 from crawlframe.proxies.proxy import ChosenProxy as Usable
+from crawlframe.proxies.selector import check_address
 from crawlframe.run.ledger import StoredProxy
 from crawlservice.models import Proxy
 from crawlservice.security.sealing import unseal

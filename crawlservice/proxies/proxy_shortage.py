@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.proxies import PairState
-from crawlframe.proxies.choice import matches
-from crawlframe.proxies.place import choice_in, host_in, route_in
+from crawlframe.proxies.place import host_in, route_in, selector_in
+from crawlframe.proxies.selector import matches
 from crawlservice.connections import clock
 from crawlservice.models import Proxy
 
@@ -58,7 +58,7 @@ def missing(frontier: Frontier, host: str = "", task: int = 0) -> Iterator[Missi
     out, now = frontier.proxies.out(), clock.now().timestamp()
     fits: dict[str, list[_Row]] = {}
     for place, since, _ in lacks:
-        choice = choice_in(route_in(place))
+        choice = selector_in(route_in(place))
         if choice not in fits:
             fits[choice] = [
                 row for row in rows if matches(choice, row.tier, row.country, row.tags.split())
