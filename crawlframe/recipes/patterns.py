@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import regex
-
 from crawlframe.errors import SpiderError
 
 SECONDS = 5.0  # for one field, or one link
@@ -16,6 +14,8 @@ SECONDS = 5.0  # for one field, or one link
 
 def find(pattern: str, texts: Iterable[str]) -> Iterator[Any]:
     """The matches in the texts. Raises SpiderError if that takes longer than SECONDS."""
+    import regex  # large, and few nodes have recipes
+
     end = time.monotonic() + SECONDS
     try:
         for text in texts:

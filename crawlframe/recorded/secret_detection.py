@@ -32,7 +32,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 
-def is_telling(name: str, value: str) -> bool:
+def looks_secret(name: str, value: str) -> bool:
     """Whether a field of this name has a secret as its value."""
     if not value:
         return False

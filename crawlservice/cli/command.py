@@ -22,29 +22,6 @@ from crawlservice.tasks.progress.outcomes import Unsuccessful
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-from typing import TextIO
-
-from rich.console import Console
-
-PIPE_WIDTH = 4096  # columns where no terminal sets a limit: nothing is folded there
-
-
-class PipeConsole(Console):
-    """Raises BrokenPipeError, where rich would exit."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        raise BrokenPipeError
-
-
-def console_on(wrapper: OutputWrapper) -> Console:
-    """Does not read text as markup: URLs have brackets."""
-    out: TextIO = wrapper._out  # type: ignore[assignment]
-    width = None if out.isatty() else PIPE_WIDTH
-    return PipeConsole(file=out, width=width, markup=False, emoji=False, highlight=False)
-
-
 WRITERS = (OutputWrapper.__module__, "rich.console")  # modules that write our output
 
 
@@ -109,6 +86,7 @@ class Command(BaseCommand):
         return self._console_on(self.stderr)
 
     def _console_on(self, wrapper: OutputWrapper) -> Console:
+        from crawlservice.cli.console import console_on  # with rich, which a node does without
 
         return console_on(wrapper)
 

@@ -32,7 +32,7 @@ from crawlservice.cli.terminal import watch
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
 from crawlservice.tasks import overrides
-from crawlservice.tasks.arguments import values as spider_arguments
+from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.arguments.secrets import has_secrets
 from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.progress import outcomes

@@ -34,7 +34,7 @@ from crawlframe.testing.trial import Trial
 from crawlservice.cli.named_spider import NamedSpider
 from crawlservice.cli.secret_input import with_secrets
 from crawlservice.identity.page_robots import PageRobots
-from crawlservice.tasks.arguments import values as spider_arguments
+from crawlservice.tasks.arguments import spider_arguments
 
 KEEP_PAGE = '[{"do": "keep_page"}]'  # as --actions
 

@@ -22,7 +22,7 @@ from crawlframe.spider.spider import read_settings
 from crawlservice.cli.named_spider import NamedSpider
 from crawlservice.cli.secret_input import read_secret, with_secrets
 from crawlservice.identity.page_robots import PageRobots
-from crawlservice.tasks.arguments import values as spider_arguments
+from crawlservice.tasks.arguments import spider_arguments
 
 MAX_DIFFERENCES = 5  # differences of one page
 

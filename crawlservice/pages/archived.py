@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
 from django.conf import settings
@@ -15,11 +15,13 @@ from crawlframe import __version__
 from crawlframe.errors import ArchiveError, PageDamaged
 from crawlframe.pages.copy import PageCopy, StoredBody
 from crawlframe.pages.packing import digest_of
+from crawlframe.run.outcome import Outcome
 from crawlframe.warc import Archive, Capture, CapturePlace, Original, SegmentWriter, open_archive
 from crawlframe.warc.records import date_of
 from crawlservice.connections.clock import now
 from crawlservice.models import KeptPage, PageBody, PageSegment
 from crawlservice.pages.capture import capture_of
+from crawlservice.pages.rows import PageRows, pages_of
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +54,8 @@ def check_segments(pages: QuerySet[KeptPage]) -> None:
         opened(name).open(name).close()
 
 
-class ArchivedBodies:
-    """Those that this process writes; used by one thread."""
+class ArchivedPageRows(PageRows):
+    """Writes kept pages, and their bodies into an archive."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -68,9 +70,10 @@ class ArchivedBodies:
         self._segment = "", 0  # name and number of the row
         self._original = lru_cache(maxsize=1024)(self._read_original)
 
-    def put(self, pages: Sequence[PageCopy]) -> None:
+    def prepare(self, outcomes: list[Outcome]) -> None:
         """Gives each page the place of its body. What is not archived is written, the body only if
         it is not there yet. Raises django.db.Error and ArchiveError; then call it again."""
+        pages = pages_of(outcomes)
         for page in pages:
             page.digest = page.digest or digest_of(page.body)
         # Each time: what was there may be deleted while the database is away.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawlservice.models import Item, Page
-from crawlservice.quality.deviation import Found
+from crawlservice.quality.deviation import Deviation
 from crawlservice.quality.sketch import hash_of
 from crawlservice.quality.texts import is_broken
 from crawlservice.tasks.results.item_filter import is_empty
@@ -23,7 +23,7 @@ class Examples:
         self._task = task
         self._items: list[Item] | None = None
 
-    def of(self, found: Found) -> list[dict[str, Any]]:
+    def of(self, found: Deviation) -> list[dict[str, Any]]:
         """``item`` (number), ``rid``, ``url`` and ``value`` of up to MAX_EXAMPLES."""
         if found.monitor in ("errors", "status"):
             return self._pages(found)
@@ -51,7 +51,7 @@ class Examples:
             self._items = [one for one in rows[:LATEST_ROWS] if isinstance(one.data, dict)]
         return self._items
 
-    def _pages(self, found: Found) -> list[dict[str, Any]]:
+    def _pages(self, found: Deviation) -> list[dict[str, Any]]:
         rows = of_task(Page.objects.filter(state=Page.State.ERROR), self._task, newest=True)
         if found.monitor == "status":
             rows = of_task(Page.objects.filter(status=int(found.subject)), self._task, newest=True)
@@ -62,7 +62,7 @@ class Examples:
         ]
 
 
-def _shows(found: Found, data: dict[str, Any]) -> bool:
+def _shows(found: Deviation, data: dict[str, Any]) -> bool:
     value = data.get(found.field)
     match found.monitor:
         case "filled":
@@ -82,7 +82,7 @@ def _shows(found: Found, data: dict[str, Any]) -> bool:
             return not is_empty(value)
 
 
-def _within(value: float, found: Found) -> bool:
+def _within(value: float, found: Deviation) -> bool:
     low, high = found.low, found.high
     return (low is None or value >= low) and (high is None or value <= high)
 

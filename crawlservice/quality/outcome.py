@@ -12,7 +12,7 @@ from crawlframe.items.encode import clean_text
 from crawlservice.models import Event, Finding, Profile, Task
 from crawlservice.models.quality import FIELD
 from crawlservice.models.task import REASON
-from crawlservice.quality.deviation import Found
+from crawlservice.quality.deviation import Deviation
 from crawlservice.quality.examples import Examples
 from crawlservice.quality.history import History
 from crawlservice.quality.run import RunStats
@@ -26,7 +26,7 @@ NUMBERS = ("unit", "low", "high", "usual", "seen", "runs", "last_good", "good_ve
 
 
 def record(
-    task: Task, run: RunStats, history: History, found: Sequence[Found], *, ended: bool
+    task: Task, run: RunStats, history: History, found: Sequence[Deviation], *, ended: bool
 ) -> list[Finding]:
     """Writes what was found, in the transaction that has the profile locked; returns all findings
     of the task. Raises django.db.Error."""
@@ -62,12 +62,14 @@ def record(
     return [*Finding.objects.filter(task=task)]
 
 
-def _cleaned(found: Found) -> tuple[str, str, str, str]:
+def _cleaned(found: Deviation) -> tuple[str, str, str, str]:
     source, monitor, field, subject = found.key
     return source, monitor, clean_text(field)[:FIELD], clean_text(subject)[:FIELD]
 
 
-def _finding(task: Task, run: RunStats, found: Found, key: tuple[str, str, str, str]) -> Finding:
+def _finding(
+    task: Task, run: RunStats, found: Deviation, key: tuple[str, str, str, str]
+) -> Finding:
     source, monitor, field, subject = key
     return Finding(
         task=task,

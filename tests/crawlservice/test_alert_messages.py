@@ -90,7 +90,7 @@ def sending() -> Iterator[Callable[[], None]]:
 
     def start() -> None:
         senders.append(ChoreThread("alerts", lambda: AlertSender(LOOPBACK)))
-        senders[-1].keep_going()
+        senders[-1].ensure_running()
 
     yield start
     for sender in senders:

@@ -15,7 +15,7 @@ from crawlservice.admin.parts.argument_form import PREFIX, argument_fields, fill
 from crawlservice.admin.parts.label_field import LabelsField
 from crawlservice.admin.parts.setting_fields import SETTING, clean_settings, setting_fields
 from crawlservice.tasks.arguments.secrets import has_secrets
-from crawlservice.tasks.arguments.values import problems
+from crawlservice.tasks.arguments.spider_arguments import problems
 
 
 class SubmitForm(forms.Form):

@@ -24,7 +24,7 @@ from crawlservice.admin.tasks.submit_form import SubmitForm
 from crawlservice.models import Task
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.arguments.secrets import has_secrets, readable
-from crawlservice.tasks.arguments.values import shortened
+from crawlservice.tasks.arguments.spider_arguments import shortened
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.overrides import detail
 

@@ -30,7 +30,7 @@ from crawlservice.api.parts.schemas import (
 from crawlservice.hosts.states import moment
 from crawlservice.models import SPIDER, Task, Trap
 from crawlservice.tasks import bulk_submit, labels, limits, stored_limits, submit
-from crawlservice.tasks.arguments.values import shortened
+from crawlservice.tasks.arguments.spider_arguments import shortened
 from crawlservice.tasks.bulk_submit import WantedTask
 from crawlservice.tasks.label_rows import labelled
 from crawlservice.tasks.overrides import detail

@@ -23,7 +23,7 @@ from crawlservice.cli.parse_page import KEEP_PAGE, NotParsed, PageParser, spider
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.local_pool import pool_here
-from crawlservice.tasks.arguments.values import parse_pairs
+from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 
 
 class Command(ServiceCommand):

@@ -17,7 +17,7 @@ from crawlservice.cli.record_pages import PageRecorder
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.local_pool import pool_here
-from crawlservice.tasks.arguments.values import parse_pairs
+from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 
 MAX_PAGES = 1000  # pages
 PLUGIN = "crawlframe.recorded.pytest_plugin"
