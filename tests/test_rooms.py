@@ -63,6 +63,7 @@ RULES = (
         "crawlservice",
         ("spiders", "crawlframe.node"),
         but=(
+            ("crawlservice.cli.supervise", "crawlframe.node"),
             ("crawlservice.management.commands.runcrawler", "crawlframe.node"),
             *(
                 ("crawlservice.services", f"crawlframe.node.{name}")

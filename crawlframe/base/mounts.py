@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 NETWORK_FILESYSTEMS = re.compile(
@@ -27,15 +25,11 @@ def network_filesystem(path: Path, mounts: str | None = None) -> str:
 
 
 def _mounts() -> str:
-    """Lines of ``device point kind …``, as Linux writes them."""
+    """Lines of ``device point kind …``, where Linux tells them."""
     try:
         return Path("/proc/self/mounts").read_text()
     except OSError:
-        pass
-    if sys.platform != "darwin":
         return ""
-    listing = subprocess.run(["mount"], capture_output=True, text=True).stdout
-    return re.sub(r"^(\S+) on (.+) \((\w+).*$", r"\1 \2 \3", listing, flags=re.MULTILINE)
 
 
 def _unescape(point: str) -> str:

@@ -15,6 +15,8 @@ from django.db import DatabaseError, connections
 from crawlframe.base import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
+from crawlframe.node.master.master import Master
+from crawlframe.node.master.supervisor_link import SupervisorLink, release_output
 from crawlframe.node.messages import from_master
 from crawlservice.cli.command import Command as BaseCommand
 from crawlservice.cli.resolver_check import check_resolver
@@ -26,6 +28,7 @@ from crawlservice.connections.checks import check_redis
 from crawlservice.connections.database import check_models
 from crawlservice.connections.frontier import redis_url
 from crawlservice.identity import bot_keys
+from crawlservice.services import DjangoServices
 
 
 class Command(BaseCommand):
@@ -60,19 +63,12 @@ class Command(BaseCommand):
             for warning in other_databases.prepare():
                 self.stderr.write(f"warning: {warning}")
         url = redis_url()
-        # A supervisor starts without these imports.
-        from crawlframe.node.master.master import Master
-        from crawlframe.node.master.supervisor_link import SupervisorLink, release_output
-        from crawlservice.services import DjangoServices
-
         for model in apps.get_models():  # kept by Django, once for all processes of the node
             _ = model._meta.related_objects
         services = DjangoServices(settings, url, code_of(settings), once=options["once"])
         frontier = services.frontier()
-        key = [services.check_key()]
-        for warning in filter(
-            None, [*check_redis(frontier.store.redis, settings.key_prefix), *key]
-        ):
+        warnings = [*check_redis(frontier.store.redis, settings.key_prefix), services.check_key()]
+        for warning in filter(None, warnings):
             self.stderr.write(f"warning: {warning}")
         frontier.store.redis.close()
         link = None
