@@ -10,7 +10,7 @@ from ninja import Body, Router, Status
 from crawlframe.errors import ConfigError
 from crawlservice.alerts import outbox, rule_fields
 from crawlservice.alerts.kinds import BadRule
-from crawlservice.api.alerts.schemas import (
+from crawlservice.api.alerts.alerts import (
     RuleIn,
     RuleOut,
     RulesOut,
