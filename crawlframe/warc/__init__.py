@@ -6,8 +6,7 @@ from crawlframe.warc.archive import Archive, DirectoryArchive, S3Archive, open_a
 from crawlframe.warc.capture import Capture, CapturePlace, Original, Redirection
 from crawlframe.warc.downloads import FORMATS, wacz_of, warc_of
 from crawlframe.warc.reading import StoredRecord, records_of
-from crawlframe.warc.recovery import recover
-from crawlframe.warc.segment_files import SUFFIX, is_segment, node_of
+from crawlframe.warc.segment_files import SUFFIX, is_segment, node_of, recover
 from crawlframe.warc.segment_writer import SegmentWriter
 
 __all__ = (

@@ -13,13 +13,12 @@ from crawlframe.items.key_order import in_order
 from crawlservice.exports.starting import rows_of
 from crawlservice.models import Export
 from crawlservice.tasks.label_rows import tasks_with
-from crawlservice.tasks.results.usage_filter import of_items, of_pages, read_filters
+from crawlservice.tasks.results.item_filter import of_items, of_pages, read_filters
 
 CHUNK = 500  # rows in memory at a time
 WINDOW = 20_000  # numbers that one query looks through
 COUNTED_ROWS = 50_000  # numbers that are looked through to count what is left
 KEY = "_key"  # identifies a row for ever, in every target
-
 ITEM = (
     "pk",
     "created_at",
@@ -143,3 +142,12 @@ def _row(export: Export, row: dict[str, Any]) -> ExportRow:
         f"{name}_" if name in ours else name: fields[name] for name in chosen if name in fields
     }
     return ExportRow(number, stored, ours | theirs)
+
+
+def state_of(export: Export) -> str:
+    """``running``, ``failing``, ``paused``, or ``removed`` from the file that defined it."""
+    if not export.listed:
+        return "removed"
+    if export.paused:
+        return "paused"
+    return "failing" if export.problem else "running"

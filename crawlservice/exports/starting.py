@@ -12,7 +12,7 @@ from crawlservice.connections import clock
 from crawlservice.exports.errors import BadExport
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Item, Page
-from crawlservice.tasks.results.row_times import all_before
+from crawlservice.tasks.results.task_rows import all_before
 
 FORM = "write beginning, now, a date such as 2026-11-01 or 2026-11-01T06:00Z, or a row number"
 LOCK_SECONDS = 1.0  # seconds to wait for transactions that write rows

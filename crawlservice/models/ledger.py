@@ -13,6 +13,9 @@ from crawlframe.items.key_order import in_order
 from crawlframe.run.outcome import CANCELLED, EXCLUDED
 from crawlservice.models.task import Task, task_key
 
+LABELS = 20  # labels of one task
+LABEL_NAME = 40  # characters
+LABEL_VALUE = 100
 VERSION = 40  # characters of the label of a code version
 MODEL = 200  # characters of the label of a model, such as shop.house
 
@@ -273,3 +276,23 @@ class TaskLayer(models.Model):
 
     def __str__(self) -> str:
         return f"layer {self.number}"
+
+
+class Label(models.Model):
+    """One label of one task."""
+
+    # Without a constraint: an older process deletes tasks without knowing this table.
+    task = task_key(related_name="labels")
+    name = models.CharField(_("name"), max_length=LABEL_NAME)
+    value = models.CharField(_("value"), max_length=LABEL_VALUE)
+
+    class Meta:
+        verbose_name = _("label")
+        verbose_name_plural = _("labels")
+        ordering = ("task", "name")
+        constraints = (models.UniqueConstraint(fields=("task", "name"), name="label_once"),)
+        # With the task, so that the tasks of a label are read in their order.
+        indexes = (models.Index(fields=("name", "value", "task"), name="label_found"),)
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"

@@ -4,12 +4,17 @@ published of them in the frontier."""
 from __future__ import annotations
 
 import hashlib
+import random
+from collections.abc import Callable
 from typing import Any
+
+from django.db import DatabaseError
 
 from crawlframe.base.secret import Secret
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.proxies import PooledProxy
-from crawlframe.proxies.choice import check_address
+from crawlframe.proxies.choice import check_address, matches
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.proxies.proxy import ChosenProxy as Usable
 from crawlframe.run.ledger import StoredProxy
 from crawlservice.models import Proxy
@@ -73,3 +78,18 @@ def _stored(
 ) -> StoredProxy:
     proxy = usable(pk, url, sealed_login, named_by)
     return StoredProxy(proxy, tier, country, tuple(tags.split()))
+
+
+def pool_here() -> Callable[[str], ChosenProxy | None]:
+    """A function that returns one of the proxies that a choice allows, by chance; None if the pool
+    has none, or if the database cannot be read. Raises SealError."""
+    try:
+        known = StoredProxies().read()
+    except DatabaseError:
+        known = []
+
+    def pick(choice: str) -> ChosenProxy | None:
+        fits = [one.proxy for one in known if matches(choice, one.tier, one.country, one.tags)]
+        return random.choice(fits) if fits else None
+
+    return pick

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import NamedTuple
 
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.models import Finding, Profile
 from crawlservice.quality.limits import Limits, MetricRule
 from crawlservice.quality.metrics import Key
 from crawlservice.quality.norms import Norm
@@ -48,3 +55,50 @@ def text_difference(
 ) -> Found:
     """That the letters or words of a field are too different."""
     return Found("monitor", monitor, field, low=low, usual=usual, seen=seen, since=since)
+
+
+class NothingFound(CrawlframeError):
+    """The task has no open finding."""
+
+
+def open_findings() -> QuerySet[Finding]:
+    """Findings that nobody has accepted, and after which no run of the same spider with the same
+    arguments was good; with their tasks, the latest first. Raises django.db.Error."""
+    of_task = Profile.objects.filter(task=OuterRef("task"))
+    later = Profile.objects.filter(
+        good=True,
+        spider=OuterRef("spider"),
+        arguments_hash=OuterRef("hash"),
+        task__gt=OuterRef("task"),
+    )
+    rows = Finding.objects.filter(accepted_at=None).alias(hash=of_task.values("arguments_hash")[:1])
+    rows = rows.filter(~Exists(later)).select_related("task").defer("task__seeds")
+    return rows.order_by("-pk")
+
+
+def of_task(task: int) -> list[Finding]:
+    """What the author expected first."""
+    return [*Finding.objects.filter(task=task).order_by("source", "pk")]
+
+
+def counts_of(tasks: Collection[int]) -> dict[int, int]:
+    """The number of findings of those tasks that have some."""
+    counts: dict[int, int] = {}
+    for task in Finding.objects.filter(task__in=tasks).values_list("task", flat=True):
+        counts[task] = counts.get(task, 0) + 1
+    return counts
+
+
+@transaction.atomic
+def accept(task: int) -> int:
+    """Accepts the findings of an ended task: it is good, and later runs are compared with it and
+    those after it, no longer with earlier ones. Returns how many there were. Raises
+    NothingFound."""
+    profile = Profile.objects.select_for_update().filter(task=task, judged=True).first()
+    rows = Finding.objects.filter(task=task, accepted_at=None)
+    found = rows.update(accepted_at=Now()) if profile else 0
+    if not found or profile is None:
+        raise NothingFound(f"task {task} has no findings that can be accepted: it runs, or is good")
+    profile.good = profile.baseline = True
+    profile.save(update_fields=["good", "baseline"])
+    return found

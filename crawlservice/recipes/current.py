@@ -1,11 +1,18 @@
-"""The recipes of the database as they are now: for nodes, and for those who submit tasks."""
+"""The recipes of the database as they are now: for nodes, and for those who submit tasks.
+
+Masking: recipes as they are shown to those who may not change them. The headers of a recipe may
+carry tokens.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import lru_cache
+from typing import Any
 
+from crawlframe.base.secret import MASK
 from crawlframe.errors import SpiderError, UnknownSpider
 from crawlframe.recipes.stored import spider_of_stored
 from crawlframe.run.ledger import StoredRecipe
@@ -58,3 +65,26 @@ def info(name: str) -> SpiderInfo | None:
 @lru_cache(maxsize=256)
 def _info(text: str) -> SpiderInfo:
     return describe(spider_of_stored(text))
+
+
+def masked_headers(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a spider, with a mask for the value of each header."""
+    headers = settings.get("headers")
+    if not headers:
+        return dict(settings)
+    names = headers if isinstance(headers, Mapping) else ()
+    return {**settings, "headers": dict.fromkeys(names, MASK)}
+
+
+def masked_text(text: str) -> str:
+    """The text of a recipe, with such masks; "" if it is no JSON object."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(data, dict):
+        return ""
+    if not isinstance(data.get("settings"), dict) or not data["settings"].get("headers"):
+        return text
+    data["settings"] = masked_headers(data["settings"])
+    return json.dumps(data, ensure_ascii=False, indent=2) + "\n"

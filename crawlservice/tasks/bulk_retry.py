@@ -21,7 +21,7 @@ from crawlservice.connections.contained import contained
 from crawlservice.models import BulkRetry, ErrorGroup, Page, Task
 from crawlservice.tasks import spider_switch
 from crawlservice.tasks.results import error_groups
-from crawlservice.tasks.results.row_times import all_before
+from crawlservice.tasks.results.task_rows import all_before
 from crawlservice.tasks.retry import ENDED, retry
 from crawlservice.tasks.submit import UnknownTask, WrongState
 

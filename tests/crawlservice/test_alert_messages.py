@@ -19,8 +19,7 @@ from crawlframe.frontier import Frontier
 from crawlservice.alerts import announcements, state, wording
 from crawlservice.alerts.announcements import announce
 from crawlservice.alerts.condition import Alarm
-from crawlservice.alerts.outbox import OUTBOX, send_again
-from crawlservice.alerts.sender import AlertSender
+from crawlservice.alerts.outbox import OUTBOX, AlertSender, send_again
 from crawlservice.alerts.targets import set_address
 from crawlservice.chores.threads import ChoreThread
 from crawlservice.connections import clock

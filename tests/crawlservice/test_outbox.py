@@ -16,8 +16,7 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections.contained import failures
 from crawlservice.models import Delivery, Event, Webhook
-from crawlservice.outbox.backoff import JITTER, MAX_PROBLEM, Backoff
-from crawlservice.outbox.outbox import LEASE, Claim, Outbox
+from crawlservice.outbox.outbox import JITTER, LEASE, MAX_PROBLEM, Backoff, Claim, Outbox
 from crawlservice.outbox.sender import Sender
 from crawlservice.outbox.stream import OutboxThread
 

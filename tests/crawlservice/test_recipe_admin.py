@@ -20,7 +20,7 @@ from crawlservice.admin.recipes import recipes
 from crawlservice.admin.recipes.input import Forms
 from crawlservice.models import Action, Recipe, RecipeVersion, Task
 from crawlservice.recipes import versions
-from crawlservice.recipes.masking import masked_text
+from crawlservice.recipes.current import masked_text
 from crawlservice.recipes.trial import TrialFailed
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.programs import person, program

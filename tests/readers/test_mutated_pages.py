@@ -13,7 +13,7 @@ from crawlframe import CSVFeedSpider, LinkExtractor, Response, SitemapSpider, XM
 from crawlframe.aliases.content import content_of
 from crawlframe.errors import BadRequest, SpiderError, UnparsablePage
 from crawlframe.markup.element_link import Nofollow
-from crawlframe.near.text import visible_text, words_of
+from crawlframe.near.fingerprint import visible_text, words_of
 from crawlframe.noise import Density, QuarterRule, TemplateLinks, judge
 from crawlframe.robots.usage import read_usage
 from crawlframe.testing import make_response, run

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.parts.moments import moment_of
-from crawlservice.tasks.results.row_times import all_before, none_before
+from crawlservice.tasks.results.task_rows import all_before, none_before
 
 SINCE, UNTIL = "since", "until"
 

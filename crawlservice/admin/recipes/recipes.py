@@ -32,7 +32,7 @@ from crawlservice.admin.tasks.submit_page import submit_at_once
 from crawlservice.display import moment
 from crawlservice.models import Recipe, RecipeVersion
 from crawlservice.recipes import versions
-from crawlservice.recipes.masking import masked_text
+from crawlservice.recipes.current import masked_text
 from crawlservice.recipes.trial import try_out
 
 PAGE = "admin/crawlservice/recipe/page.html"

@@ -35,8 +35,7 @@ from crawlservice.admin.spiders.runs import all_runs, in_zone, latest_runs, outc
 from crawlservice.display import task_link
 from crawlservice.models import DisabledSpider, Run, Schedule
 from crawlservice.scheduling import schedules
-from crawlservice.scheduling.describe_schedule import in_words
-from crawlservice.scheduling.timing import BadTiming, Timing
+from crawlservice.scheduling.timing import BadTiming, Timing, in_words
 from crawlservice.tasks import submit
 
 TIMES = "admin/crawlservice/schedule/times.html"

@@ -21,7 +21,7 @@ from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.live import part
 from crawlservice.admin.spiders.runs import in_zone, zone_of
 from crawlservice.models import MAX_REASON, Schedule
-from crawlservice.scheduling.describe_schedule import in_words
+from crawlservice.scheduling.timing import in_words
 from crawlservice.tasks import spider_runs, spider_switch
 from crawlservice.tasks.progress import rendering
 from crawlservice.tasks.results import error_groups

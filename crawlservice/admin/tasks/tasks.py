@@ -33,7 +33,7 @@ from crawlservice.display import change_since, duration, moment, sparkline, stat
 from crawlservice.exports.retention import held
 from crawlservice.models import Task
 from crawlservice.tasks.progress.progress import Progress, read
-from crawlservice.tasks.progress.run_history import RunHistory, histories
+from crawlservice.tasks.progress.summary import RunHistory, histories
 from crawlservice.tasks.removal import RemovalExtent, extent, remove
 from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.submit import SWEEP

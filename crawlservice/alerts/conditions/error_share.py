@@ -8,8 +8,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold, Unknown
-from crawlservice.alerts.links import list_of
 from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
+from crawlservice.alerts.wording import list_of
 from crawlservice.models import Severity
 
 MIN_PAGES = 20  # from which on the share of errors says something

@@ -8,8 +8,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Unknown
-from crawlservice.alerts.links import page_of
 from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import Severity
 
 

@@ -17,8 +17,8 @@ from crawlservice.alerts.condition import (
     Threshold,
     Unknown,
 )
-from crawlservice.alerts.links import page_of
 from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import OPEN, Alert, Severity, Task
 
 

@@ -16,8 +16,7 @@ from crawlservice.api.parts.schemas import StrictInput
 from crawlservice.exports import changes
 from crawlservice.exports.definition import Definition
 from crawlservice.exports.errors import BadExport
-from crawlservice.exports.source import left, with_newest
-from crawlservice.exports.states import state_of
+from crawlservice.exports.source import left, state_of, with_newest
 from crawlservice.models import EXPORT_NAME, Export, ExportFile
 
 Begin = Annotated[

@@ -15,10 +15,9 @@ from crawlservice.api.parts.errors import READING, WRITING
 from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first
 from crawlservice.api.parts.schemas import StrictInput
 from crawlservice.hosts import orders
-from crawlservice.hosts.lists import Which, chosen
 from crawlservice.hosts.names import get_host
 from crawlservice.hosts.orders import MAX_CONCURRENCY, MAX_DELAY, Terms
-from crawlservice.hosts.rules import RULES
+from crawlservice.hosts.rules import RULES, Which, chosen
 from crawlservice.hosts.states import described, read
 from crawlservice.models import HOST, NOTE, Host
 from crawlservice.tasks.submit import RedisNotUpdated

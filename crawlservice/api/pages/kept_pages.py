@@ -24,7 +24,7 @@ from crawlservice.models import KeptPage, Page
 from crawlservice.pages import page_viewer
 from crawlservice.pages.export import NAMES, PagesExport
 from crawlservice.pages.page_viewer import ShownPage
-from crawlservice.tasks.results.usage_filter import of_pages, read_filters
+from crawlservice.tasks.results.item_filter import of_pages, read_filters
 
 READ_PAGES = Bearer("read", "view_page")
 router = Router(tags=["items and pages"])

@@ -31,7 +31,7 @@ from crawlservice.scheduling.editing import UnknownSchedule
 from crawlservice.tasks.bulk_retry import UnknownRetry
 from crawlservice.tasks.results.error_groups import UnknownGroup
 from crawlservice.tasks.results.export import ExportError
-from crawlservice.tasks.results.usage_filter import BadUsageFilter
+from crawlservice.tasks.results.item_filter import BadUsageFilter
 from crawlservice.tasks.spider_switch import SpiderDisabled
 from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
 from crawlservice.watches.editing import UnknownWatch

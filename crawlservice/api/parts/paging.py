@@ -8,8 +8,8 @@ from django.db.models import Model, QuerySet
 from ninja import Path, Query
 
 from crawlservice.models import LABEL_NAME, LABEL_VALUE
+from crawlservice.tasks.results.item_filter import FORM
 from crawlservice.tasks.results.task_rows import of_task
-from crawlservice.tasks.results.usage_filter import FORM
 
 M = TypeVar("M", bound=Model)
 

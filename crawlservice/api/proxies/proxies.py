@@ -280,7 +280,7 @@ def add_proxy_list(
 )
 def read_proxy_list(request: ApiRequest, number: int) -> ProxyListOut:
     """The leading node reads it now, or starts its spider."""
-    row = _found(number)
+    row = _found_list(number)
     if not row.every:
         message = f"the spider {row.spider} has a schedule of its own; run that, or submit a task"
         raise ApiError(409, "wrong_state", message)
@@ -293,13 +293,13 @@ def read_proxy_list(request: ApiRequest, number: int) -> ProxyListOut:
 @router.delete("/proxy-lists/{number}", auth=DELETE_LIST, response={204: None, **WRITING})
 def delete_proxy_list(request: ApiRequest, number: int) -> Status[None]:
     """Its proxies leave the pool."""
-    row = _found(number)
+    row = _found_list(number)
     row.delete()
     request.auth.record("delete proxy list", id=number, name=row.name)
     return Status(204, None)
 
 
-def _found(number: int) -> ProxySource:
+def _found_list(number: int) -> ProxySource:
     row = ProxySource.objects.filter(pk=number).first() if 0 < number < 1 << 63 else None
     if row is None:
         raise ApiError(404, "unknown_proxy_list", f"there is no proxy list {number}")

@@ -16,7 +16,7 @@ from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import TEXT
 from crawlservice.api.parts.schemas import Outcome, StrictInput
 from crawlservice.models import MAX_REASON, SPIDER, DisabledSpider, Task
-from crawlservice.recipes.masking import masked_headers
+from crawlservice.recipes.current import masked_headers
 from crawlservice.tasks import spider_runs, spider_switch, submit
 
 

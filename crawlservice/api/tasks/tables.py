@@ -17,8 +17,8 @@ from crawlservice.api.tasks.tasks import load_task
 from crawlservice.models import Item
 from crawlservice.tasks.results import export
 from crawlservice.tasks.results.comparison import BadComparison, compared
+from crawlservice.tasks.results.item_filter import of_items, read_filters
 from crawlservice.tasks.results.item_table import columns, latest
-from crawlservice.tasks.results.usage_filter import of_items, read_filters
 
 TYPES = {
     "csv": "text/csv; charset=utf-8",

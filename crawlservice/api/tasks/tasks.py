@@ -37,8 +37,7 @@ from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.progress import layers
 from crawlservice.tasks.progress.budgets import stops, traps_of
 from crawlservice.tasks.progress.forecast import Forecast, forecasts
-from crawlservice.tasks.progress.progress import read
-from crawlservice.tasks.progress.starting import yielded
+from crawlservice.tasks.progress.progress import read, yielded
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 from crawlservice.tasks.retry import retry
 
