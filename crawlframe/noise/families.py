@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
-from crawlframe.noise.similarity import lcs
+from crawlframe.noise.template import lcs
 
 MIN_VALUES = 4  # values of a part that differs
 AFTER_VALUES = 6  # of one that comes after a part that differs: there are no sections

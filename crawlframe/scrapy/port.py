@@ -32,8 +32,7 @@ from crawlframe.scrapy.crawler import (
     PortedCrawler,
     PortedStats,
 )
-from crawlframe.scrapy.downloads import Downloads
-from crawlframe.scrapy.failures import exception_of, failure_of, fetch_error_of
+from crawlframe.scrapy.downloads import Downloads, exception_of, failure_of, fetch_error_of
 from crawlframe.scrapy.requests import Translator
 from crawlframe.scrapy.settings import mapped
 from crawlframe.spider.task_info import Summary

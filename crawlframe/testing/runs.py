@@ -25,9 +25,8 @@ from crawlframe.response.response import Response
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import Spider
 from crawlframe.spider.task_info import Summary
-from crawlframe.testing.inputs import URL
 from crawlframe.testing.result import Result
-from crawlframe.testing.trial import Trial
+from crawlframe.testing.trial import URL, Trial
 
 Download = Callable[[Request], Response | Awaitable[Response]]
 Callback = Callable[..., Any] | str

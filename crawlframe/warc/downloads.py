@@ -21,10 +21,8 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from crawlframe.warc.capture import Capture
-from crawlframe.warc.gzip_members import compress
-from crawlframe.warc.reading import headers_of
-from crawlframe.warc.records import Record, date_of, of_capture, of_file, visible
+from crawlframe.warc.reading import compress, headers_of
+from crawlframe.warc.records import Capture, Record, date_of, of_capture, of_file, visible
 
 RUN = 50_000  # lines that are sorted in memory
 REPLAYED = ("response", "revisit", "resource")

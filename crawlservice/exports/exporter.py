@@ -23,13 +23,12 @@ from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlservice.connections import clock
 from crawlservice.exports.changes import secrets_of, target_of
-from crawlservice.exports.source import parts
-from crawlservice.exports.starting import rows_of
+from crawlservice.exports.source import parts, rows_of
 from crawlservice.exports.target import BatchName, ExportBatch, Target, Writer
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Installation
 from crawlservice.outbox.outbox import MAX_PROBLEM, Backoff
-from crawlservice.outbox.stream import IDLE_SECONDS, OutboxThread
+from crawlservice.outbox.sender import IDLE_SECONDS, OutboxThread
 from crawlservice.tasks.results.column_types import Kinds
 
 RETRIES = Backoff((5, 15, 60, 300, 900, 1800))

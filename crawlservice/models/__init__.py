@@ -18,7 +18,6 @@ from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.error import BulkRetry, ErrorGroup
 from crawlservice.models.export import EXPORT_NAME, Export, ExportFile
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host, RobotsFile
-from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.ledger import (
     LABEL_NAME,
     LABEL_VALUE,
@@ -27,14 +26,15 @@ from crawlservice.models.ledger import (
     VERSION,
     Item,
     Label,
+    LogLine,
     Page,
     RowChange,
     StartPart,
     Stat,
     TaskLayer,
+    TaskLog,
     TaskState,
 )
-from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
 from crawlservice.models.page import HOST as PAGE_HOST
 from crawlservice.models.page import (
@@ -44,12 +44,16 @@ from crawlservice.models.page import (
     PageBody,
     PageFile,
     PageSegment,
+    ParsedPage,
+    ReplacedItem,
     StoredFile,
 )
 from crawlservice.models.people import (
     QUERY,
     VIEW_NAME,
     Action,
+    BotKey,
+    HostCredential,
     SavedView,
     SetupLink,
     Submission,
@@ -57,7 +61,6 @@ from crawlservice.models.people import (
 )
 from crawlservice.models.proxy import Proxy, ProxySource
 from crawlservice.models.quality import Finding, Profile
-from crawlservice.models.reparse import ParsedPage, ReplacedItem
 from crawlservice.models.spider import (
     MAX_REASON,
     AliasRule,

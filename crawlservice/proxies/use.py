@@ -15,7 +15,7 @@ from crawlframe.frontier.proxies import PairState, PairUse
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Host, Proxy
 from crawlservice.proxies.check import WRONG_LOGIN
-from crawlservice.proxies.proxy_shortage import Missing, missing
+from crawlservice.proxies.pool import Missing, missing
 
 MAX_ROWS = 100  # rows on a page
 SENTENCES = 5  # about what a task waits for

@@ -34,9 +34,9 @@ from crawlservice.models import Event, Page, Task, Watch, WatchDay, WatchedItem,
 from crawlservice.security.sealing import SealError
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.arguments.secrets import revealed
-from crawlservice.watches import clock, overview, parked, tuning
+from crawlservice.watches import clock, editing, overview, tuning
+from crawlservice.watches.editing import NOTHING, Parked
 from crawlservice.watches.group import PageGroup, as_kept, groups_of
-from crawlservice.watches.parked import NOTHING, Parked
 from crawlservice.watches.tuning import Picker, patience, waiting_pages
 from crawlservice.watches.visits import VISITED, confirm, plan, trusts_of
 
@@ -59,7 +59,7 @@ def tick(still_here: Callable[[], None] = lambda: None) -> None:
     for watch in Watch.objects.exclude(state=Watch.State.ENDED):
         with contained(f"watch {watch.pk}") as failed:
             info, problem = _look_up(watch)
-            work(watch.pk, info, problem, still_here, parked.find(watch))
+            work(watch.pk, info, problem, still_here, editing.find(watch))
         if failed:
             with contained(f"watch {watch.pk}"):
                 _mark(watch, f"it cannot go on: {text_of(failed[0])}")

@@ -20,8 +20,8 @@ from crawlframe.revisit.trust import Trust
 from crawlservice.models import Watch, WatchDay, WatchedHost, WatchedPage
 from crawlservice.watches import overview
 from crawlservice.watches.clock import NOW
+from crawlservice.watches.editing import NOTHING, Parked, held_callbacks
 from crawlservice.watches.group import PageGroup, refilled
-from crawlservice.watches.parked import NOTHING, Parked, held_callbacks
 from crawlservice.watches.visits import PLANNED, phase_of, trusts_of
 
 MAX_PAGES = 500  # pages of a round

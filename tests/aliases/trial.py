@@ -10,10 +10,9 @@ from ipaddress import ip_network
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from crawlframe.aliases.content import content_of
 from crawlframe.aliases.learn import LearnedRule, Sample, learn
 from crawlframe.aliases.rule import AliasRule
-from crawlframe.aliases.verify import AliasPage, AliasVerdict, verify
+from crawlframe.aliases.verify import AliasPage, AliasVerdict, content_of, verify
 from crawlframe.base.limits import ALIAS, UNFOLLOWED
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader

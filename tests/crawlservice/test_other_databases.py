@@ -28,7 +28,7 @@ from crawlservice.ledger.model_items import outgoing_rows
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowDelivery, Task
 from crawlservice.outbox import outbox
-from crawlservice.outbox.stream import IDLE_SECONDS
+from crawlservice.outbox.sender import IDLE_SECONDS
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
 

@@ -18,10 +18,9 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from crawlframe.base.secret import MASK
 from crawlframe.errors import ConfigError
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.journaled import Journaled
+from crawlservice.admin.parts.columns import Owner, column
 from crawlservice.admin.parts.outbox_rows import OutboxRows, filter_of
-from crawlservice.admin.parts.owner import Owner
+from crawlservice.admin.parts.own_page import Journaled
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.targets import set_address

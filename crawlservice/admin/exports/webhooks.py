@@ -22,9 +22,8 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.columns import column
+from crawlservice.admin.parts.columns import Owner, column
 from crawlservice.admin.parts.outbox_rows import OutboxRows, filter_of
-from crawlservice.admin.parts.owner import Owner
 from crawlservice.display import moment, task_link
 from crawlservice.models import Delivery, Event, Task, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal

@@ -11,7 +11,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext_lazy as _
 
-from crawlframe.identity.contact import Introduction
+from crawlframe.identity.identity import Introduction
 from crawlservice.admin.parts.live import SPAN_NAMES, SPANS, part
 from crawlservice.alerts import dashboard_summary
 from crawlservice.monitoring import charts, overview

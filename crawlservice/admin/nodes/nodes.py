@@ -19,7 +19,7 @@ from django.views.decorators.http import require_POST
 
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.keyset import KeysetList
-from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.admin.parts.own_page import ReadOnly
 from crawlservice.display import CODE_STATES, condition_badge, laid_out, marked
 from crawlservice.models import Generation
 from crawlservice.monitoring import lives, nodes

@@ -23,8 +23,12 @@ from crawlframe.request.request import MAX_TASK_PRIORITY
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.roles import User, may_submit
 from crawlservice.admin.parts.argument_form import PREFIX, argument_fields, filled_in, is_untouched
-from crawlservice.admin.parts.label_field import LabelsField
-from crawlservice.admin.parts.setting_fields import SETTING, clean_settings, setting_fields
+from crawlservice.admin.parts.setting_fields import (
+    SETTING,
+    LabelsField,
+    clean_settings,
+    setting_fields,
+)
 from crawlservice.admin.parts.steering import note
 from crawlservice.models import Task
 from crawlservice.tasks import spider_switch, submit

@@ -28,8 +28,7 @@ from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.command import read_secret, with_secrets
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.cli.terminal import plain
-from crawlservice.identity.page_robots import PageRobots
-from crawlservice.identity.papers import identity_here
+from crawlservice.identity.papers import PageRobots, identity_here
 from crawlservice.proxies.pool import pool_here
 from crawlservice.tasks.arguments import values as spider_arguments
 from crawlservice.tasks.arguments.values import parse_pairs

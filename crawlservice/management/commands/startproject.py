@@ -19,7 +19,7 @@ from crawlframe import __version__
 from crawlframe.code.checkout import Checkout, GitError, run_git
 from crawlframe.errors import CrawlframeError
 
-TEMPLATES = Path(__file__).parent.parent / "templates"
+TEMPLATES = Path(__file__).parents[2] / "templates"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 # Names that git or packaging would change or leave out.
 RENAMED = {

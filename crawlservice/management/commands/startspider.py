@@ -21,7 +21,7 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.cli.command import Command as ServiceCommand
 
 PROJECT = "class ProjectSpider(Spider):"  # in project.py: the base class of the project's spiders
-TEMPLATES = Path(__file__).parent.parent / "templates"
+TEMPLATES = Path(__file__).parents[2] / "templates"
 
 
 class Command(ServiceCommand):
