@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dotenv.parser import parse_stream
 
+from crawlframe.base.program import ENTRY_POINT
 from crawlframe.errors import ConfigError
 
 MANAGE = "manage.py"
@@ -32,6 +33,15 @@ def directory() -> Path:
     """The project's folder; the working directory where there is none."""
     found = script()
     return (found.parent if found else Path.cwd()).resolve()
+
+
+def manage_command() -> list[str]:
+    """The command that started this process: the same program finds the same spiders. The script of
+    the entry point is not named, because an upgrade deletes it for some seconds."""
+    typed = Path(sys.argv[0])
+    if typed.name == ENTRY_POINT:
+        return [sys.executable, "-P", "-m", "crawlservice"]
+    return [sys.executable, str((script() or typed).resolve())]
 
 
 def load_environment(folder: Path) -> None:

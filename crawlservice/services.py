@@ -19,8 +19,8 @@ from crawlframe.node.services import Services
 from crawlframe.recorded.check import run_checker
 from crawlframe.run.ledger import LedgerAway
 from crawlservice.connections import installation
-from crawlservice.connections.database import read_only
 from crawlservice.connections.frontier import use
+from crawlservice.connections.read_only import read_only
 from crawlservice.connections.watch import Watch, watch
 from crawlservice.ledger.model_items import model_rows
 from crawlservice.ledger.reconcile import replay

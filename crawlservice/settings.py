@@ -228,7 +228,7 @@ INSTALLED_APPS = [
     "unfold.apps.BasicAppConfig",  # and the theme's over Django's
     "unfold.contrib.filters",
     *DJANGOS,
-    "crawlservice.apps.AdminConfig",  # urls.py loads it
+    "crawlservice.theme.apps.AdminConfig",  # urls.py loads it
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",

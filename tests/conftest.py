@@ -124,11 +124,11 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def nothing_left() -> Iterator[None]:
+def nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Forgets modules that the tests of a file wrote and imported, so that other files may write
     some of the same name, and fails the file, not a later one, if it left a connection open."""
     yield
-    written = tempfile.gettempdir() + os.sep
+    written = f"{tmp_path_factory.getbasetemp()}{os.sep}"
     for name, module in [*sys.modules.items()]:
         if (getattr(module, "__file__", None) or "").startswith(written):
             del sys.modules[name]

@@ -75,41 +75,41 @@ def test_what_is_as_gentle_or_gentler(own: Any, given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("own", "given", "bound"),
     [
-        (STRICT, {"delay": 1.9}, Bound("least", 2.0)),
-        (STRICT, {"delay": 0}, Bound("least", 2.0)),
-        ({}, {"delay": 0.9}, Bound("least", 1.0)),
-        ({"min_delay": 3}, {"delay": 2}, Bound("least", 3.0)),
-        ({"min_delay": 3}, {"min_delay": 2}, Bound("least", 3.0)),
-        (STRICT, {"concurrency": 5}, Bound("most", 4)),
-        (STRICT, {"ip_concurrency": 7}, Bound("limit", 6)),
-        (STRICT, {"ip_concurrency": 0}, Bound("limit", 6)),
-        (STRICT, {"ip_delay": 0.4}, Bound("least", 0.5)),
-        (STRICT, {"host_page_limit": 0}, Bound("limit", 100)),
-        (STRICT, {"host_byte_limit": 1001}, Bound("limit", 1000)),
-        (STRICT, {"retries": 3}, Bound("most", 2)),
-        (STRICT, {"retry_statuses": [500, 403]}, Bound("among", STRICT.retry_statuses)),
-        (STRICT, {"handle_statuses": [404, 429]}, Bound("without", (403, 429, 503))),
-        ({"handle_statuses": (429,)}, {"handle_statuses": [403]}, Bound("without", (403, 503))),
-        ({}, {"robots": False}, Bound("stays", True)),
-        (STRICT, {"user_agent": "you/2"}, Bound("stays", "me/1")),
-        ({}, {"user_agent": "you/2"}, Bound("stays", None)),
-        (STRICT, {"window": ""}, Bound("stays", "22:00-06:00")),
-        (STRICT, {"purpose": "ai-train"}, Bound("stays", "search")),
-        (STRICT, {"purpose": None}, Bound("stays", "search")),
-        (STRICT, {"obey_nofollow": False}, Bound("stays", True)),
-        (STRICT, {"obey_noindex": False}, Bound("stays", True)),
-        (STRICT, {"traps": "report"}, Bound("stays", "stop")),
-        ({}, {"max_body": 10**12}, Bound("most", 32 << 20)),
-        ({}, {"timeout": 31}, Bound("most", 30.0)),
-        ({"timeout": 99}, {"timeout": 100}, Bound("most", 99.0)),
-        (STRICT, {"page_limit": 0}, Bound("limit", 1000)),
-        ({}, {"url_length": 0}, Bound("limit", 2083)),
+        (STRICT, {"delay": 1.9}, Bound("min", 2.0)),
+        (STRICT, {"delay": 0}, Bound("min", 2.0)),
+        ({}, {"delay": 0.9}, Bound("min", 1.0)),
+        ({"min_delay": 3}, {"delay": 2}, Bound("min", 3.0)),
+        ({"min_delay": 3}, {"min_delay": 2}, Bound("min", 3.0)),
+        (STRICT, {"concurrency": 5}, Bound("max", 4)),
+        (STRICT, {"ip_concurrency": 7}, Bound("max_or_zero", 6)),
+        (STRICT, {"ip_concurrency": 0}, Bound("max_or_zero", 6)),
+        (STRICT, {"ip_delay": 0.4}, Bound("min", 0.5)),
+        (STRICT, {"host_page_limit": 0}, Bound("max_or_zero", 100)),
+        (STRICT, {"host_byte_limit": 1001}, Bound("max_or_zero", 1000)),
+        (STRICT, {"retries": 3}, Bound("max", 2)),
+        (STRICT, {"retry_statuses": [500, 403]}, Bound("subset", STRICT.retry_statuses)),
+        (STRICT, {"handle_statuses": [404, 429]}, Bound("disjoint", (403, 429, 503))),
+        ({"handle_statuses": (429,)}, {"handle_statuses": [403]}, Bound("disjoint", (403, 503))),
+        ({}, {"robots": False}, Bound("fixed", True)),
+        (STRICT, {"user_agent": "you/2"}, Bound("fixed", "me/1")),
+        ({}, {"user_agent": "you/2"}, Bound("fixed", None)),
+        (STRICT, {"window": ""}, Bound("fixed", "22:00-06:00")),
+        (STRICT, {"purpose": "ai-train"}, Bound("fixed", "search")),
+        (STRICT, {"purpose": None}, Bound("fixed", "search")),
+        (STRICT, {"obey_nofollow": False}, Bound("fixed", True)),
+        (STRICT, {"obey_noindex": False}, Bound("fixed", True)),
+        (STRICT, {"traps": "report"}, Bound("fixed", "stop")),
+        ({}, {"max_body": 10**12}, Bound("max", 32 << 20)),
+        ({}, {"timeout": 31}, Bound("max", 30.0)),
+        ({"timeout": 99}, {"timeout": 100}, Bound("max", 99.0)),
+        (STRICT, {"page_limit": 0}, Bound("max_or_zero", 1000)),
+        ({}, {"url_length": 0}, Bound("max_or_zero", 2083)),
         (
             {},
             {"browser_block": ["fonts", "media"]},
-            Bound("all", ("images", "fonts", "media", "trackers")),
+            Bound("superset", ("images", "fonts", "media", "trackers")),
         ),
-        ({"near_duplicates": "drop"}, {"near_within": "shop"}, Bound("stays", "task")),
+        ({"near_duplicates": "drop"}, {"near_within": "shop"}, Bound("fixed", "task")),
     ],
 )
 def test_what_is_rougher(own: Any, given: dict[str, Any], bound: Bound) -> None:
@@ -117,8 +117,8 @@ def test_what_is_rougher(own: Any, given: dict[str, Any], bound: Bound) -> None:
 
 
 def test_auto_in_place_of_a_delay_needs_it_as_the_least() -> None:
-    assert found(STRICT, {"delay": "auto"}) == {"min_delay": Bound("least", 2.0)}
-    assert found(STRICT, {"delay": "auto", "min_delay": 1}) == {"min_delay": Bound("least", 2.0)}
+    assert found(STRICT, {"delay": "auto"}) == {"min_delay": Bound("min", 2.0)}
+    assert found(STRICT, {"delay": "auto", "min_delay": 1}) == {"min_delay": Bound("min", 2.0)}
 
 
 def test_every_setting_was_considered() -> None:

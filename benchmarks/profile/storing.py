@@ -17,11 +17,10 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.records import Claimed, TaskLimits
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.request.request import Request, root_admission
 from crawlframe.run.collector import Collector
 from crawlframe.run.ledger import Ledger
-from crawlframe.run.link_filters import KnownFilter, LinkPage
+from crawlframe.run.link_filters import KnownFilter, LinkPage, Sieve
 from crawlframe.run.outcome import Outcome
 
 GENERATION = 1

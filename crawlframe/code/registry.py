@@ -261,6 +261,8 @@ def _enter(directory: Path) -> Path:
 
 
 def _forget(package: str, which: Callable[[ModuleType | None], bool]) -> None:
+    if package not in sys.modules:
+        return  # without a look at each module, which a fork would get a copy of
     for name, module in [*sys.modules.items()]:
         if (name == package or name.startswith(f"{package}.")) and which(module):
             del sys.modules[name]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
@@ -18,6 +20,7 @@ NO_CODE = re.compile(r"\..*|__pycache__|.*\.pyc|.*~|\#.*\#|4913|.*___jb_(tmp|old
 MARK = 16  # bytes of a file's digest
 GONE = b"gone"  # in place of a file's digest
 BLOCK = 1 << 20  # bytes read at a time
+CLOCK_LAG = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
 TRIES = 5  # attempts on a checkout whose HEAD moves
 
 
@@ -35,6 +38,17 @@ def files(tree: Path) -> Iterator[Path]:
     if tree.is_file():
         return iter([tree])
     return map(Path, sorted(_below(os.fspath(tree), _places_above(tree), []), key=_by_parts))
+
+
+def written(trees: Iterable[Path], since: int) -> bool:
+    """Whether any of these files has changed since then (time.time_ns()). Future times do not
+    count: the clock was set back."""
+    now = time.time_ns()
+    for path in (path for tree in trees for path in files(tree)):
+        with contextlib.suppress(OSError):
+            if since <= path.stat().st_ctime_ns <= now:
+                return True
+    return False
 
 
 def content(path: Path) -> bytes:

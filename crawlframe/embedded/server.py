@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from crawlframe.base.mounts import network_filesystem
 from crawlframe.embedded import guardian
 from crawlframe.errors import ConfigError
 
@@ -30,6 +31,12 @@ _joined: dict[Path, int] = {}  # directory -> descriptor of its users.lock, open
 def ensure_redis(var_dir: Path) -> str:
     """The URL of the Redis server under ``var_dir``. It answers, and keeps running at least until
     this process and the children it forks have ended. Raises ConfigError."""
+    if filesystem := network_filesystem(var_dir):
+        raise ConfigError(
+            f"{var_dir} is on a network file system ({filesystem}), where the embedded Redis "
+            "cannot be shared safely; name a local directory in CRAWLFRAME_VAR_DIR, or a server in "
+            "REDIS_URL"
+        )
     directory = var_dir / "redis"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

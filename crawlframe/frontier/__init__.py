@@ -1,5 +1,7 @@
 """The frontier: all state of requests that is kept in Redis."""
 
+from typing import TYPE_CHECKING, Any
+
 from crawlframe.frontier.client.records import (
     Claim,
     Claimed,
@@ -9,7 +11,9 @@ from crawlframe.frontier.client.records import (
     TaskLimits,
 )
 from crawlframe.frontier.cluster.nodes import NodeInfo
-from crawlframe.frontier.frontier import Frontier
+
+if TYPE_CHECKING:
+    from crawlframe.frontier.frontier import Frontier
 
 __all__ = [
     "Claim",
@@ -21,3 +25,11 @@ __all__ = [
     "NodeInfo",
     "TaskLimits",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Frontier":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from crawlframe.frontier.frontier import Frontier  # with Redis, which supervisors do without
+
+    return Frontier

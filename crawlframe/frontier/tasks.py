@@ -107,7 +107,7 @@ class Tasks:
         until = time.monotonic() + seconds
         self._set_state(task, "cancelling")
         self.unpark(task, until)
-        self._hasten(task, until)
+        self._advance(task, until)
         if not all(
             self._end_waiting(partition, task, until) for partition in range(self.store.partitions)
         ):
@@ -115,12 +115,12 @@ class Tasks:
         self._set_state(task, "cancelling", "end")
         return True
 
-    def _hasten(self, task: int, until: float) -> None:
+    def _advance(self, task: int, until: float) -> None:
         """Moves delayed requests back to their lanes."""
         for partition in range(self.store.partitions):
             cursor: Any = 0
             while time.monotonic() <= until:
-                cursor = self.store.run("hasten", partition, task, cursor)
+                cursor = self.store.run("advance", partition, task, cursor)
                 if int(cursor) == 0:
                     break
 

@@ -1,5 +1,5 @@
 """Gates: the rules of the frontier's gate that a setting of a spider or an order for a host brings,
-a module each. Its name is that of the setting; ``lua/_gate.lua`` has a rule of this name."""
+a module each. Its name is that of the setting; ``frontier/lua/gates`` has a file of this name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check(name: str, value: str) -> None:
 
 
 def encode(values: Mapping[str, str]) -> str:
-    """The values by rule, as ``lua/_gate.lua`` reads them; "" without any."""
+    """The values by rule, as the gate reads them; "" without any."""
     return ";".join(f"{name}={_rule(name).encode(value)}" for name, value in values.items())
 
 

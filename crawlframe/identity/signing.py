@@ -11,19 +11,14 @@ import hashlib
 import os
 from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 
 from crawlframe.base.urls import host_of
 from crawlframe.errors import ConfigError
+
+if TYPE_CHECKING:  # a process that signs nothing does without it
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 VARIABLE = "CRAWLFRAME_BOT_AUTH"
 DIRECTORY = "/.well-known/http-message-signatures-directory"
@@ -164,21 +159,22 @@ class SigningKey(NamedTuple):
 
 def make() -> str:
     """A new private key, as text."""
-    raw = Ed25519PrivateKey.generate().private_bytes(
-        Encoding.Raw, PrivateFormat.Raw, NoEncryption()
-    )
-    return _text(raw)
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return _text(Ed25519PrivateKey.generate().private_bytes_raw())
 
 
 def read(private: str, starts: float) -> SigningKey:
     """The key that ``make`` wrote. Raises ValueError."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     key = Ed25519PrivateKey.from_private_bytes(_bytes(private))
     return SigningKey(thumbprint(public_of(key)), starts, key)
 
 
 def public_of(key: Ed25519PrivateKey) -> str:
     """The public part, as a JWK has it in ``x`` (RFC 8037)."""
-    return _text(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
+    return _text(key.public_key().public_bytes_raw())
 
 
 def thumbprint(public: str) -> str:

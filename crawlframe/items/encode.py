@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import decimal
 import math
+import sys
 import uuid
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +17,22 @@ from crawlframe.items.models import is_model, values_of
 if TYPE_CHECKING:
     from itemadapter import ItemAdapter
 
+# Signs that items may be other than dicts: packages, and attributes of classes.
+PACKAGES = frozenset(("attr", "itemadapter", "pydantic", "scrapy"))
+FIELDS = ("__dataclass_fields__", "__struct_fields__")
 MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transaction
 MAX_NESTED = 250  # levels; deeper JSON ends Python's recursion where it is read
 MAX_BITS = 14_284  # of an integer: more digits are not read by Python
+
+
+def prepare(modules: Iterable[str]) -> None:
+    """Imports what items of the classes in these modules need, if any: before workers are forked,
+    so that they share it. With it come pydantic and Scrapy, wherever they are installed."""
+    loaded = (vars(sys.modules[name]) for name in modules if name in sys.modules)
+    classes = (one for names in loaded for one in names.values() if isinstance(one, type))
+    own = (one for one in classes if not one.__module__.startswith("crawlframe."))
+    if PACKAGES & sys.modules.keys() or any(hasattr(one, name) for one in own for name in FIELDS):
+        _adapter()
 
 
 def is_item(thing: Any) -> bool:
@@ -34,7 +49,7 @@ def as_dict(item: Any) -> dict[str, Any]:
 
 @cache
 def _adapter() -> type[ItemAdapter]:
-    from itemadapter import ItemAdapter  # imports pydantic, which most processes do not need
+    from itemadapter import ItemAdapter  # large, see prepare
 
     from crawlframe.items.adapters import ModelAdapter, StructAdapter
 

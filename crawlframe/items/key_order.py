@@ -10,13 +10,12 @@ from itertools import islice
 from typing import Any
 
 FIRST, MAX_KEYS = 0x21, 50_000  # the character of place 0; keys of an object
-_SORTED = "".join(map(chr, range(FIRST, FIRST + MAX_KEYS)))
 
 
 def order_of(item: Any) -> str:
     """The order in an item; "" if it is that of jsonb, or of an object with too many keys."""
     orders = [*_orders(item)]
-    differs = any(order != _SORTED[: len(order)] for order in orders)
+    differs = any(order != _sorted(len(order)) for order in orders)
     return "".join(orders) if differs and len(max(orders, key=len)) <= MAX_KEYS else ""
 
 
@@ -28,10 +27,16 @@ def _orders(value: Any) -> Iterator[str]:
             yield from _orders(inner)
 
 
+@lru_cache(maxsize=64)
+def _sorted(keys: int) -> str:
+    """The order of jsonb."""
+    return "".join(map(chr, range(FIRST, FIRST + min(keys, MAX_KEYS))))
+
+
 @lru_cache(maxsize=1024)
 def _places(keys: tuple[str, ...]) -> str:
     ordered = sorted(keys, key=lambda key: (len(raw := key.encode()), raw))
-    place = dict(zip(ordered, _SORTED, strict=False))
+    place = dict(zip(ordered, _sorted(len(keys)), strict=False))
     return "".join(place.get(key, "!") for key in keys)
 
 

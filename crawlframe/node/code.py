@@ -39,7 +39,6 @@ class Code:
         beside = [path for pattern in REQUIREMENTS for path in start.parent.glob(pattern)]
         self._single_modules = sorted({*modules, *([start] if start.is_file() else [])})
         self.marks = frozenset(self.checkout.marks if self.checkout else ())
-        self.singles = [*self._single_modules, *beside, *self.marks]
         self._requirements = beside
         self._last: tuple[object, str] = (None, "")
         self._digest = self.engine_digest()  # of the framework that is running
@@ -50,9 +49,28 @@ class Code:
         return self._installation.known
 
     @property
+    def engine_paths(self) -> list[str]:
+        """The trees and single modules of the framework."""
+        return [*map(str, (*self.engine, *self._single_modules))]
+
+    def extend(self, paths: Iterable[Path]) -> list[Path]:
+        """Adds what another process has loaded of the framework. Returns what is new."""
+        known = {*self.engine, *self._single_modules}
+        more = [path for path in paths if known.isdisjoint((path, *path.parents))]
+        trees = {path for path in more if path.is_dir()}
+        self.engine = sorted({*self.engine, *trees})
+        self._single_modules = sorted({*self._single_modules, *more} - trees)
+        return more
+
+    @property
     def trees(self) -> list[Path]:
         """The directories that are watched, with everything below them."""
         return [self.spiders, *self.engine]
+
+    @property
+    def singles(self) -> list[Path]:
+        """The single files that are watched."""
+        return [*self._single_modules, *self._requirements, *self.marks]
 
     @property
     def checkout(self) -> Checkout | None:

@@ -272,7 +272,10 @@ class LoadedCode(msgspec.Struct, frozen=True):
 
 
 class Hello(Message, tag="hello"):
-    """Master to supervisor, as its first message: it is imported and waits for HelloReply."""
+    """Master to supervisor, as its first message: it is imported and waits for HelloReply.
+    ``framework``: the paths that it has loaded, as of Code."""
+
+    framework: list[str] = []
 
 
 class CodeReport(Message, tag="code"):
@@ -309,6 +312,7 @@ class AdoptedMaster(msgspec.Struct, frozen=True):
     pid: int
     fd: int  # the supervisor's end of the line
     engine: str  # digest of the framework that it runs
+    framework: list[str] = []  # the paths of that digest
 
 
 class Inheritance(msgspec.Struct, frozen=True):

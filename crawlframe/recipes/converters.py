@@ -16,8 +16,6 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-import regex
-
 from crawlframe.base.exact_json import loads
 from crawlframe.base.urls import join
 from crawlframe.errors import SpiderError, did_you_mean
@@ -295,6 +293,8 @@ CONVERTERS: dict[str, Converter] = {
 
 def find(pattern: str, texts: Iterable[str]) -> Iterator[Any]:
     """The matches in the texts. Raises SpiderError if that takes longer than SECONDS."""
+    import regex  # large, and few nodes have recipes
+
     end = time.monotonic() + SECONDS
     try:
         for text in texts:

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import regex
-
 from crawlframe.base.secret import without_logins
 from crawlframe.base.urls import normalise
 from crawlframe.errors import BadRequest, SpiderError
@@ -180,7 +178,7 @@ def _of_xpath(expression: str) -> str:
     from lxml import etree
     from parsel import Selector
 
-    if regex.search(r"\bre:(?:test|match|replace)\s*\(", expression):
+    if re.search(r"\bre:(?:test|match|replace)\s*\(", expression):
         return f"{expression!r} has a function of re:, which may never end; give a regex as well"
     try:
         etree.XPath(expression)
@@ -201,6 +199,8 @@ def _of_jmespath(expression: str) -> str:
 
 
 def _of_regex(expression: str) -> str:
+    import regex
+
     try:
         regex.compile(expression)
     except (RecursionError, OverflowError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import Any
 
 Path = tuple[str | int, ...]
@@ -52,6 +51,8 @@ def _of_toml(text: str) -> dict[Path, int]:
 
 def _keys(dotted: str) -> list[str]:
     """The parts of a dotted key."""
+    import tomllib
+
     keys = []
     try:
         found: Any = tomllib.loads(f"{dotted} = 0")

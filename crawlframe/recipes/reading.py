@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -71,6 +70,8 @@ def from_text(text: str, kind: str, place: str, name: str = "") -> Recipe | None
     else: it has neither start_urls, fields nor rules. ``name``: used when it does not say its own.
 
     Raises SpiderError, a line for each problem: ``place``, line number, what is wrong."""
+    import tomllib  # large, and few nodes have recipes
+
     try:
         data = json.loads(text) if kind == "json" else tomllib.loads(text)
     except json.JSONDecodeError as error:

@@ -50,7 +50,7 @@ _ESCAPED = (
 )
 
 
-def is_telling(name: str, value: str) -> bool:
+def looks_secret(name: str, value: str) -> bool:
     """Whether a field of this name has a secret as its value."""
     if not value:
         return False
@@ -164,7 +164,7 @@ class Secrets:
         """Learns the tokens in a URL and in a body that was sent."""
         for text in (url, "" if body is None else body.decode("utf-8", "replace")):
             for name, value in _fields(text):
-                if is_telling(name, value):
+                if looks_secret(name, value):
                     self._learn_word(value)
 
     def learn_received(self, text: str) -> None:
@@ -196,7 +196,7 @@ class Secrets:
             case list():
                 for one in value:
                     self._learn_named(one, name)
-            case str() if is_telling(name, value):
+            case str() if looks_secret(name, value):
                 self._learn_word(value)
 
     def _learn_token(self, value: str) -> None:
@@ -282,7 +282,7 @@ class Secrets:
                 return {key: self._named(one, str(key)) for key, one in value.items()}
             case list():
                 return [self._named(one, name) for one in value]
-            case str() if is_telling(name, value):
+            case str() if looks_secret(name, value):
                 self._note("value", name)
                 return STRIPPED
         return self.value(value)
@@ -291,7 +291,7 @@ class Secrets:
         """Those of a request: an action may fill in a password."""
         found = self.value(options)
         for action in found.get("actions") or ():
-            if "text" in action and is_telling(str(action.get("selector")), action["text"]):
+            if "text" in action and looks_secret(str(action.get("selector")), action["text"]):
                 self._note("action", action["selector"])
                 action["text"] = STRIPPED
         if "proxy" in found:
@@ -320,7 +320,7 @@ class Secrets:
     def _fields_in(self, text: str, what: str) -> str:
         def field(found: re.Match[str]) -> str:
             name = unquote_plus(found[1])
-            if not is_telling(name, unquote_plus(found[2])):
+            if not looks_secret(name, unquote_plus(found[2])):
                 return found[0]
             self._note(what, name)
             return f"{found[1]}={STRIPPED}"
@@ -332,13 +332,13 @@ class Secrets:
         return _PART.sub(self._part, text)
 
     def _json_field(self, found: re.Match[str]) -> str:
-        if not is_telling(found[1], found[3]):
+        if not looks_secret(found[1], found[3]):
             return found[0]
         self._note("field", found[1])
         return f'"{found[1]}"{found[2]}"{STRIPPED}"'
 
     def _part(self, found: re.Match[str]) -> str:
-        if not is_telling(found[2], found[3]):
+        if not looks_secret(found[2], found[3]):
             return found[0]
         self._note("field", found[2])
         return f"{found[1]}{STRIPPED}"

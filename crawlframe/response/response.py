@@ -252,6 +252,14 @@ class Response:
 
         return Article(self)
 
+    def _drop_derived(self) -> Article | None:
+        """Lets go of data and article, which refer to the page: in such a cycle, pages and their
+        trees would stay in memory until they are garbage collected, hundreds of them. Returns the
+        article, if it was used."""
+        self.__dict__.pop("data", None)
+        article: Article | None = self.__dict__.pop("article", None)
+        return article
+
     @cached_property
     def base_url(self) -> str:
         """The base of relative links: ``<base href>`` if the page has one, otherwise ``url``."""

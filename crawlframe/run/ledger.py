@@ -213,15 +213,16 @@ class PageLedger(Protocol):
 class RobotsLedger(Protocol):
     """Files robots.txt of origins: each is read by one worker of the cluster at a time."""
 
-    def turn(self, origin: str, lease: float) -> RobotsTurn:
-        """What is known of the robots.txt of an origin. If it is due and nobody reads it, it is the
-        caller's turn for ``lease`` seconds, or until ``save_robots``."""
+    def turns(self, origins: Sequence[str], lease: float) -> list[RobotsTurn]:
+        """What is known of the robots.txt of each of these origins. If it is due and nobody reads
+        it, it is the caller's turn for ``lease`` seconds, or until ``save``; of an origin that is
+        named twice, the first one's."""
 
     def keep(self, origin: str, lease: float) -> None:
         """Makes the turn to read a robots.txt last for ``lease`` seconds from now."""
 
-    def save(self, origin: str, state: RobotsState) -> None:
-        """Writes the state of a robots.txt, and ends the turn."""
+    def save(self, states: Mapping[str, RobotsState]) -> None:
+        """Writes the state of the robots.txt of each of these origins, and ends the turns."""
 
 
 class AccessLedger(Protocol):

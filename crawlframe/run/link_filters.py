@@ -3,11 +3,27 @@ Their list is made once per crawl, of what the crawl uses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+import sys
+from collections.abc import Callable, Container, Iterable, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from crawlframe.base.limits import ALIAS, DEPTH_LIMIT, LAYERS, NOFOLLOW, TEMPLATE
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.limits import (
+    ALIAS,
+    DEPTH_LIMIT,
+    HOST_BYTE_LIMIT,
+    LAYERS,
+    LINKS_PER_PAGE,
+    NOFOLLOW,
+    QUERY_PERMUTATIONS,
+    REPEATED_SEGMENTS,
+    TEMPLATE,
+    TRAP,
+    URL_LENGTH,
+    ByteBudget,
+)
+from crawlframe.base.urls import host_of
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.proxies.place import place_of
 from crawlframe.request.downloader_names import BROWSER
@@ -16,8 +32,13 @@ from crawlframe.run.outcome import Outcome
 
 if TYPE_CHECKING:
     from crawlframe.noise.followed_once import FollowedOnce
+    from crawlframe.spider.settings import SpiderSettings
 
 MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
+
+SHORT_PATH = 8  # segments; a path without more is not examined for repeated ones: loops grow
+PATHS = 10_000  # with a query, that a worker remembers of a task
+SIEVE_SIZE = 100_000  # fingerprints; two generations are kept, the older one is dropped as a whole
 
 # Further reasons than those of base/limits.py, which are counted by their names.
 DUPLICATE = "duplicate"  # counted as such: the task has the request already
@@ -218,6 +239,36 @@ class RenderedFragments:
         return keep
 
 
+class Sieve:
+    """Fingerprints that the ledger has recorded, in bounded sets by task, so that known links never
+    become requests. Filled by the commit thread, read by the loop.
+
+    A fingerprint is added only after the commit that recorded it (or after Redis reported it as
+    admitted, which is later still), so dropping a link that is in here never loses it."""
+
+    def __init__(self, size: int = SIEVE_SIZE) -> None:
+        self._size = size
+        self._count = 0
+        self._young: dict[int, set[bytes]] = {}
+        self._old: dict[int, set[bytes]] = {}
+
+    def of(self, task: int) -> tuple[Set[bytes], Set[bytes]]:
+        """The fingerprints of one task, in two sets that may both grow meanwhile."""
+        return self._young.get(task, _NONE), self._old.get(task, _NONE)
+
+    def add(self, task: int, fingerprints: Iterable[bytes]) -> None:
+        """Remembers fingerprints that the ledger has recorded."""
+        young = self._young.setdefault(task, set())
+        before = len(young)
+        young.update(fingerprints)
+        self._count += len(young) - before
+        if self._count > self._size:
+            self._old, self._young, self._count = self._young, {}, 0
+
+
+_NONE: Set[bytes] = frozenset()
+
+
 class KnownFilter:
     """The requests that the task has already, by the page that yields them or by the ledger."""
 
@@ -237,6 +288,83 @@ class KnownFilter:
             return None
 
         return keep
+
+
+class KnownTraps(Protocol):
+    """The traps that were seen in a task."""
+
+    def stops(self, url: str) -> bool: ...
+
+
+class LinkLimits:
+    """The limits of one task in this worker: most URLs pass with a few comparisons of lengths.
+    ``limits``: whether there are any."""
+
+    def __init__(
+        self, settings: SpiderSettings, budget: ByteBudget | None, traps: KnownTraps | None
+    ) -> None:
+        self._most = settings.links_per_page or sys.maxsize
+        self._length = settings.url_length or sys.maxsize
+        self._repeats = settings.repeated_segments
+        # "https://host/a/a" has two slashes more than segments.
+        self.slashes = SHORT_PATH + 2 if self._repeats else sys.maxsize
+        self._permutations = settings.query_permutations
+        self._names: BoundedDict[str, set[tuple[str, ...]]] = BoundedDict(PATHS)  # by path
+        self._budget = budget if budget and budget.host_limit else None
+        self._traps = traps if settings.traps == "stop" else None
+        any_url = settings.links_per_page or self._permutations or self._budget or self._traps
+        self.length = -1 if any_url else self._length
+        self.limits = bool(any_url or settings.url_length or self._repeats)
+
+    def of_page(self, page: LinkPage) -> Keep:
+        length, slashes = self.length, self.slashes
+
+        def keep(link: NewRequest) -> str | None:
+            url = link.request.url
+            if len(url) <= length and url.count("/") <= slashes:
+                return None
+            return self.refuses(url, page.taken) or None
+
+        return keep
+
+    def refuses(self, url: str, taken: int) -> str:
+        """Returns the reason for which a new URL is not followed, "" if it is. ``taken``: requests
+        that were taken from the same page."""
+        if len(url) > self._length:
+            return URL_LENGTH
+        if url.count("/") > self.slashes and self._repeats_a_segment(url):
+            return REPEATED_SEGMENTS
+        if self._traps is not None and self._traps.stops(url):
+            return TRAP
+        if self._budget is not None and self._budget.is_spent(host_of(url)):
+            return HOST_BYTE_LIMIT
+        if taken >= self._most:
+            return LINKS_PER_PAGE
+        if self._permutations and "?" in url and self._is_one_more(url):
+            return QUERY_PERMUTATIONS
+        return ""
+
+    def _repeats_a_segment(self, url: str) -> bool:
+        segments = url.partition("?")[0].split("/")[3:]
+        different = set(segments)
+        if len(segments) - len(different) < self._repeats:
+            return False
+        different.discard("")
+        return any(segments.count(segment) > self._repeats for segment in different)
+
+    def _is_one_more(self, url: str) -> bool:
+        """Whether the names of its query are a further set of them, and the path has had enough.
+        Their order does not matter: it makes no other request."""
+        path, _, query = url.partition("?")
+        names = tuple(sorted(part.partition("=")[0] for part in query.split("&")))
+        if (known := self._names.use(path)) is None:
+            known = self._names[path] = set()
+        if names in known:
+            return False
+        if len(known) >= self._permutations:
+            return True
+        known.add(names)
+        return False
 
 
 def bad_delay(request: Request) -> BadRequest:

@@ -21,7 +21,7 @@ from crawlframe.pages.copy import PageCopy
 from crawlframe.proxies import listed
 from crawlframe.proxies.place import limited_at, place_of
 from crawlframe.proxies.proxy import ChosenProxy
-from crawlframe.request.record import Errand, Hop
+from crawlframe.request.record import Errand, Hop, hops_of, read_head
 from crawlframe.request.request import Admission
 from crawlframe.response.picture import Picture
 
@@ -149,6 +149,11 @@ class Outcome:
     error_group: int = 0  # of an error: the group that the ledger puts it into
     fetch: FetchOutcome = field(default_factory=FetchOutcome)
     results: CallbackResults = field(default_factory=CallbackResults)
+
+    def take_head(self) -> None:
+        """Copies what can be read of an unreadable record. Raises BadRequest."""
+        self.url, self.depth, self.callback, _ = read_head(self.record)
+        self.fetch.redirects = hops_of(self.record)
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
         """Set where the request goes next; any verdict but DONE drops what the callback led to."""

@@ -7,8 +7,10 @@ tried again from the beginning, and a request whose worker died after the commit
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
+from typing import Any, ClassVar
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.run.ledger import LedgerRefused, Recorded
@@ -20,11 +22,16 @@ log = logging.getLogger(__name__)
 class Participant:
     """One feature. The commit thread makes all calls, with at least one outcome that concerns the
     participant, in the order in which outcomes were handed over. A participant defines the calls
-    that it needs; the others cost nothing."""
+    that it needs; the others cost nothing.
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """The outcomes that the participant takes, in their order."""
-        raise NotImplementedError
+    ``takes``: attributes of outcomes. An outcome in which none of them has a value does not concern
+    the participant."""
+
+    takes: ClassVar[tuple[str, ...]] = ()
+
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Those of the outcomes with a value in ``takes`` that concern the participant."""
+        return outcomes
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         """Before the transaction. May change the outcomes; a repeated call changes nothing more."""
@@ -36,8 +43,8 @@ class Participant:
         self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]
     ) -> Collection[Outcome]:
         """After the commit, before the frontier learns of it. ``recorded``: the rows, by rid;
-        outcomes that have none are given back. Returns outcomes of other requests that end by
-        this."""
+        outcomes that have none are given back. An outcome whose row is of another run concerns all
+        participants. Returns outcomes of other requests that end by this."""
         return ()
 
     def explain(self, outcomes: list[Outcome]) -> None:
@@ -74,20 +81,20 @@ class Participants:
     ) -> None:
         self._all = tuple(participants)
         self._documented: tuple[type[Exception], ...] = (CrawlframeError, OSError, *documented)
-        self._preparing = self._defining("prepare")
-        self._writing = self._defining("write")
-        self._following = self._defining("after")
-        self._explaining = self._defining("explain")
+        self._preparing = _Takers(self._defining("prepare"))
+        self._writing = _Takers(self._defining("write"))
+        self._following = _Takers(self._defining("after"))
+        self._explaining = _Takers(self._defining("explain"))
         self._ticking = self._defining("left")
 
     def prepare(self, outcomes: Sequence[Outcome]) -> None:
-        for one, some in _concerned(self._preparing, outcomes):
+        for one, some in self._preparing.concerned(outcomes):
             with self._named(one, "prepare"):
                 one.prepare(some)
 
     def writing(self, outcomes: Sequence[Outcome]) -> Writing:
         """The participants that have something to write, with their outcomes."""
-        return [*_concerned(self._writing, outcomes)]
+        return [*self._writing.concerned(outcomes)]
 
     def write(self, writing: Writing, new: Collection[bytes]) -> None:
         """``new``: the rids of rows that the transaction has written."""
@@ -101,7 +108,8 @@ class Participants:
     ) -> list[Outcome]:
         """Returns the outcomes that the calls return. A defect is logged: the rows count."""
         ended: list[Outcome] = []
-        for one, some in _concerned(self._following, outcomes):
+        others = {rid for rid, row in recorded.items() if not row.new}
+        for one, some in self._following.concerned(outcomes, others):
             try:
                 with self._named(one, "after"):
                     ended += one.after(some, recorded)
@@ -110,7 +118,7 @@ class Participants:
         return ended
 
     def explain(self, outcomes: Sequence[Outcome]) -> None:
-        for one, some in _concerned(self._explaining, outcomes):
+        for one, some in self._explaining.concerned(outcomes):
             one.explain(some)
 
     def left(self) -> float | None:
@@ -142,9 +150,25 @@ class Participants:
         return tuple(one for one in self._all if getattr(type(one), name) is not base)
 
 
-def _concerned(
-    participants: Sequence[Participant], outcomes: Sequence[Outcome]
-) -> Iterator[tuple[Participant, list[Outcome]]]:
-    for one in participants:
-        if some := one.concerned(outcomes):
-            yield one, some
+class _Takers:
+    """The participants that define a call. Most outcomes have nothing that any of them takes, which
+    one look shows."""
+
+    def __init__(self, participants: Sequence[Participant]) -> None:
+        self._participants = [(one, _values(one.takes)) for one in participants]
+        self._values = _values([name for one in participants for name in one.takes])
+
+    def concerned(
+        self, outcomes: Sequence[Outcome], always: Container[bytes] = ()
+    ) -> Iterator[tuple[Participant, list[Outcome]]]:
+        """``always``: rids of outcomes that concern all participants."""
+        some = [o for o in outcomes if any(self._values(o)) or o.rid in always]
+        for one, values in self._participants if some else ():
+            mine = [o for o in some if any(values(o)) or o.rid in always]
+            if mine and (mine := one.concerned(mine)):
+                yield one, mine
+
+
+def _values(names: Sequence[str]) -> Callable[[Outcome], tuple[Any, ...]]:
+    """Returns the function that returns these attributes of an outcome."""
+    return attrgetter(*names, *names) if names else lambda outcome: ()

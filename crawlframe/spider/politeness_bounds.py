@@ -14,11 +14,10 @@ AUTO_DELAY = 1.0  # seconds: where "auto" begins, and what a delay in its place 
 
 
 class Bound(NamedTuple):
-    """What a setting must be for a task that is no rougher than its spider. ``value`` of "among",
-    "without" and "all" is a tuple, of which it may have members, must not, or must have all;
-    "limit" is "most" for settings where 0 is no limit."""
+    """What a setting must be for a task that is no rougher than its spider. ``value`` of "subset",
+    "disjoint" and "superset" is a tuple; "max_or_zero" is for settings where 0 is no limit."""
 
-    kind: Literal["least", "most", "limit", "among", "without", "all", "stays"]
+    kind: Literal["min", "max", "max_or_zero", "subset", "disjoint", "superset", "fixed"]
     value: Any
 
 
@@ -26,7 +25,7 @@ def bounds(own: SpiderSettings) -> dict[str, Bound]:
     """The bounds of a spider, by setting. Those that are left out may have any value."""
     found = {name: bound for name, rule in _RULES.items() if (bound := rule(getattr(own, name)))}
     if own.delay == "auto":
-        found["delay"] = Bound("least", max(AUTO_DELAY, own.min_delay))
+        found["delay"] = Bound("min", max(AUTO_DELAY, own.min_delay))
     return found
 
 
@@ -36,7 +35,7 @@ def rougher(own: SpiderSettings, asked: SpiderSettings) -> dict[str, Bound]:
     if asked.delay == "auto":
         del limits["delay"]
         if own.delay != "auto":
-            limits["min_delay"] = Bound("least", own.delay)
+            limits["min_delay"] = Bound("min", own.delay)
     else:
         limits.pop("min_delay", None)
     return {name: bound for name, bound in limits.items() if not _fits(getattr(asked, name), bound)}
@@ -44,72 +43,72 @@ def rougher(own: SpiderSettings, asked: SpiderSettings) -> dict[str, Bound]:
 
 def _fits(value: Any, bound: Bound) -> bool:
     match bound.kind:
-        case "least":
+        case "min":
             return bool(value >= bound.value)
-        case "most":
+        case "max":
             return bool(value <= bound.value)
-        case "limit":
+        case "max_or_zero":
             return bool(0 < value <= bound.value)
-        case "among":
+        case "subset":
             return {*value} <= {*bound.value}
-        case "all":
+        case "superset":
             return {*value} >= {*bound.value}
-        case "without":
+        case "disjoint":
             return {*value}.isdisjoint(bound.value)
     return bool(value == bound.value)
 
 
-def _least(value: float) -> Bound | None:
-    return Bound("least", value) if value else None
+def _min(value: float) -> Bound | None:
+    return Bound("min", value) if value else None
 
 
-def _most(value: float) -> Bound:
-    return Bound("most", value)
+def _max(value: float) -> Bound:
+    return Bound("max", value)
 
 
-def _limit(value: float) -> Bound | None:
-    return Bound("limit", value) if value else None
+def _max_or_zero(value: float) -> Bound | None:
+    return Bound("max_or_zero", value) if value else None
 
 
-def _stays_on(value: bool) -> Bound | None:
-    return Bound("stays", True) if value else None
+def _fixed_on(value: bool) -> Bound | None:
+    return Bound("fixed", True) if value else None
 
 
 def _no_more_blocks(handled: tuple[int, ...]) -> Bound:
     """What a spider handles does not count as a block of its host."""
-    return Bound("without", tuple(status for status in BLOCKS if status not in handled))
+    return Bound("disjoint", tuple(status for status in BLOCKS if status not in handled))
 
 
 _RULES: dict[str, Callable[[Any], Bound | None]] = {
-    "delay": lambda value: Bound("least", value),
-    "min_delay": _least,
-    "concurrency": _most,
-    "ip_concurrency": _limit,
-    "ip_delay": _least,
-    "host_page_limit": _limit,
-    "host_byte_limit": _limit,
-    "retries": _most,
-    "retry_statuses": lambda value: Bound("among", value),
+    "delay": lambda value: Bound("min", value),
+    "min_delay": _min,
+    "concurrency": _max,
+    "ip_concurrency": _max_or_zero,
+    "ip_delay": _min,
+    "host_page_limit": _max_or_zero,
+    "host_byte_limit": _max_or_zero,
+    "retries": _max,
+    "retry_statuses": lambda value: Bound("subset", value),
     "handle_statuses": _no_more_blocks,
-    "robots": _stays_on,
-    "user_agent": lambda value: Bound("stays", value),
-    "purpose": lambda value: Bound("stays", value) if value else None,
-    "obey_nofollow": _stays_on,
-    "obey_noindex": _stays_on,
-    "traps": lambda value: Bound("stays", value) if value == "stop" else None,
+    "robots": _fixed_on,
+    "user_agent": lambda value: Bound("fixed", value),
+    "purpose": lambda value: Bound("fixed", value) if value else None,
+    "obey_nofollow": _fixed_on,
+    "obey_noindex": _fixed_on,
+    "traps": lambda value: Bound("fixed", value) if value == "stop" else None,
     # More proxies are more requests to a host.
-    "proxy": lambda value: Bound("stays", value),
-    "proxy_limits": lambda value: Bound("stays", value),
+    "proxy": lambda value: Bound("fixed", value),
+    "proxy_limits": lambda value: Bound("fixed", value),
     # What a task may cost.
     **dict.fromkeys(
         ("max_body", "max_parse", "max_file", "timeout", "file_timeout", "max_redirects",
-         "browser_settle", "near_limit"), _most,
+         "browser_settle", "near_limit"), _max,
     ),
     **dict.fromkeys(
         ("page_limit", "byte_limit", "time_limit", "depth_limit", "layers", "links_per_page",
-         "url_length", "repeated_segments", "query_permutations"), _limit,
+         "url_length", "repeated_segments", "query_permutations"), _max_or_zero,
     ),
-    "browser_block": lambda value: Bound("all", value),
-    "near_within": lambda value: Bound("stays", value),  # other spiders may compare with its pages
-    **dict.fromkeys(gates.names(), lambda value: Bound("stays", value) if value else None),
+    "browser_block": lambda value: Bound("superset", value),
+    "near_within": lambda value: Bound("fixed", value),  # other spiders may compare with its pages
+    **dict.fromkeys(gates.names(), lambda value: Bound("fixed", value) if value else None),
 }  # fmt: skip

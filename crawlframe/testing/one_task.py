@@ -10,11 +10,11 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.client.records import Claimed, TaskView
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.request.request import Admission, Request, end_admission, make_rid, root_admission
 from crawlframe.run.ledger import TaskSpec
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Outcome
 from crawlframe.spider.task_info import Summary
 

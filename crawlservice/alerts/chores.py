@@ -57,7 +57,7 @@ class Alerts:
     def tick(self) -> None:
         """Raises django.db.Error."""
         if self._monitor.look(clock.now(), self._steward.counts):
-            self._sender.keep_going()
+            self._sender.ensure_running()
 
     def stop(self) -> None:
         self._sender.stop()

@@ -55,7 +55,7 @@ class LeaderWatch:
         """Looks once; sends what is due while no node does. Raises django.db.Error."""
         now = clock.now()
         if look(now) and announcements.announce(now):
-            self._sender.keep_going()
+            self._sender.ensure_running()
 
 
 def look(now: datetime) -> bool:

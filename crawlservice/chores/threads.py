@@ -17,7 +17,7 @@ from crawlservice.connections.contained import failures, is_away
 
 log = logging.getLogger(__name__)
 
-LINGER_SECONDS = 60.0  # seconds for which a thread continues without a call of ``keep_going``
+LINGER_SECONDS = 60.0  # seconds for which a thread continues without a call of ``ensure_running``
 RETRY = 1.0  # seconds to the next step if the service's database does not answer
 
 
@@ -42,7 +42,7 @@ class ChoreThread:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def keep_going(self) -> None:
+    def ensure_running(self) -> None:
         """Called again and again while its process leads."""
         self._until = time.monotonic() + LINGER_SECONDS
         self._stopped.clear()
@@ -97,7 +97,7 @@ class ChoreThreads:
     def __init__(self) -> None:
         self._threads: dict[str, ChoreThread] = {}
 
-    def keep_going(self, works: Mapping[str, Callable[[], Work]]) -> None:
+    def ensure_running(self, works: Mapping[str, Callable[[], Work]]) -> None:
         """Starts the threads that are missing. ``works``: by the names of threads. Others end by
         themselves."""
         living = {name: thread for name, thread in self._threads.items() if thread.is_alive}
@@ -105,7 +105,7 @@ class ChoreThreads:
         for name, work in works.items():
             if name not in living:
                 living[name] = ChoreThread(name, work)
-            living[name].keep_going()
+            living[name].ensure_running()
 
     def stop(self) -> None:
         """Ends them as ``ChoreThread.stop`` does."""

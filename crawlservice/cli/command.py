@@ -1,54 +1,26 @@
-"""What all commands share: errors in plain words, and a database that is ready.
-
-Secret arguments of a command: what is on a command line is in the shell's history and in ``ps``,
-so ``token=-`` asks for it.
-"""
+"""What all commands share: errors in plain words, and a database that is ready."""
 
 from __future__ import annotations
 
 import os
 import sys
 from functools import cached_property
-from getpass import getpass
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.db import DatabaseError
 from redis import RedisError
-from rich.console import Console
 
-from crawlframe.errors import ArgumentError, CrawlframeError, TablesMissing
+from crawlframe.errors import CrawlframeError, TablesMissing
 from crawlframe.frontier.client.wording import error_text
-from crawlframe.spider.spider import SpiderInfo
 from crawlservice import environment
 from crawlservice.connections.checks import missing_right
 from crawlservice.connections.database import hint, prepare
-from crawlservice.tasks.arguments.secrets import is_secret
 from crawlservice.tasks.progress.outcomes import Unsuccessful
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-ASKED = "-"
-PIPE_WIDTH = 4096  # columns where no terminal sets a limit: nothing is folded there
-
-
-class PipeConsole(Console):
-    """Raises BrokenPipeError, where rich would exit."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        raise BrokenPipeError
-
-
-def console_on(wrapper: OutputWrapper) -> Console:
-    """Does not read text as markup: URLs have brackets."""
-    out: TextIO = wrapper._out  # type: ignore[assignment]
-    width = None if out.isatty() else PIPE_WIDTH
-    return PipeConsole(file=out, width=width, markup=False, emoji=False, highlight=False)
-
 
 WRITERS = (OutputWrapper.__module__, "rich.console")  # modules that write our output
 
@@ -114,6 +86,7 @@ class Command(BaseCommand):
         return self._console_on(self.stderr)
 
     def _console_on(self, wrapper: OutputWrapper) -> Console:
+        from crawlservice.cli.console import console_on  # with rich, which a node does without
 
         return console_on(wrapper)
 
@@ -130,25 +103,3 @@ def _close_broken() -> None:
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def read_secret(prompt: str) -> str:
-    """A line that is typed unseen, or the next line of the standard input. Raises ArgumentError if
-    there is none."""
-    try:
-        text = getpass(prompt) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-    except EOFError:
-        text = ""
-    if not text:
-        raise ArgumentError(f"{prompt}give it as a line of the standard input")
-    return text
-
-
-def with_secrets(info: SpiderInfo, given: dict[str, str]) -> dict[str, str]:
-    """The arguments, with what is asked for. Raises ArgumentError."""
-    properties = info.arguments.get("properties", {})
-    found = dict(given)
-    for name, text in given.items():
-        if text == ASKED and is_secret(properties.get(name, {}), info.arguments):
-            found[name] = read_secret(f"{name}: ")
-    return found

@@ -31,15 +31,15 @@ from crawlframe.shell.prompt import completion, lend
 from crawlframe.shell.shell import SOCKET
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
-from crawlservice.cli.command import ASKED, with_secrets
 from crawlservice.cli.local_node import LocalNode, NodeEnded
 from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.cli.report import report
+from crawlservice.cli.secret_input import ASKED, with_secrets
 from crawlservice.cli.terminal import plain, watch
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
 from crawlservice.tasks import overrides
-from crawlservice.tasks.arguments import values as spider_arguments
+from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.arguments.secrets import has_secrets
 from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.progress import outcomes

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
 
-from crawlframe.base.program import ENTRY_POINT
 from crawlframe.errors import CrawlframeError
-from crawlservice import project
+from crawlservice.project import manage_command
 
 KILL_AFTER = 15.0  # seconds beyond the grace time
 SETTLE = 3.0  # seconds for a node to notice that nothing is left to do
@@ -108,12 +106,3 @@ def last_lines(path: Path, count: int = LAST_LINES) -> list[str]:
             return [line.rstrip() for line in deque(file, maxlen=count)]
     except OSError:
         return []
-
-
-def manage_command() -> list[str]:
-    """The command that started this process: the same program finds the same spiders. The script of
-    the entry point is not named, because an upgrade deletes it for some seconds."""
-    typed = Path(sys.argv[0])
-    if typed.name == ENTRY_POINT:
-        return [sys.executable, "-P", "-m", "crawlservice"]
-    return [sys.executable, str((project.script() or typed).resolve())]

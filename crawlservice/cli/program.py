@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from django.core.management import execute_from_command_line
-
 from crawlframe import __version__
 from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
@@ -28,6 +26,14 @@ def main() -> None:
     if os.environ.get("DJANGO_SETTINGS_MODULE", SERVICE) in (SERVICE, NODE, OUTSIDE):
         os.environ["DJANGO_SETTINGS_MODULE"] = _settings(words)
     try:
+        if words[:1] == ["runcrawler"] and os.environ["DJANGO_SETTINGS_MODULE"] == NODE:
+            from crawlservice.cli.supervise import options_of, supervise
+
+            if options := options_of(words[1:]):
+                sys.exit(supervise(options))
+        # A supervisor is a small process without it.
+        from django.core.management import execute_from_command_line
+
         execute_from_command_line(sys.argv)
     except CrawlframeError as error:
         sys.exit(f"error: {error}")

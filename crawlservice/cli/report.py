@@ -23,7 +23,7 @@ from crawlservice.models import Item, Page, Task
 from crawlservice.proxies.use import lacks_of, no_proxy
 from crawlservice.quality import deviation
 from crawlservice.quality.wording import sentence_of
-from crawlservice.tasks.arguments.values import shortened
+from crawlservice.tasks.arguments.spider_arguments import shortened
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.overrides import as_pairs
 from crawlservice.tasks.progress.budgets import stops, traps_of

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from redis import Redis, RedisCluster
 from redis.exceptions import NoPermissionError, RedisError
 
+from crawlframe.base.mounts import network_filesystem
 from crawlframe.errors import ConfigError
 
 Version = tuple[int, ...]
@@ -23,11 +23,6 @@ LUA_MENDED: dict[str, tuple[Version, ...]] = {
     "Redis": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
     "Valkey": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
 }
-NETWORK_FILESYSTEMS = re.compile(
-    r"nfs\d?|cifs|smb\w*|9p|afs|afpfs|webdav|ceph|lustre|glusterfs|beegfs|gpfs|ncpfs"
-    r"|fuse\.(sshfs|glusterfs|ceph\S*|rclone|s3fs|davfs\S*|smbnetfs)"
-)
-
 
 # Reading and writing keys, without @dangerous commands (FLUSHALL, KEYS, CONFIG, ...); scripts; and
 # the queries of clients and of the start-up check. The last line is only for a Redis Cluster.
@@ -191,34 +186,3 @@ def _check_sqlite(path: Path) -> None:
             f"SQLite cannot work safely on the network file system ({filesystem}) of {path}; name "
             "a local directory in CRAWLFRAME_VAR_DIR, or PostgreSQL in DATABASE_URL"
         )
-
-
-def network_filesystem(path: Path, mounts: str | None = None) -> str:
-    """The kind of network file system that ``path`` is on; "" if it is local or unknown."""
-    listing = _mounts() if mounts is None else mounts
-    parents = {str(parent) for parent in (path.resolve(), *path.resolve().parents)}
-    nearest = kind = ""
-    for line in listing.splitlines():
-        fields = line.split()
-        # Of two mounts on one point, the later one hides the earlier.
-        if len(fields) > 2 and _unescape(fields[1]) in parents and len(fields[1]) >= len(nearest):
-            nearest, kind = fields[1:3]
-    return kind if NETWORK_FILESYSTEMS.fullmatch(kind) else ""
-
-
-def _mounts() -> str:
-    """Lines of ``device point kind …``, as Linux writes them."""
-    try:
-        return Path("/proc/self/mounts").read_text()
-    except OSError:
-        pass
-    if sys.platform != "darwin":
-        return ""
-    import subprocess
-
-    listing = subprocess.run(["mount"], capture_output=True, text=True).stdout
-    return re.sub(r"^(\S+) on (.+) \((\w+).*$", r"\1 \2 \3", listing, flags=re.MULTILINE)
-
-
-def _unescape(point: str) -> str:
-    return re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), point)

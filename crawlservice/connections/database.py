@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from pkgutil import iter_modules
 
 from django.apps import apps
 from django.conf import settings
@@ -20,27 +21,15 @@ from django.db import (
     connection,
     connections,
 )
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.signals import connection_created
-from django.db.migrations.autodetector import MigrationAutodetector
-from django.db.migrations.executor import MigrationExecutor
-from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.migrations.state import ProjectState
 from django.db.models import Count, Max
 
 from crawlframe.base.program import command
 from crawlframe.code.source import INSTALLED
-from crawlframe.errors import ConfigError, CrawlframeError, TablesMissing
+from crawlframe.errors import ConfigError, TablesMissing
 from crawlservice.connections.checks import check_database
 from crawlservice.connections.routing import ASIDE
 
-_READS = re.compile(
-    r"[\s(]*(?:SELECT|WITH|SHOW|EXPLAIN|PRAGMA|SET|BEGIN|SAVEPOINT|RELEASE|ROLLBACK)\b", re.I
-)
-# In a WITH, and what a SELECT can lead to.
-_WRITES = re.compile(r"\b(?:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|MERGE\s+INTO)\b", re.I)
-_STRINGS = re.compile(r"'(?:[^']|'')*'")
 MENDS = {  # kind of database -> words of a failure -> what to do
     "sqlite": {
         "readonly database|unable to open|Permission denied|Read-only file system|No such file": (
@@ -117,8 +106,22 @@ def is_there() -> bool:
 
 
 def is_behind() -> bool:
+    """Whether tables of this version are lacking. Raises django.db.Error."""
+    if MigrationRecorder(connection).applied_migrations().keys() >= set(_migrations_on_disk()):
+        return False  # without the import of all migrations
+    from django.db.migrations.executor import MigrationExecutor
+
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def _migrations_on_disk() -> Iterator[tuple[str, str]]:
+    """App and name of each."""
+    for app in apps.get_app_configs():
+        name = settings.MIGRATION_MODULES.get(app.label, f"{app.name}.migrations")
+        spec = find_spec(name) if name else None
+        for module in iter_modules((spec and spec.submodule_search_locations) or []):
+            yield app.label, module.name
 
 
 def check_models() -> None:
@@ -132,6 +135,10 @@ def check_models() -> None:
     }
     if not labels:
         return
+    from django.db.migrations.autodetector import MigrationAutodetector
+    from django.db.migrations.loader import MigrationLoader
+    from django.db.migrations.state import ProjectState
+
     loader = MigrationLoader(None)
     changes = MigrationAutodetector(loader.project_state(), ProjectState.from_apps(apps))
     lacking = " ".join(sorted(changes.changes(loader.graph, trim_to_apps=labels)))
@@ -175,41 +182,3 @@ def _in_plain_words(error: Exception) -> str:
         told = hint(reason) or "; start it or correct DATABASE_URL"
         return f"{where} cannot be reached: {reason}{told}"
     return f"{where} cannot be used: {reason}{hint(reason)}"
-
-
-class WriteRefused(CrawlframeError):
-    """Something would have written to a database."""
-
-
-@contextmanager
-def read_only() -> Iterator[None]:
-    """Refuses statements that write, of all threads, on connections that are opened from now on.
-    Those of this thread are closed before and after. It changes nothing in sessions of the server,
-    which other clients of a pool may get later."""
-    guarded: list[BaseDatabaseWrapper] = []
-
-    def guard(connection: BaseDatabaseWrapper, **more: Any) -> None:
-        if _judge not in connection.execute_wrappers:
-            connection.execute_wrappers.append(_judge)
-            guarded.append(connection)
-
-    connections.close_all()
-    connection_created.connect(guard)
-    try:
-        yield
-    finally:
-        connection_created.disconnect(guard)
-        for connection in guarded:
-            connection.execute_wrappers.remove(_judge)
-        connections.close_all()
-
-
-def _judge(execute: Callable[..., Any], sql: Any, *given: Any) -> Any:
-    """Raises WriteRefused. ``given``: parameters, whether there are several, and the context."""
-    text = sql if isinstance(sql, str) else str(sql)
-    if not _READS.match(text) or _WRITES.search(_STRINGS.sub("''", text)):
-        raise WriteRefused(
-            f"{text.split(None, 1)[0][:20].upper() if text.strip() else 'a statement'}: nothing is "
-            "written to a database here"
-        )
-    return execute(sql, *given)

@@ -12,10 +12,9 @@ from django.db import Error as DatabaseError
 from redis import RedisError
 
 from crawlframe.embedded.server import ensure_redis
-from crawlframe.errors import ConfigError, CrawlframeError
+from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.frontier import Frontier
 from crawlservice.connections import installation
-from crawlservice.connections.checks import network_filesystem
 
 CHECK = 5.0  # seconds between two checks whether Redis still belongs to this installation
 REREAD = 60.0  # seconds until the id is read from the database again; it hardly ever changes
@@ -74,13 +73,5 @@ def use(mine: Frontier) -> None:
 
 def redis_url() -> str:
     """REDIS_URL, or the embedded server's, which this call starts. Raises ConfigError."""
-    url: str = settings.REDIS_URL
-    if url:
-        return url
-    if filesystem := network_filesystem(settings.VAR_DIR):
-        raise ConfigError(
-            f"{settings.VAR_DIR} is on a network file system ({filesystem}), where the embedded "
-            "Redis cannot be shared safely; name a local directory in CRAWLFRAME_VAR_DIR, or a "
-            "server in REDIS_URL"
-        )
-    return ensure_redis(settings.VAR_DIR)
+    url: str = settings.REDIS_URL or ensure_redis(settings.VAR_DIR)
+    return url

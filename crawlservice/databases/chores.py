@@ -18,7 +18,7 @@ class RowStreams:
 
     def tick(self) -> None:
         """Raises django.db.Error."""
-        self._threads.keep_going(
+        self._threads.ensure_running(
             {f"rows for the database {name}": partial(RowStream, name) for name in databases()}
         )
 

@@ -24,7 +24,7 @@ class Exports:
             from crawlservice.exports.exporter import Exporter
 
             works = {f"export {name}": partial(Exporter, pk, self._settings) for pk, name in found}
-            self._threads.keep_going(works)
+            self._threads.ensure_running(works)
 
     def stop(self) -> None:
         self._threads.stop()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from pathlib import Path
@@ -130,6 +129,8 @@ def read(
 ) -> tuple[list[TargetEntry], set[str] | None, list[str]]:
     """Returns the entries without a mistake, the names of all (None: the file cannot be read), and
     what is wrong, each with the file, the line and the name."""
+    import tomllib
+
     from pydantic import ValidationError
 
     from crawlservice.exports.definition import Definition, place_of

@@ -8,7 +8,7 @@ Pictures are for people who look at the page, which goes without one that cannot
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from django.conf import settings
@@ -31,8 +31,7 @@ class PageFiles(Participant):
     """Writes the files of pages, and their pictures as far as the store has them. Raises FilesGone
     if a file was pruned, and LedgerAway if the store does not answer."""
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.results.files or o.results.pictures]
+    takes = ("results.files", "results.pictures")
 
     def write(self, outcomes: list[Outcome]) -> None:
         saved = {(o.rid, file.sha256): (o, kind, file) for o in outcomes for kind, file in _of(o)}

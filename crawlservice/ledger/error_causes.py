@@ -6,7 +6,6 @@ without the line, which changes with every edit."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import NamedTuple
@@ -49,7 +48,9 @@ class Cause(NamedTuple):
 class ErrorGroups(Participant):
     """Gives errors the groups of their causes, and makes the groups that are new."""
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    takes = ("reason",)
+
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
         return [o for o in outcomes if o.verdict is Verdict.ERROR and o.reason not in NO_ERRORS]
 
     def prepare(self, outcomes: list[Outcome]) -> None:

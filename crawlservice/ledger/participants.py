@@ -10,7 +10,7 @@ from crawlservice.ledger.error_causes import ErrorGroups
 from crawlservice.ledger.model_items.model_rows import ModelRows
 from crawlservice.ledger.model_items.refused_rows import RowRefused
 from crawlservice.ledger.model_items.replacement import Replacements
-from crawlservice.pages.archived import archive
+from crawlservice.pages.archived import ArchivedPageRows, archive
 from crawlservice.pages.rows import PageRows
 from crawlservice.proxies.runs import FoundProxies
 from crawlservice.tasks.progress.budgets import Budgets, TaskClosing
@@ -21,11 +21,12 @@ from crawlservice.watches.visits import Visits
 def participants() -> Participants:
     """For the ledger of this thread. All processes have one order, so that they lock rows in one
     order. A task is locked last, for it is shared by all its pages; budgets close tasks."""
+    place = archive()
     return Participants(
         (
             ErrorGroups(),
             PageFiles(),
-            PageRows(archive()),
+            PageRows() if place is None else ArchivedPageRows(place),
             ModelRows(),
             Replacements(),
             FoundProxies(),

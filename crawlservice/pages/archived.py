@@ -1,28 +1,43 @@
 """Bodies in the archive: each worker writes them to its segment before their rows are written. A
-place is in a row only if its record is durable."""
+place is in a row only if its record is durable.
+
+Captures: kept pages as they are archived. What was sent with a request is left out, apart from
+its headers: it may be a password.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.db.models import QuerySet
 
 from crawlframe import __version__
-from crawlframe.errors import ArchiveError, PageDamaged
+from crawlframe.errors import ArchiveError, BadRequest, MissingCode, PageDamaged
 from crawlframe.pages.copy import PageCopy, StoredBody
 from crawlframe.pages.packing import digest_of
-from crawlframe.warc import Archive, Capture, CapturePlace, Original, SegmentWriter, open_archive
+from crawlframe.request.record import read_head
+from crawlframe.run.outcome import Outcome
+from crawlframe.warc import (
+    Archive,
+    Capture,
+    CapturePlace,
+    Original,
+    Redirection,
+    SegmentWriter,
+    open_archive,
+)
 from crawlframe.warc.records import date_of
 from crawlservice.connections.clock import now
 from crawlservice.models import KeptPage, PageBody, PageSegment
-from crawlservice.pages.capture import capture_of
+from crawlservice.pages.rows import PageRows, pages_of
 
+HIDDEN = "…"  # in place of the headers that were too many
 log = logging.getLogger(__name__)
-
 SOFTWARE = f"crawlframe/{__version__}"
 
 
@@ -52,8 +67,8 @@ def check_segments(pages: QuerySet[KeptPage]) -> None:
         opened(name).open(name).close()
 
 
-class ArchivedBodies:
-    """Those that this process writes; used by one thread."""
+class ArchivedPageRows(PageRows):
+    """Writes kept pages, and their bodies into an archive."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -68,9 +83,10 @@ class ArchivedBodies:
         self._segment = "", 0  # name and number of the row
         self._original = lru_cache(maxsize=1024)(self._read_original)
 
-    def put(self, pages: Sequence[PageCopy]) -> None:
+    def prepare(self, outcomes: list[Outcome]) -> None:
         """Gives each page the place of its body. What is not archived is written, the body only if
         it is not there yet. Raises django.db.Error and ArchiveError; then call it again."""
+        pages = pages_of(outcomes)
         for page in pages:
             page.digest = page.digest or digest_of(page.body)
         # Each time: what was there may be deleted while the database is away.
@@ -152,3 +168,55 @@ def _known(digests: Collection[bytes]) -> dict[bytes, tuple[StoredBody, str]]:
         bytes(digest): (StoredBody(segment or 0, offset or 0, length or 0), name or "")
         for digest, segment, offset, length, name in columns
     }
+
+
+class Fetched(Protocol):
+    """A page that was fetched: a PageCopy, or a row."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> dict[str, Any]: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def record(self) -> bytes | memoryview: ...
+
+
+def capture_of(
+    page: Fetched, body: bytes, fetched_at: float, original: Original | None = None
+) -> Capture:
+    headers = page.headers
+    return Capture(
+        page.url,
+        page.status,
+        _pairs(headers.get("received", ())),
+        body,
+        fetched_at,
+        method=page.method,
+        sent=_pairs(headers.get("sent", ())),
+        address=page.address,
+        rendered=bool(headers.get("rendered")),
+        redirects=_redirects(page) if headers.get("redirects") else (),
+        original=original,
+    )
+
+
+def _pairs(headers: Iterable[Iterable[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in headers if name != HIDDEN)
+
+
+def _redirects(page: Fetched) -> tuple[Redirection, ...]:
+    try:
+        url = read_head(bytes(page.record)).url
+    except (ValueError, BadRequest, MissingCode):
+        return ()
+    found = []
+    for status, target in page.headers["redirects"]:
+        found.append(Redirection(url, status, target))
+        url = target
+    return tuple(found)

@@ -18,7 +18,7 @@ class Segments:
 
     def tick(self) -> None:
         if self._thread is not None:
-            self._thread.keep_going()
+            self._thread.ensure_running()
 
     def stop(self) -> None:
         """Does a last round now, so that other nodes can read what is here."""

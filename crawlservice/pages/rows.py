@@ -6,28 +6,30 @@ a page never names a body that is gone, which the foreign key ensures besides.""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import msgpack
 import orjson
 from django.db import connection as default_connection
 from django.db.backends.utils import CursorWrapper
 
+from crawlframe.base.exact_json import dumps
+from crawlframe.errors import PageDamaged
 from crawlframe.items.encode import clean_text
 from crawlframe.pages.copy import PageCopy
-from crawlframe.pages.packing import Packer, digest_of
+from crawlframe.pages.packing import Packer, digest_of, unpack
+from crawlframe.pages.results import Results
+from crawlframe.response.stored_page import StoredPage
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participant
-from crawlframe.warc import Archive
-from crawlservice.models import PAGE_HOST, TAG, KeptPage, PageBody
-from crawlservice.pages.archived import ArchivedBodies
-from crawlservice.pages.results import pack_requests
+from crawlservice.models import PAGE_HOST, TAG, Item, KeptPage, Page, PageBody
 
+SIZE = 8  # bytes in front of the packed list: its size
 BODY, PAGE = PageBody._meta.db_table, KeptPage._meta.db_table
 METHOD, REASON, MODIFIED = 20, 60, 100  # characters of the columns of these names
-
 # Column -> PostgreSQL type. Those in BYTES are bytes, hex on the way.
 BODY_COLUMNS = {
     "digest": "text",
@@ -107,14 +109,14 @@ BODY_NAMES = tuple(name.strip('"') for name in BODY_COLUMNS)
 
 
 class PageRows(Participant):
-    """Writes kept pages on this thread's connection. ``archive``: where the bodies go, if not into
-    the database."""
+    """Writes kept pages on this thread's connection."""
 
-    def __init__(self, archive: Archive | None = None) -> None:
+    takes = ("results.page",)
+
+    def __init__(self) -> None:
         self._packer = Packer()
-        self._archived = None if archive is None else ArchivedBodies(archive)
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
         return [
             o
             for o in outcomes
@@ -123,29 +125,12 @@ class PageRows(Participant):
         ]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
-        """Compresses bodies that are not yet compressed, or archives them. Raises ArchiveError."""
-        pages = [outcome.results.page for outcome in outcomes if outcome.results.page is not None]
-        if self._archived is not None:
-            self._archived.put(pages)
-            return
-        for copy in pages:
+        """Compresses bodies that are not yet compressed."""
+        for copy in pages_of(outcomes):
             if not copy.digest:
                 copy.digest = digest_of(copy.body)
                 copy.packed = self._packer.pack(copy.body)
                 copy.give()
-
-    def left(self) -> float | None:
-        return None if self._archived is None else self._archived.left()
-
-    def tick(self) -> None:
-        """Finishes a segment that is old enough."""
-        if self._archived is not None:
-            self._archived.tick()
-
-    def close(self) -> None:
-        """Finishes the segment."""
-        if self._archived is not None:
-            self._archived.close()
 
     def write(self, outcomes: list[Outcome]) -> None:
         different: dict[bytes, Same] = {}
@@ -157,6 +142,11 @@ class PageRows(Participant):
         with default_connection.cursor() as cursor:
             for some in _chunks([different[digest] for digest in sorted(different)]):
                 (_add_postgres if postgres else _add_sqlite)(cursor, some)
+
+
+def pages_of(outcomes: list[Outcome]) -> list[PageCopy]:
+    """The kept pages of outcomes."""
+    return [outcome.results.page for outcome in outcomes if outcome.results.page is not None]
 
 
 # Pages that have one body, with their outcomes and the places of these.
@@ -244,3 +234,29 @@ def _row(outcome: Outcome, page: PageCopy) -> tuple[Any, ...]:
         pack_requests(page.requests) if page.signature else None,
         moment,
     )
+
+
+def pack_requests(requests: list[bytes] | None) -> bytes:
+    """Records of requests, as they are stored."""
+    packed: bytes = msgpack.packb(requests or [])
+    return len(packed).to_bytes(SIZE) + Packer().pack(packed)
+
+
+def results_of(page: StoredPage) -> Results | None:
+    """As PageLedger.results. Raises django.db.Error."""
+    rows = KeptPage.objects.filter(pk=page.number).exclude(signature=None)
+    kept = rows.values_list("rid", "follow_ups").first()
+    if kept is None:
+        return None
+    rid, stored = kept
+    done = Page.objects.filter(rid=rid, state=Page.State.DONE).values_list("items", flat=True)
+    items = Item.objects.filter(rid=rid).order_by("ordinal").values_list("data", flat=True)
+    found = [dumps(data) for data in items]
+    if done.first() != len(found):
+        return None
+    try:
+        data = bytes(stored or b"")
+        requests = msgpack.unpackb(unpack(data[SIZE:], int.from_bytes(data[:SIZE])))
+    except (PageDamaged, ValueError):
+        return None
+    return Results(found, requests)

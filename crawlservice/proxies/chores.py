@@ -48,7 +48,7 @@ class ProxyChores:
             publish(self._frontier)
         runs.judge_ended()
         if sources.any_due() or check.waiting().exists():
-            self._checks.keep_going()
+            self._checks.ensure_running()
         runs.start_due()
 
     def stop(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -56,8 +55,7 @@ class FoundProxies(Participant):
     """Puts proxies that pages have named into the pool. Raises LedgerRefused for a task that
     refreshes no list."""
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.results.proxies]
+    takes = ("results.proxies",)
 
     def write(self, outcomes: list[Outcome]) -> None:
         found: dict[int, list[Any]] = {}

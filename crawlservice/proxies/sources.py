@@ -30,7 +30,7 @@ from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import Entry, read_lines, store
 from crawlservice.security.sealing import seal, unseal
-from crawlservice.tasks.arguments import values as spider_arguments
+from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.submit import published
 
 MAX_BYTES = 16 << 20  # bytes of a list

@@ -1,4 +1,4 @@
-"""Found: what is not as it was expected, or not as usual."""
+"""Deviation: what is not as it was expected, or not as usual."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crawlservice.quality.metrics import Key
 from crawlservice.quality.norms import Norm
 
 
-class Found(NamedTuple):
+class Deviation(NamedTuple):
     """A finding. ``low``, ``high``: what was expected; ``usual``: the median of the good runs.
     ``since``: Unix time of the first window with it; None: the start of the run. ``unit``: share,
     count, seconds, chars or number."""
@@ -40,21 +40,21 @@ class Found(NamedTuple):
 
 def difference(
     key: Key, rule: MetricRule, norm: Norm, limits: Limits, value: float, since: float | None
-) -> Found:
+) -> Deviation:
     """That a metric is beyond its limits."""
     low, high = limits
     usual = norm.median
     if rule.unit != "share":
         low, high = (None if limit is None else math.exp(limit) for limit in limits)
         usual, value = math.exp(usual), math.exp(value)
-    return Found("monitor", *key, rule.unit, low, high, usual, value, since)
+    return Deviation("monitor", *key, rule.unit, low, high, usual, value, since)
 
 
 def text_difference(
     monitor: str, field: str, low: float, usual: float, seen: float, since: float | None = None
-) -> Found:
+) -> Deviation:
     """That the letters or words of a field are too different."""
-    return Found("monitor", monitor, field, low=low, usual=usual, seen=seen, since=since)
+    return Deviation("monitor", monitor, field, low=low, usual=usual, seen=seen, since=since)
 
 
 class NothingFound(CrawlframeError):

@@ -11,10 +11,10 @@ from django.db import DatabaseError, InterfaceError, OperationalError, transacti
 
 from crawlservice.models import Event, Finding, ParsedPage, Profile, Task
 from crawlservice.quality.history import History, forget_old, history_of, totals_of
-from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.outcome import record, tell, worse
 from crawlservice.quality.reader import Bounds, Reading, expected_of, new_profile, read
+from crawlservice.quality.rules import deviations
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ def while_it_runs(
     expect = expected_of(task)
     if not reading.is_new and not expect.within:
         return
-    found = judge(
+    found = deviations(
         reading.run, history.norms, expect, totals=totals, ended=False, expected_pages=admitted
     )
     with transaction.atomic():
@@ -169,7 +169,7 @@ def _finish(
     event = None
     if outcome != Task.Outcome.CANCELLED:
         expect = expected_of(task)
-        found = judge(run, history.norms, expect, totals=totals, ended=True)
+        found = deviations(run, history.norms, expect, totals=totals, ended=True)
         findings = record(task, run, history, found, ended=True)
         outcome, reason = worse(outcome, reason, findings)
         event = tell(task, profile, findings, expect.action)

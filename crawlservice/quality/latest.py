@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crawlservice.quality.deviation import Found, difference, text_difference
+from crawlservice.quality.deviation import Deviation, difference, text_difference
 from crawlservice.quality.limits import (
     LETTERS,
     LETTERS_N,
@@ -33,7 +33,7 @@ from crawlservice.quality.texts import distance, overlap, shares
 UNSURE_RUNS = 6  # good runs with which the least difference in items per page is twice as large
 
 
-def of_latest(run: RunStats, norms: Norms) -> list[Found]:
+def of_latest(run: RunStats, norms: Norms) -> list[Deviation]:
     """Each metric once, from the stretch that speaks most against what is usual."""
     usual = {
         key: norm._replace(low=min(norm.least, low), high=max(norm.most, high))
@@ -56,7 +56,7 @@ def of_latest(run: RunStats, norms: Norms) -> list[Found]:
 class Seen(NamedTuple):
     """``evidence``: the logarithm of how much likelier it is than what is still usual."""
 
-    found: Found
+    found: Deviation
     evidence: float
 
 

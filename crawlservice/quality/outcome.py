@@ -12,7 +12,7 @@ from crawlframe.items.encode import clean_text
 from crawlservice.models import Event, Finding, Item, Page, Profile, Task
 from crawlservice.models.quality import FIELD
 from crawlservice.models.task import REASON
-from crawlservice.quality.deviation import Found
+from crawlservice.quality.deviation import Deviation
 from crawlservice.quality.history import History
 from crawlservice.quality.profile import hash_of
 from crawlservice.quality.run import RunStats
@@ -32,7 +32,7 @@ NUMBERS = ("unit", "low", "high", "usual", "seen", "runs", "last_good", "good_ve
 
 
 def record(
-    task: Task, run: RunStats, history: History, found: Sequence[Found], *, ended: bool
+    task: Task, run: RunStats, history: History, found: Sequence[Deviation], *, ended: bool
 ) -> list[Finding]:
     """Writes what was found, in the transaction that has the profile locked; returns all findings
     of the task. Raises django.db.Error."""
@@ -68,12 +68,14 @@ def record(
     return [*Finding.objects.filter(task=task)]
 
 
-def _cleaned(found: Found) -> tuple[str, str, str, str]:
+def _cleaned(found: Deviation) -> tuple[str, str, str, str]:
     source, monitor, field, subject = found.key
     return source, monitor, clean_text(field)[:FIELD], clean_text(subject)[:FIELD]
 
 
-def _finding(task: Task, run: RunStats, found: Found, key: tuple[str, str, str, str]) -> Finding:
+def _finding(
+    task: Task, run: RunStats, found: Deviation, key: tuple[str, str, str, str]
+) -> Finding:
     source, monitor, field, subject = key
     return Finding(
         task=task,
@@ -156,7 +158,7 @@ class Examples:
         self._task = task
         self._items: list[Item] | None = None
 
-    def of(self, found: Found) -> list[dict[str, Any]]:
+    def of(self, found: Deviation) -> list[dict[str, Any]]:
         """``item`` (number), ``rid``, ``url`` and ``value`` of up to MAX_EXAMPLES."""
         if found.monitor in ("errors", "status"):
             return self._pages(found)
@@ -184,7 +186,7 @@ class Examples:
             self._items = [one for one in rows[:LATEST_ROWS] if isinstance(one.data, dict)]
         return self._items
 
-    def _pages(self, found: Found) -> list[dict[str, Any]]:
+    def _pages(self, found: Deviation) -> list[dict[str, Any]]:
         rows = of_task(Page.objects.filter(state=Page.State.ERROR), self._task, newest=True)
         if found.monitor == "status":
             rows = of_task(Page.objects.filter(status=int(found.subject)), self._task, newest=True)
@@ -195,7 +197,7 @@ class Examples:
         ]
 
 
-def _shows(found: Found, data: dict[str, Any]) -> bool:
+def _shows(found: Deviation, data: dict[str, Any]) -> bool:
     value = data.get(found.field)
     match found.monitor:
         case "filled":
@@ -215,7 +217,7 @@ def _shows(found: Found, data: dict[str, Any]) -> bool:
             return not is_empty(value)
 
 
-def _within(value: float, found: Found) -> bool:
+def _within(value: float, found: Deviation) -> bool:
     low, high = found.low, found.high
     return (low is None or value >= low) and (high is None or value <= high)
 

@@ -11,9 +11,9 @@ from crawlframe.request.request import END_URL, ROOT_URL
 from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.models import Finding, Item, Page, Task
 from crawlservice.quality.history import History, history_of
-from crawlservice.quality.judge import judge
 from crawlservice.quality.norms import Totals
 from crawlservice.quality.reader import Bounds, expected_of
+from crawlservice.quality.rules import deviations
 from crawlservice.quality.run import RunStats
 from crawlservice.quality.wording import sentence_of
 
@@ -47,7 +47,9 @@ class VersionTrial:
         for task, part in self._parts.items():
             content = part.run.content()
             totals = Totals(content.items, content.pages, None)
-            for one in judge(part.run, part.history.norms, part.expect, totals=totals, ended=False):
+            for one in deviations(
+                part.run, part.history.norms, part.expect, totals=totals, ended=False
+            ):
                 what = ("unit", "low", "high", "usual", "seen", "monitor", "field", "subject")
                 finding = Finding(**{name: getattr(one, name) for name in what})
                 return f"task {task} of spider {part.spider}: {sentence_of(finding)}"

@@ -17,7 +17,7 @@ from crawlservice.models import Schedule
 from crawlservice.scheduling import schedules
 from crawlservice.scheduling.timing import LEAST_EVERY, too_often
 from crawlservice.tasks import labels, overrides, submit
-from crawlservice.tasks.arguments import values as arguments
+from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.arguments.secrets import has_secrets, readable, restored, sealed
 
 ROUTES = ("proxy", "downloader")  # settings that decide through which hands a request goes
@@ -112,7 +112,7 @@ def set_arguments(
     """Gives a schedule other arguments, of which Secrets are those that it has, and stores in it
     who entered them; ``row`` still has its old overrides. Raises ArgumentError, also if a secret of
     another user would go with anything else than before: whoever chooses that could receive it."""
-    checked = arguments.check(info, given, from_text=False) if info else given
+    checked = spider_arguments.check(info, given, from_text=False) if info else given
     if not has_secrets(given):
         row.user = editor
     elif row.user is None or row.user != editor:

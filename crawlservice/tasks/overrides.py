@@ -18,7 +18,7 @@ from crawlframe.spider.spider import SpiderInfo
 from crawlframe.spider.task_settings import FIXED, OVERRIDABLE, overridden
 from crawlservice.accounts.roles import User
 from crawlservice.models import Task
-from crawlservice.tasks.arguments.values import accepted, from_text, storable
+from crawlservice.tasks.arguments.spider_arguments import accepted, from_text, storable
 from crawlservice.tasks.labels import of_task
 
 Schema = dict[str, Any]
@@ -97,18 +97,18 @@ def words_of(bound: Bound) -> str:
     value = bound.value
     if isinstance(value, tuple):
         value = ", ".join(map(str, value)) or gettext("nothing")
-    elif bound.kind == "stays" and not isinstance(value, str):
+    elif bound.kind == "fixed" and not isinstance(value, str):
         value = gettext("unset") if value is None else json.dumps(value)
     elif isinstance(value, float):
         value = f"{value:g}"
     return {
-        "least": gettext("must be at least {value}"),
-        "most": gettext("must be at most {value}"),
-        "limit": gettext("must be from 1 to {value}"),
-        "among": gettext("must have nothing but {value}"),
-        "without": gettext("must not have {value}"),
-        "all": gettext("must have {value}"),
-        "stays": gettext("must stay {value}"),
+        "min": gettext("must be at least {value}"),
+        "max": gettext("must be at most {value}"),
+        "max_or_zero": gettext("must be from 1 to {value}"),
+        "subset": gettext("must have nothing but {value}"),
+        "disjoint": gettext("must not have {value}"),
+        "superset": gettext("must have {value}"),
+        "fixed": gettext("must stay {value}"),
     }[bound.kind].format(value=value)
 
 

@@ -38,7 +38,7 @@ from crawlservice.recipes import current as recipes
 from crawlservice.tasks import aliases, spider_switch
 from crawlservice.tasks import labels as task_labels
 from crawlservice.tasks import overrides as task_settings
-from crawlservice.tasks.arguments import values as spider_arguments
+from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.arguments.secrets import sealed
 from crawlservice.tasks.progress import budgets, outcomes
 from crawlservice.tasks.stored_limits import LAYERED, limits_of, stored_limits

@@ -21,6 +21,7 @@ from crawlservice.display import (
     state_badge,
 )
 from crawlservice.display import duration as in_words
+from crawlservice.hosts.host_labels import wait_of
 from crawlservice.tasks.progress.forecast import Forecast
 
 register = template.Library()
@@ -102,6 +103,7 @@ register.filter("linked", link_to)
 register.filter("moment", moment)
 
 register.filter("state", state_badge)
+register.filter("wait", wait_of)
 register.filter("reason", reason_words)
 register.filter("condition", condition_badge)
 

@@ -27,7 +27,7 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task, Watch, WatchedHost, WatchedPage
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks import spider_switch, submit
-from crawlservice.tasks.arguments import values as spider_arguments
+from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.arguments.secrets import sealed
 from crawlservice.tasks.submit import WrongState
 from crawlservice.watches import clock

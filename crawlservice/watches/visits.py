@@ -4,7 +4,7 @@ is known of the page and when it is due next, pages that were found, and items."
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -34,8 +34,7 @@ VISITED = (
 class Visits(Participant):
     """Records visits. Those that failed are left to the steward."""
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.results.visit is not None]
+    takes = ("results.visit",)
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         """Writes found pages ahead, if one transaction should not write so many."""

@@ -52,7 +52,7 @@ class Webhooks:
     def tick(self) -> None:
         """Raises django.db.Error."""
         if create_deliveries():
-            self._sender.keep_going()
+            self._sender.ensure_running()
 
     def stop(self) -> None:
         self._sender.stop()
@@ -66,7 +66,7 @@ class Signals:
 
     def tick(self) -> None:
         if signals.wanted():
-            self._sender.keep_going()
+            self._sender.ensure_running()
 
     def stop(self) -> None:
         self._sender.stop()

@@ -4,7 +4,7 @@ becomes of an error."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
@@ -24,7 +24,9 @@ class Noting(Participant):
         self.calls = calls
         self.raises = raises
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    takes = ("url",)
+
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
         return [o for o in outcomes if self.letter in o.url]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
@@ -81,12 +83,20 @@ def test_each_takes_the_outcomes_that_concern_it_in_the_order_of_the_list() -> N
     assert [one.url for one in ended] == ["ab", "ab"]
 
 
-def test_a_batch_that_concerns_nobody_needs_no_transaction() -> None:
-    calls, participants = called("a")
-    batch = outcomes("b", "c")
-    assert participants.writing(batch) == []
-    assert commit(participants, batch, {b"b", b"c"}) == []
+class Filing(Noting):
+    takes = ("results.files",)
+
+
+def test_a_page_that_has_nothing_for_a_participant_costs_no_call_and_no_transaction() -> None:
+    calls: Calls = []
+    participants = Participants([Filing("/", calls, {}), Noting("a", calls, {})])
+    here, there = outcomes("/1", "/2")
+    rows = {here.rid: Recorded(False, [], 0, new=True), there.rid: Recorded(False, [], 0)}
+    assert participants.writing([here, there]) == []
+    commit(participants, [here, there], rows)
     assert calls == []
+    participants.after([here, there], rows)
+    assert calls == [("/", "after", ["/2"])], "the row is of another run"
 
 
 @pytest.mark.parametrize("call", ["prepare", "write"])

@@ -13,7 +13,6 @@ from crawlframe.frontier import Counts, Frontier
 from crawlframe.frontier.client.records import Claimed, TaskView
 from crawlframe.node.worker.commit.known_links import SourceLinks
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.node.worker.pages.kept_pages import KeptPages
 from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.run_request import RequestRunner
@@ -24,7 +23,9 @@ from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 from crawlframe.request.request import Admission, unpack_admissions
 from crawlframe.revisit.visit import Visit
 from crawlframe.run.ledger import LedgerRefused, StartPart, TaskSpec
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.participant import Participants
 from crawlframe.spider.spider import describe
 from crawlframe.spider.task_info import Summary
 from crawlservice.ledger.store import DjangoLedger
@@ -154,9 +155,7 @@ class Crawling:
         """Runs a request, and writes its outcome. Returns what it led to as well."""
         outcome, parts = self.outcome_of(task, admission)
         assert outcome.verdict.final, (outcome.verdict, outcome.reason, outcome.detail)
-        links = SourceLinks(self.frontier, self.ledger)
-        if links.concerned([outcome]):
-            links.prepare([outcome])
+        Participants([SourceLinks(self.frontier, self.ledger)]).prepare([outcome])
         row = self.commit(outcome)
         return outcome, [*parts, *row]
 

@@ -20,9 +20,9 @@ from crawlservice.ledger import store
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import KeptPage, PageBody, PageSegment, Task
 from crawlservice.pages import archived, segments
+from crawlservice.pages.archived import ArchivedPageRows
 from crawlservice.pages.bodies import read
 from crawlservice.pages.retention import PageRetention
-from crawlservice.pages.rows import PageRows
 from crawlservice.pages.segments import NodeSegments, SegmentRetention
 from tests.crawlservice.test_kept_pages import bodies, kept
 from tests.files.s3_server import S3Server
@@ -182,7 +182,7 @@ def test_a_body_that_is_deleted_meanwhile_is_named_by_its_place(
     first.commit([kept(task, "a")])
     late = kept(task, "b")
     assert late.results.page is not None
-    participant(second, PageRows).prepare([late])
+    participant(second, ArchivedPageRows).prepare([late])
     KeptPage.objects.all().delete()
     PageBody.objects.all().delete()
     second.commit([late])
@@ -203,7 +203,7 @@ def test_segments_of_dead_workers_are_finished(task: Task, archive: Archive) -> 
     ledger, living = DjangoLedger(), DjangoLedger()
     ledger.commit([kept(task, "a")])
     living.commit([kept(task, "b", b"<p>2")])
-    os.close(participant(ledger, PageRows)._archived._writer._file)  # type: ignore[union-attr]
+    os.close(participant(ledger, ArchivedPageRows)._writer._file)
     chores = NodeSegments(archive, "n-1")
     chores.tick()
     states = PageSegment.objects.order_by("pk").values_list("state", flat=True)
@@ -225,7 +225,7 @@ def test_a_segment_that_its_dead_worker_made_no_row_of_is_deleted(
     for name in ("a", "b"):
         ledger = DjangoLedger()
         ledger.commit([kept(task, name, name.encode())])
-        os.close(participant(ledger, PageRows)._archived._writer._file)  # type: ignore[union-attr]
+        os.close(participant(ledger, ArchivedPageRows)._writer._file)
         if name == "a":
             KeptPage.objects.all().delete()
             PageBody.objects.all().delete()

@@ -14,7 +14,7 @@ import pytest
 from crawlframe import Response, SitemapSpider
 from crawlframe.errors import ArgumentError
 from crawlframe.spider.spider import Spider, SpiderInfo, build, describe
-from crawlservice.tasks.arguments.values import (
+from crawlservice.tasks.arguments.spider_arguments import (
     MAX_SIZE,
     check,
     parse_pairs,

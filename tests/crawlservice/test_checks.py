@@ -9,14 +9,10 @@ import pytest
 from django.db import connection
 from redis import Redis, RedisCluster
 
+from crawlframe.base import mounts
+from crawlframe.base.mounts import network_filesystem
 from crawlframe.errors import ConfigError
-from crawlservice.connections import checks
-from crawlservice.connections.checks import (
-    check_database,
-    check_info,
-    check_redis,
-    network_filesystem,
-)
+from crawlservice.connections.checks import check_database, check_info, check_redis
 from tests.conftest import django_on
 from tests.servers import free_port
 
@@ -211,7 +207,7 @@ def test_network_file_systems_are_seen(path, kind):
 
 
 def test_sqlite_on_a_network_file_system_is_refused(monkeypatch, new_database):
-    monkeypatch.setattr(checks, "_mounts", lambda: "server:/ / nfs4 rw 0 0")
+    monkeypatch.setattr(mounts, "_mounts", lambda: "server:/ / nfs4 rw 0 0")
     with (
         django_on(new_database("sqlite")),
         pytest.raises(ConfigError, match=r"\(nfs4\).*CRAWLFRAME_VAR_DIR, or PostgreSQL"),

@@ -21,7 +21,7 @@ from crawlservice.models import Schedule, Task, Watch
 from crawlservice.proxies.sources import BadSource, sealed_place
 from crawlservice.scheduling import schedules
 from crawlservice.settings import ARGUMENT_FILES
-from crawlservice.tasks.arguments.values import check
+from crawlservice.tasks.arguments.spider_arguments import check
 from spiders.broad import BroadSpider
 
 

@@ -207,7 +207,7 @@ def test_a_thread_goes_on_without_its_database_and_comes_back_after_a_defect(
     thread = ChoreThread("ends", Ends)
     before = failures.lately()
     for expected in (3, 4):
-        thread.keep_going()
+        thread.ensure_running()
         assert thread._thread is not None
         thread._thread.join(60)
         assert (len(steps), failures.lately() - before) == (expected, 2)
@@ -220,7 +220,7 @@ def test_a_thread_that_waits_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> N
             return 3600.0
 
     thread = ChoreThread("waits", Waits)
-    thread.keep_going()
+    thread.ensure_running()
     thread.stop()
     assert thread._thread is not None
     thread._thread.join(60)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crawlservice.cli.command import PipeConsole
+from crawlservice.cli.console import PipeConsole
 from crawlservice.cli.crawl import Crawl
 from crawlservice.models import Page, Task
 from crawlservice.tasks.results.export import STDOUT, ExportError, check_target, export

@@ -7,7 +7,7 @@ import threading
 import pytest
 from django.db import connection, transaction
 
-from crawlservice.connections.database import WriteRefused, read_only
+from crawlservice.connections.read_only import WriteRefused, read_only
 from crawlservice.models import KeptPage, Task
 
 pytestmark = pytest.mark.usefixtures("orm")

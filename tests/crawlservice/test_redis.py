@@ -9,6 +9,7 @@ from threading import Barrier
 import pytest
 from django.db import OperationalError
 
+from crawlframe.embedded import server
 from crawlframe.errors import ConfigError, FrontierError
 from crawlframe.frontier import TaskLimits
 from crawlservice.connections import database, frontier, installation
@@ -67,7 +68,7 @@ def test_a_server_that_is_not_there_is_named(settings_with, url):
 
 def test_a_network_file_system_is_refused(settings_with, monkeypatch, tmp_path):
     settings_with(REDIS_URL="", VAR_DIR=tmp_path)
-    monkeypatch.setattr(frontier, "network_filesystem", lambda path: "nfs4")
+    monkeypatch.setattr(server, "network_filesystem", lambda path: "nfs4")
     with pytest.raises(ConfigError, match=r"network file system \(nfs4\).*REDIS_URL"):
         frontier.redis_url()
 

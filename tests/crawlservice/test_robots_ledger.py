@@ -28,6 +28,10 @@ def state(now: float, **more: Any) -> RobotsState:
     return known._replace(**more)
 
 
+def turn_of(ledger: DjangoLedger, origin: str) -> RobotsTurn:
+    return ledger.robots.turns([origin], LEASE)[0]
+
+
 def later(**seconds: float) -> None:
     """Moves times of the row into the past."""
     row = RobotsFile.objects.get()
@@ -38,63 +42,58 @@ def later(**seconds: float) -> None:
 
 def test_the_first_one_has_the_turn() -> None:
     ledger = DjangoLedger()
-    first, second = ledger.robots.turn(ORIGIN, LEASE), ledger.robots.turn(ORIGIN, LEASE)
+    first, second = turn_of(ledger, ORIGIN), turn_of(ledger, ORIGIN)
     assert (first.mine, second.mine) == (True, False)
     assert first.state == second.state == RobotsState()
-    assert ledger.robots.turn("https://a.example", LEASE).mine, "another origin"
+    other = "https://a.example"
+    some = ledger.robots.turns([other, ORIGIN, other], LEASE)
+    assert [turn.mine for turn in some] == [True, False, False], "another origin, named twice"
     kept = state(first.now, note="n", reason="")
-    ledger.robots.save(ORIGIN, kept)
-    known = ledger.robots.turn(ORIGIN, LEASE)
+    ledger.robots.save({ORIGIN: kept})
+    known = turn_of(ledger, ORIGIN)
     assert (known.mine, known.state) == (False, kept)
     assert known.state.is_known(known.now)
 
 
-def test_a_turn_is_kept() -> None:
+@pytest.mark.parametrize("lease", [LEASE, 180.0])
+def test_the_turn_ends_with_its_lease(lease: float) -> None:
     ledger = DjangoLedger()
-    ledger.robots.turn(ORIGIN, LEASE)
-    ledger.robots.keep(ORIGIN, 180)
-    later(lease_until=LEASE + 5)
-    assert not ledger.robots.turn(ORIGIN, LEASE).mine
-    later(lease_until=180)
-    assert ledger.robots.turn(ORIGIN, LEASE).mine
-
-
-def test_the_turn_ends_with_its_lease() -> None:
-    ledger = DjangoLedger()
-    ledger.robots.turn(ORIGIN, LEASE)
-    later(lease_until=LEASE - 5)
-    assert not ledger.robots.turn(ORIGIN, LEASE).mine
+    turn_of(ledger, ORIGIN)
+    ledger.robots.keep(ORIGIN, lease)
+    later(lease_until=lease - 5)
+    assert not turn_of(ledger, ORIGIN).mine
     later(lease_until=10)
-    assert ledger.robots.turn(ORIGIN, LEASE).mine
-    assert not ledger.robots.turn(ORIGIN, LEASE).mine
+    assert turn_of(ledger, ORIGIN).mine
+    later(lease_until=LEASE - 5)
+    assert not turn_of(ledger, ORIGIN).mine
 
 
 @pytest.mark.parametrize("name", ["known_until", "next_try"])
 def test_it_is_due_when_its_time_has_come(name: str) -> None:
     ledger = DjangoLedger()
-    now = ledger.robots.turn(ORIGIN, LEASE).now
+    now = turn_of(ledger, ORIGIN).now
     changes = {"known_until": 0.0, name: now + 60}
-    ledger.robots.save(ORIGIN, state(now, **changes))
-    assert not ledger.robots.turn(ORIGIN, LEASE).mine
+    ledger.robots.save({ORIGIN: state(now, **changes)})
+    assert not turn_of(ledger, ORIGIN).mine
     later(**{name: 61})
-    turn = ledger.robots.turn(ORIGIN, LEASE)
+    turn = turn_of(ledger, ORIGIN)
     assert turn.mine
     assert turn.state.text, "what was read before"
 
 
 def test_a_forgotten_one_is_read_again(service: Frontier) -> None:
     ledger = DjangoLedger()
-    turn = ledger.robots.turn(ORIGIN, LEASE)
-    ledger.robots.save(ORIGIN, state(turn.now))
+    turn = turn_of(ledger, ORIGIN)
+    ledger.robots.save({ORIGIN: state(turn.now)})
     before = service.hosts.robots_forgotten()
     service.hosts.robots("a.example", turn.now + 3600, 5.0)
     assert forget([ORIGIN, "https://a.example"]) == 1
     assert service.hosts.robots_forgotten() > before
     gate = service.hosts.states(["a.example"])["a.example"]
     assert (gate.robots_until, gate.robots_delay) == (0, 0)
-    assert ledger.robots.turn(ORIGIN, LEASE).mine
+    assert turn_of(ledger, ORIGIN).mine
     RobotsFile.objects.all().delete()  # while it is read
-    ledger.robots.save(ORIGIN, state(turn.now))
+    ledger.robots.save({ORIGIN: state(turn.now)})
     assert RobotsFile.objects.get().status == "rules"
 
 
@@ -109,7 +108,7 @@ def test_of_many_at_once_one_has_the_turn(before: str) -> None:
         ledger = DjangoLedger()
         try:
             start.wait()
-            turns.append(ledger.robots.turn(ORIGIN, LEASE))
+            turns.append(turn_of(ledger, ORIGIN))
         finally:
             ledger.close()
 
@@ -124,8 +123,8 @@ def test_of_many_at_once_one_has_the_turn(before: str) -> None:
 
 def test_a_text_of_any_characters_is_kept() -> None:
     ledger = DjangoLedger()
-    turn = ledger.robots.turn(ORIGIN, LEASE)
+    turn = turn_of(ledger, ORIGIN)
     text = "Disallow: /\u30c4\ufffd\u0001 %s ' \" \\ {}\n"
-    ledger.robots.save(ORIGIN, state(turn.now, text=text, reason="x" * 90, note=text))
-    kept = ledger.robots.turn(ORIGIN, LEASE).state
+    ledger.robots.save({ORIGIN: state(turn.now, text=text, reason="x" * 90, note=text)})
+    kept = turn_of(ledger, ORIGIN).state
     assert (kept.text, kept.note, len(kept.reason)) == (text, text, 60)

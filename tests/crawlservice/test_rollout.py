@@ -1,4 +1,4 @@
-"""Rollout: who gets an announcement, who is waited for, and what happens to a rollout."""
+"""Rollout: who gets an announcement, who is waited for, and what happens to a canary."""
 
 from __future__ import annotations
 

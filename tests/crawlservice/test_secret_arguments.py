@@ -33,7 +33,7 @@ from crawlservice.models import Action, Event, Run, Schedule, Submission, Task, 
 from crawlservice.scheduling import schedules
 from crawlservice.security.sealing import SealError
 from crawlservice.tasks.arguments.secrets import revealed, sealed
-from crawlservice.tasks.arguments.values import accepted, check, signature
+from crawlservice.tasks.arguments.spider_arguments import accepted, check, signature
 from crawlservice.tasks.submit import submit
 from crawlservice.webhooks.deliveries import body
 

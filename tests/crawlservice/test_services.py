@@ -84,19 +84,35 @@ def test_a_life_that_redis_did_not_take_is_not_missed(
     assert begin(ME, services, service).generation == life.pk + 1
 
 
-def test_sqlite_needs_neither_psycopg2_nor_a_thread(tmp_path: Path) -> None:
-    program = (
-        "import django, sys, threading; django.setup()\n"
-        "import crawlservice.ledger.store, crawlservice.services, crawlservice.steward.steward\n"
-        "from crawlservice.connections.watch import watch\n"
-        "with watch(60.0): print('psycopg2' in sys.modules, threading.active_count())"
-    )
+SUPERVISOR = "import sys, crawlservice.cli.supervise"
+# What workers, too, have imported when they are forked.
+MASTER = """import sys, threading, django; django.setup()
+import crawlframe.node.master.master, crawlservice.management.commands.runcrawler
+import crawlservice.services
+from crawlservice.connections.watch import watch
+with watch(60.0): assert threading.active_count() == 1"""
+UNUSED = """attr django.contrib.admin django.contrib.sessions itemadapter jsonschema ninja pandas
+psycopg2 pydantic regex rich scrapy tomllib twisted unfold"""
+
+
+@pytest.mark.parametrize(
+    ("program", "unused"),
+    [
+        (SUPERVISOR, f"{UNUSED} cryptography django.db crawlservice.models lxml pycurl redis"),
+        (MASTER, f"{UNUSED} crawlservice.steward crawlframe.scrapy boto3 playwright"),
+        (f"{MASTER}\nimport crawlservice.steward.steward; watch(1)", "psycopg2 rich pydantic"),
+    ],
+    ids=["supervisor", "master", "steward"],
+)
+def test_what_is_not_used_is_not_imported(tmp_path: Path, program: str, unused: str) -> None:
+    """Nor is there a thread for the watch of SQLite, before a fork."""
     environment = {
         **os.environ,
-        "DJANGO_SETTINGS_MODULE": "crawlservice.settings",
+        "DJANGO_SETTINGS_MODULE": "crawlservice.node_settings",
         "DATABASE_URL": f"sqlite:///{tmp_path}/db.sqlite3",
     }
-    told = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert told.stdout.split() == ["False", "1"]
+    code = f"{program}\nprint(*sorted({unused.split()} & sys.modules.keys()))"
+    code = code.replace("[", "{").replace("]", "}")
+    command = [sys.executable, "-c", code]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert told.stdout.split() == []

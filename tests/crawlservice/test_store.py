@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from uuid import UUID
 
@@ -335,7 +335,9 @@ class Failing(Participant):
     def __init__(self, call: str, bad: str) -> None:
         self.call, self.bad = call, bad
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    takes = ("url",)
+
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
         return [o for o in outcomes if o.url.endswith(self.bad)]
 
     def prepare(self, outcomes: list[Outcome]) -> None:

@@ -214,7 +214,7 @@ def test_a_signed_letter_arrives(
     settings_with(PUBLIC_URL="https://crawl.example.com")
     webhook = hook("in")
     create_deliveries()
-    post.keep_going()
+    post.ensure_running()
     (told,) = receiver.wait(1)
     arrived(1)
     assert told.path == "/in"
@@ -251,7 +251,7 @@ def test_it_is_tried_again_until_it_arrives(
     receiver.answers["/in"] = 503
     hook("in")
     create_deliveries()
-    post.keep_going()
+    post.ensure_running()
     receiver.wait(1)
     until(lambda: Delivery.objects.get().problem != "", "no problem is told")
     delivery = Delivery.objects.get()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.request.request import Admission, make_rid
@@ -43,7 +46,7 @@ def test_the_setting_reaches_the_frontier_and_is_shown(published: Frontier) -> N
 
 def test_a_task_may_not_leave_the_window_of_its_spider() -> None:
     own = SpiderSettings(window="22:00-06:00")
-    bound = {"window": Bound("stays", "22:00-06:00")}
+    bound = {"window": Bound("fixed", "22:00-06:00")}
     assert (
         rougher(own, SpiderSettings()) == rougher(own, SpiderSettings(window="1:00-9:00")) == bound
     )
@@ -51,7 +54,7 @@ def test_a_task_may_not_leave_the_window_of_its_spider() -> None:
 
 
 def test_a_task_of_which_all_is_closed_says_so_everywhere(
-    caller: Program, published: Frontier
+    caller: Program, published: Frontier, as_role: Callable[[str], Client]
 ) -> None:
     task = submit("shop", {"city": "Ulm"})
     (root,) = published.claim(1, 1, 10).requests
@@ -67,6 +70,11 @@ def test_a_task_of_which_all_is_closed_says_so_everywhere(
     assert (shown["why"], shown["host"]) == ("window", NAME)
     assert caller.get(f"hosts/{NAME}").json()["why"] == "window"
     assert published.standstill() == (None, {task.pk: wait})
+    browser = as_role("viewer")
+    for name in ("index", "crawlservice_task_changelist", "crawlservice_task_change"):
+        place = reverse(f"admin:{name}", args=[task.pk] if name.endswith("_change") else [])
+        text = browser.get(place, follow=True).content.decode()
+        assert "shop.example: outside of its window, until " in text, name
 
 
 def test_an_order_holds_and_survives_an_era(service: Frontier) -> None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from crawlframe.node.worker.links.traps import TrapWatch
+from crawlframe.node.worker.crawl.traps import TrapWatch
 from examples.demo_site import DISTRICTS, Pages, Site
 from examples.demo_site.draw import Draw
 

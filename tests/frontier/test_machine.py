@@ -690,7 +690,7 @@ class Machine(RuleBasedStateMachine):
                 self.frontier.cancel(number)
                 left.update({end_rid(number)} & {*task.pending})
             else:
-                self.frontier._hasten(number, math.inf)
+                self.frontier._advance(number, math.inf)
                 left.update(task.pending)
         last = max(self.generations + self.fenced) + 1
         for sequence in range(200):

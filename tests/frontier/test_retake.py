@@ -12,7 +12,7 @@ from crawlframe.frontier import Claimed
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.node.worker.commit.committer import Committer
-from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participants
 from crawlservice.ledger.store import DjangoLedger

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe import gates
-from crawlframe.frontier.client.scripts import LUA
+from crawlframe.frontier.client.scripts import GATES, LUA
 from tests.mutants.lua import mask
 
 MAX_LINES = 60  # of a function
@@ -41,5 +41,4 @@ def test_a_long_function_is_found() -> None:
 
 
 def test_the_gate_has_a_rule_for_each_setting() -> None:
-    text = (LUA / "_gate.lua").read_text()
-    assert {*re.findall(r"function RULES\.(\w+)\(", text)} == {*gates.names()}
+    assert {path.stem for path in GATES.iterdir()} == {*gates.names()}

@@ -1,4 +1,4 @@
-"""pause, resume, cancel: state, hasten and unpark together; and what a dying caller leaves."""
+"""pause, resume, cancel: state, advance and unpark together; and what a dying caller leaves."""
 
 from __future__ import annotations
 

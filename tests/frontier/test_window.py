@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -46,17 +48,12 @@ def close(bench: Bench, task: int = 1, **options: int) -> None:
 @pytest.fixture
 def opens(redis_client: Any) -> Callable[[str, int], int]:
     """Opens(window, at): the first ms from ``at`` on at which it is open, as Lua computes it."""
-    text = scripts.source("waits")
-    head = text[: text.index("-- waits:")]
-    inner, outer = "  return further\n", "gate.FIRST_GAP,"
-    assert inner in head
-    assert outer in head
-    head = head.replace(inner, "  return further, RULES\n")
-    head = head.replace(outer, "gate.rules = select(2, define_further())\ngate.FIRST_GAP,")
-    script = f"""{head}
+    rule = (scripts.GATES / "window.lua").read_text()
+    script = f"""local rules = {{}}
+{rule}
 local numbers = {{}}
 for number in string.gmatch(ARGV[1], '-?%d+') do numbers[#numbers + 1] = tonumber(number) end
-return integer(gate.rules.window(numbers, tonumber(ARGV[2])))"""
+return string.format('%.0f', rules.window(numbers, tonumber(ARGV[2])))"""
     run = redis_client.register_script(script)
 
     def ask(window: str, at: int) -> int:
@@ -122,6 +119,26 @@ def test_the_clock_on_the_wall_decides(
 def test_a_window_that_means_nothing_is_refused(window: str, problem: str) -> None:
     with pytest.raises(ValueError, match=re.escape(problem)):
         SpiderSettings(window=window)
+
+
+def test_a_host_opens_when_every_rule_lets_it(
+    redis_client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(scripts.GATES / "window.lua", tmp_path)
+    (tmp_path / "closure.lua").write_text(
+        "function rules.closure(span, at) return at < span[1] and at or math.max(at, span[2]) end"
+    )
+    monkeypatch.setattr(scripts, "GATES", tmp_path)
+    monkeypatch.setattr(scripts, "source", scripts.source.__wrapped__)
+    bench, hour = Bench(redis_client), 3_600_000
+    bench.open(bench.request("a"))
+    span = f"{bench.now() + 21 * hour},{bench.now() + 30 * hour}"
+    rules = f"{closed(bench, after=22 * 3600)};closure={span}"
+    bench.redis.hset(bench.key("TASK", 1), "gates", rules)
+    assert bench.claim() == []
+    wait = bench.frontier.waits.of({1: bench.counts()})[1]
+    assert wait.why == "window"
+    assert 0 <= bench.now() + 46 * hour - 1000 * wait.until < 10_000
 
 
 def test_a_closed_task_waits_and_others_do_not(bench: Bench) -> None:

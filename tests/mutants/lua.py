@@ -97,9 +97,11 @@ def _depth(line: str) -> int:
 
 
 def verb_of(file: str) -> str:
-    """The verb of a script, or of the folder of one that is cut into parts; of a shared file, its
-    stem."""
+    """The verb of a script, or of the folder of one that is cut into parts; one that asks the gate
+    for a rule of it; of a shared file, its stem."""
     folder, _, name = file.rpartition("/")
+    if folder.endswith("/gates"):
+        return "waits"
     return name.removesuffix(".lua") if folder.endswith("lua") else folder.rpartition("/")[2]
 
 

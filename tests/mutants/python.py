@@ -22,7 +22,7 @@ PROTOCOL = {
     "crawlframe/node/worker/commit/page_notices.py": ("ClosedTasks.after", "_is_new"),
     "crawlframe/run/participant.py": (
         *("Participants.prepare", "Participants.writing", "Participants.write"),
-        *("Participants.after", "Participants._named", "_concerned"),
+        *("Participants.after", "Participants._named", "_Takers"),
     ),
     "crawlframe/node/task_finisher.py": ("end_tasks", "TaskFinisher"),
     "crawlservice/ledger/store.py": ("DjangoLedger.commit", "DjangoLedger._write"),

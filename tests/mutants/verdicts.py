@@ -21,7 +21,7 @@ from tests.mutants.mutant import Mutant
 TURNS = ("tests/frontier/test_machine.py", "tests/frontier", "tests/crawlservice", "tests/node")
 PARTS = {"_guard": "eras", "era": "eras", "lease": "replay", "leases": "replay", "known": "seen"}
 PARTS |= dict.fromkeys(("release", "retry", "park", "unpark"), "give_back")
-PARTS |= {"cookies": "state", "hasten": "state", "close": "open", "announce": "rollouts"}
+PARTS |= {"cookies": "state", "advance": "state", "close": "open", "announce": "rollouts"}
 
 
 QUICK = "quick"

@@ -18,7 +18,7 @@ from crawlframe.node.running_marks import STEPS
 from crawlframe.node.worker.fetch.stages import FetchSources
 from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.task.open_task import CrawlMaker
-from crawlframe.node.worker.verdict.fetch_reports import FetchReports
+from crawlframe.node.worker.verdict.signals import FetchReports
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.run.outcome import Outcome
 from crawlframe.testing.one_task import OneTask

@@ -86,6 +86,22 @@ def test_what_is_loaded_beside_the_spiders_is_the_frameworks(framework: Path) ->
     assert code.engine_digest() != before
 
 
+@pytest.mark.forks
+def test_what_another_process_has_loaded_is_the_frameworks_too(
+    framework: Path, tmp_path: Path
+) -> None:
+    code = Code(framework / "shops", framework.parent / "manage.py")
+    (app := tmp_path / "app").mkdir()
+    (single := tmp_path / "one.py").touch()
+    before, known = code.engine_digest(), code.engine_paths
+    assert code.extend([app, single, *map(Path, known), Path(known[0], "inner")]) == [app, single]
+    assert app in code.trees
+    assert single in code.singles
+    assert sorted(code.engine_paths) == sorted([*known, str(app), str(single)])
+    (app / "models.py").write_text("x = 1\n")
+    assert code.engine_digest() != before
+
+
 def test_no_revision_names_code_that_runs_in_another_framework(framework: Path) -> None:
     """The framework on the disk is committed, but this process runs the previous one."""
     author = repository(framework.parent)

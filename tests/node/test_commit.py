@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.fetch.replay import CacheReplay
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.render.attempt import Attempt
 from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
@@ -38,6 +37,7 @@ from crawlframe.render.template import URLTemplate
 from crawlframe.request.record import Hop, with_hops, with_render
 from crawlframe.request.request import Admission, Request, pack_admissions, unpack_admissions
 from crawlframe.run.ledger import FilesGone, LedgerRefused, Recorded
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
 from crawlframe.run.participant import Participant, Participants
 from crawlservice.ledger.store import DjangoLedger
@@ -833,7 +833,9 @@ class Defective(Participant):
     def __init__(self, call: str, error: Exception, times: int) -> None:
         self.call, self.error, self.times = call, error, times
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    takes = ("url",)
+
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
         return [o for o in outcomes if o.url == "/b"]
 
     def prepare(self, outcomes: list[Outcome]) -> None:

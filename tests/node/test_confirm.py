@@ -10,7 +10,7 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.node.worker.commit.committer import Committer
-from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.participant import Participants
 from crawlservice.ledger.store import DjangoLedger
 from tests.frontier.bench import Bench

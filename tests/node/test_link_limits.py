@@ -11,8 +11,8 @@ import pytest
 from crawlframe import Request, Response, Spider
 from crawlframe.base.limits import UNFOLLOWED, ByteBudget
 from crawlframe.errors import SpiderError
-from crawlframe.node.worker.links.link_limits import LinkLimits
-from crawlframe.node.worker.links.traps import TrapWatch
+from crawlframe.node.worker.crawl.traps import TrapWatch
+from crawlframe.run.link_filters import LinkLimits
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import describe, read_settings

@@ -60,7 +60,7 @@ TO_MASTER: list[tuple[Message, list[Any]]] = [
     (messages.HandOver(), ["hand over"]),
 ]
 FROM_MASTER: list[tuple[Message, list[Any]]] = [
-    (messages.Hello(), ["hello"]),
+    (messages.Hello(["/a"]), ["hello", ["/a"]]),
     (messages.CodeReport(CODE, LOADED), ["code", CODE_FIELDS, LOADED_FIELDS]),
     (messages.CodeReport(CODE, None), ["code", CODE_FIELDS, None]),
     (messages.StillLoading(), ["progress"]),
@@ -151,8 +151,10 @@ def test_messages_that_are_not_known_are_left_out(supervisor: Line, master: Line
 def test_what_a_supervisor_leaves_to_the_one_that_it_becomes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    left = messages.Inheritance(("ab", "dirty", 7), 8, messages.AdoptedMaster(1, 2, "engine"))
-    text = '{"pulled":["ab","dirty",7],"rollout":8,"ward":{"pid":1,"fd":2,"engine":"engine"}}'
+    master = messages.AdoptedMaster(1, 2, "engine", ["/a"])
+    left = messages.Inheritance(("ab", "dirty", 7), 8, master)
+    text = '{"pulled":["ab","dirty",7],"rollout":8,"ward":{"pid":1,"fd":2,"engine":"engine"'
+    text += ',"framework":["/a"]}}'
     assert msgspec.json.encode(left).decode() == text
     later = text.replace('"fd"', '"later":1,"fd"').replace('"rollout"', '"later":[],"rollout"')
     for given in (text, later):

@@ -9,7 +9,7 @@ from email.utils import formatdate
 import pytest
 from multidict import CIMultiDict
 
-from crawlframe.node.worker.verdict.rate_headers import Quota, quota_of
+from crawlframe.node.worker.verdict.signals import Quota, quota_of
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 

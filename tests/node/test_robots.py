@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -13,9 +14,9 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ConnectError, FetchError, PrivateAddress, TlsError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
-from crawlframe.node.worker.robots.guard import RobotsGuard
-from crawlframe.node.worker.robots.site_rules import MAX_CACHED, RECHECK
-from crawlframe.node.worker.robots.store import RobotsStore
+from crawlframe.node.worker.fetch.fetching import download
+from crawlframe.node.worker.robots.guard import MAX_CACHED, RECHECK, RobotsGuard
+from crawlframe.node.worker.robots.store import LEASE, RobotsStore
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.robots.state import RobotsState, Status
@@ -97,12 +98,12 @@ class Cluster(RobotsStore):
         self.number: int | None = 0
         self.looks = Counter[str]()
 
-    async def turn(self, origin: str, lease: float) -> RobotsTurn:
+    async def turn(self, origin: str) -> RobotsTurn:
         self.looks[origin] += 1
         state = self.states.get(origin, RobotsState())
         mine = state.is_due(self.now) and self.leases.get(origin, 0) <= self.now
         if mine:
-            self.leases[origin] = self.now + lease
+            self.leases[origin] = self.now + LEASE
         return RobotsTurn(state, self.now, mine)
 
     async def keep(self, origin: str, lease: float) -> None:
@@ -116,10 +117,10 @@ class Cluster(RobotsStore):
         before, self.gates[host] = self.gates.get(host), (known_until, delay)
         return before != self.gates[host]
 
-    async def hold(self, host: str, seconds: float) -> None:
+    async def defer_for_robots(self, host: str, seconds: float) -> None:
         self.held.append((host, seconds))
 
-    async def hold_for_errand(self, host: str, seconds: float) -> None:
+    async def defer_for_errand(self, host: str, seconds: float) -> None:
         self.held.append((host, seconds))
 
     async def forgotten(self) -> int | None:
@@ -228,7 +229,7 @@ def test_the_file_is_read_once_by_the_cluster(cluster: Cluster) -> None:
 
 def test_a_worker_that_died_is_followed_by_another(cluster: Cluster) -> None:
     async def job() -> None:
-        await cluster.turn(ORIGIN, 40)
+        await cluster.turn(ORIGIN)
         worker = Worker(cluster)
         assert (await worker.run()).verdict is Verdict.DEFER
         cluster.now += 40
@@ -462,7 +463,8 @@ def test_the_hop_of_a_redirect_is_checked(cluster: Cluster) -> None:
         worker = Worker(cluster)
         hops = Hops()
         worker.guard.files._downloader = hops
-        worker.task.runner._fetching._stages._downloader = hops
+        of: Any = worker.task.runner._fetching._stages
+        of.__self__._download = partial(download, hops)
         hops.pages[URL] = (302, {"Location": "http://b.example/x"})
         hops.pages["http://b.example/robots.txt"] = "User-agent: *\nDisallow: /\n"
         await worker.run()
@@ -475,14 +477,14 @@ def test_the_hop_of_a_redirect_is_checked(cluster: Cluster) -> None:
 
 
 def test_the_cache_is_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlframe.node.worker.robots.site_rules.MAX_CACHED", 3)
+    monkeypatch.setattr("crawlframe.node.worker.robots.guard.MAX_CACHED", 3)
     assert MAX_CACHED > 3
 
     async def job() -> None:
         worker = Worker(cluster)
         for n in range(5):
             await worker.run(f"http://h{n}.example/")
-        assert len(worker.guard._cache) == 3
+        assert len(worker.guard._kept) == 3
         long = f"http://{'x' * 300}.example/"
         assert (await worker.run(long)).verdict is Verdict.DONE, "no such host exists"
 

@@ -13,7 +13,7 @@ from crawlframe import Request, Secret, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.frontier.client.records import Claimed
 from crawlframe.node.worker.pages.page_source import Asked, KeptCopy, PageSource
-from crawlframe.node.worker.verdict.fetch_reports import NEVER
+from crawlframe.node.worker.verdict.signals import NEVER
 from crawlframe.pages.packing import digest_of
 from crawlframe.pages.results import Results
 from crawlframe.pages.stored import response_of, tags_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlframe.node.worker.links.sieve import Sieve
+from crawlframe.run.link_filters import Sieve
 
 
 def knows(sieve: Sieve, task: int, fingerprint: bytes) -> bool:

@@ -30,7 +30,7 @@ from crawlframe.frontier.client.records import (
     Signal,
 )
 from crawlframe.node.worker.verdict.backoff import retry_after
-from crawlframe.node.worker.verdict.response_classifier import REFUSALS
+from crawlframe.node.worker.verdict.signals import REFUSALS
 from crawlframe.run.outcome import Outcome, Verdict
 from tests.node.runner import Ready, Tasks
 

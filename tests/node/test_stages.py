@@ -40,7 +40,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     made: list[list[str]] = []
 
     def around(found: Any, fetch: Any) -> Any:
-        made.append([getattr(one, "__qualname__", "") for one in found])
+        made.append([getattr(one, "func", one).__qualname__ for one in found])
         return original(found, fetch)
 
     original = stage.around
@@ -69,7 +69,7 @@ def test_a_plain_request_passes_what_every_request_does(listed: Callable[..., li
 @pytest.mark.parametrize(
     ("settings", "more"),
     [
-        ({"robots": True}, ["SideTrips.fetch", "RobotsGuard.fetch"]),
+        ({"robots": True}, ["RobotsGuard.fetch"]),
         ({"robots": True, "purpose": "ai-train"}, ["TdmGuard.fetch"]),
         ({"byte_limit": 1}, ["spare_bytes", "count_bytes"]),
         ({"ip_delay": 1.0}, ["Addresses.fetch"]),

@@ -67,6 +67,7 @@ class Disk(Code):
     marks: frozenset[Path] = frozenset()
     busy = ""
     checkout = None
+    engine_paths = ()  # type: ignore[assignment]
     installed = False
 
     def __init__(self) -> None:
@@ -74,6 +75,11 @@ class Disk(Code):
 
     def engine_digest(self) -> str:
         return self.framework
+
+    def extend(self, paths: Iterable[Path]) -> list[Path]:
+        more = [*paths]
+        self.framework += "+" * len(more)
+        return more
 
     def identity(self, extra: Iterable[Path] = ()) -> tuple[str, str]:
         return self.tree, self.revision
@@ -239,6 +245,18 @@ def test_one_whose_framework_changed_meanwhile_is_dropped(fresh: Node) -> None:
     assert fresh.last.changed_at == 1000.0
 
 
+@pytest.mark.parametrize("early", [True, False])
+def test_what_only_a_master_has_loaded_is_watched(fresh: Node, tmp_path: Path, early: bool) -> None:
+    """Such as the team's apps. Whether they have changed since is seen by their times."""
+    (tmp_path / "app.py").touch()
+    fresh.supervisor.begin()
+    fresh.first.began += 10**10 if early else 0
+    fresh.says(fresh.first, Hello([str(tmp_path)]))
+    assert fresh.first.signals == ([] if early else [signal.SIGKILL])
+    assert fresh.first.engine == fresh.disk.framework == "f1+"
+    assert tmp_path in fresh.supervisor._watcher.reloader.directory_globs
+
+
 def test_one_that_cannot_load_its_code_is_dropped_for_another_framework(fresh: Node) -> None:
     fresh.supervisor.begin()
     fresh.says(fresh.first, Hello())
@@ -270,7 +288,7 @@ def test_the_supervisor_before_this_one_left_its_master(
     fresh: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     near, far = socket.socketpair()
-    left = Inheritance(("ab", "", 6), 7, AdoptedMaster(1, near.detach(), "f1"))
+    left = Inheritance(("ab", "", 6), 7, AdoptedMaster(1, near.detach(), "f1+", ["/app"]))
     monkeypatch.setattr(reexec, "inherited_state", lambda: left)
     fresh.supervisor.begin()
     line = from_master(far)

@@ -45,9 +45,9 @@ def test_a_master_is_greeted(ends: Ends) -> None:
     supervisor.send(ReplayDead())
     supervisor.send(HelloReply(INITIAL))
     supervisor.send(HandOver())
-    assert master.shake_hands() == INITIAL
+    assert master.shake_hands(["/a"]) == INITIAL
     assert master.beside == (3,)
-    assert supervisor.receive() == [Hello()]
+    assert supervisor.receive() == [Hello(["/a"])]
     assert master.receive() == [ReplayDead(), HandOver()]  # what came with the welcome
     assert master.receive() == []
 
@@ -55,14 +55,14 @@ def test_a_master_is_greeted(ends: Ends) -> None:
 def test_a_supervisor_that_says_nothing(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor_link, "GREETING", 0.0)
     with pytest.raises(ConfigError, match="no supervisor answers"):
-        ends[0].shake_hands()
+        ends[0].shake_hands(["/a"])
 
 
 def test_a_supervisor_that_ends(ends: Ends) -> None:
     master, supervisor = ends
     supervisor.close()
     with pytest.raises(ConfigError, match="ended before this master began"):
-        master.shake_hands()
+        master.shake_hands(["/a"])
     assert master.receive() == []
     assert master.gone
 
@@ -78,7 +78,7 @@ def test_an_announcement_is_passed_on_once(ends: Ends, redis_client: Redis) -> N
     master, supervisor = ends
     frontier = Frontier(PartitionedStore(redis_client))
     supervisor.send(HelloReply(INITIAL))
-    master.shake_hands()
+    master.shake_hands(["/a"])
     supervisor.receive()
     rollout = frontier.rollouts.announce(Rollout("abcdefabcdef", "main"))
     frontier.rollouts.announce(Rollout("123456123456", "other"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from crawlframe.node.worker.links.traps import FORMS, TrapWatch, form_of
+from crawlframe.node.worker.crawl.traps import FORMS, TrapWatch, form_of
 
 HOST = "http://shop.example"
 WORDS = [

@@ -58,7 +58,9 @@ def connect(url: str, timeout: float = TIMEOUT) -> Redis:
     """A client that has been answered once. It does not retry failed calls: its user does. Raises
     FrontierError with a message for people."""
     try:
-        options = {"socket_timeout": timeout, "socket_connect_timeout": CONNECT_TIMEOUT}
+        # Without its name, for which each connection would search the installed packages.
+        options = {"driver_info": None, "socket_timeout": timeout}
+        options["socket_connect_timeout"] = CONNECT_TIMEOUT
         client = _client(url, options)
         persist(client.ping)
     except (ResponseError, BusyLoadingError) as error:

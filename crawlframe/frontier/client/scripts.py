@@ -11,6 +11,7 @@ from redis.commands.core import Script
 from crawlframe.frontier.client.keys import lua_prelude
 
 LUA = Path(__file__).parents[1] / "lua"
+GATES = LUA / "gates"  # of each rule of ``crawlframe.gates`` its function
 READING = {"audit", "hosts", "known", "leases", "waits"}
 UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
@@ -37,7 +38,9 @@ def source(verb: str) -> str:
         pace, signals = ((LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals"))
         parts += ["local function define_pace()", pace, "end", signals]
     if verb in GATED:
-        parts.append((LUA / "_gate.lua").read_text())
+        parts += ["local gate = {}", "function gate.define_rules()", "local rules = {}"]
+        parts += [rule.read_text() for rule in sorted(GATES.glob("*.lua"))]
+        parts += ["return rules", "end", (LUA / "_gate.lua").read_text()]
     if verb not in UNGUARDED:
         parts.append((LUA / "_guard.lua").read_text())
     if verb not in UNGUARDED | UNCOUNTED:
@@ -76,6 +79,7 @@ class Scripts:
     """The verbs as attributes: ``scripts.claim(keys=[tag], args=[...])``."""
 
     admit: Script
+    advance: Script
     announce: Script
     audit: Script
     cancel: Script
@@ -86,7 +90,6 @@ class Scripts:
     cookies: Script
     era: Script
     follow: Script
-    hasten: Script
     hosts: Script
     known: Script
     last: Script

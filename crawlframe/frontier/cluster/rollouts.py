@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.rows import Rows
+if TYPE_CHECKING:
+    from crawlframe.frontier.client.partitions import PartitionedStore
 
 
 class Rollout(msgspec.Struct, frozen=True):
@@ -34,6 +35,8 @@ class Rollouts:
 
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
+        from crawlframe.frontier.client.rows import Rows  # with Redis, which supervisors do without
+
         self._rows = Rows(store)
 
     def announce(self, rollout: Rollout) -> Rollout:

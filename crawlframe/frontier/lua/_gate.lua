@@ -1,7 +1,6 @@
 -- Gate: whether a request of a task may go to a host now, and if not, until when and why in one word. It is
 -- asked by claim, permit, hosts and waits; what holds a host or a task is said nowhere else. It writes nothing.
--- Times are ms, by the clock of Redis.
-local gate = {}
+-- Times are ms, by the clock of Redis. Further rules have a file each in the folder gates.
 do  -- a script may have 200 locals at a time
 local now = now_ms()
 local FIRST_GAP = 1000  -- of a host with an adaptive rate that has not answered yet; as FIRST_RATE in _pace.lua
@@ -94,26 +93,8 @@ local function knows_robots(host) return (tonumber(host.robots_known) or 0) > no
 
 -- Returns further(host, task, at). It is only called where a task or a host has such a rule.
 local function define_further()
-  -- Further rules: name -> function(numbers, at), which returns the first time from `at` on at which requests may go.
-  -- Settings of a task and orders for a host have values for them, as crawlframe/gates writes them.
-  local RULES = {}
-
-  -- The time of day: minutes at which it opens and closes, offset of local time (s), and for each change of it the
-  -- time (s) and the new offset.
-  function RULES.window(numbers, at)
-    local DAY = 86400000
-    local opens, length = 60000 * numbers[1], 60000 * (numbers[2] - numbers[1]) % DAY
-    for i = 3, #numbers, 2 do
-      local ends = numbers[i + 1] and 1000 * numbers[i + 1] or math.huge
-      if at < ends then
-        local since = (at + 1000 * numbers[i] - opens) % DAY
-        if since < length or length == 0 then return at end
-        if at + DAY - since < ends then return at + DAY - since end
-        at = ends
-      end
-    end
-  end
-
+  local RULES = gate.define_rules()
+  local PASSES = 100  -- after which the gate is asked again at the time found so far
   local read = {}  -- text -> {name -> numbers}
 
   local function values_in(text)
@@ -131,17 +112,20 @@ local function define_further()
 
   -- Until when further rules close the host from `at` on, and the last of them; nil: they do not. An order stands in
   -- place of the setting of a task. Of a host "/..." nothing is fetched.
-  local function further(host, task, at)
+  return function(host, task, at)
     if string.sub(host.name, 1, 1) == '/' then return nil end
     local ordered, own, till, why = values_in(host.rules.gates), values_in(task.gates), at, nil
-    for name, opens in pairs(RULES) do
-      local value = ordered[name] or own[name]
-      local from = value and opens(value, till) or till
-      if from > till then till, why = from, name end
+    for _ = 1, PASSES do  -- a later time may be one at which another rule closes the host
+      local before = till
+      for name, opens in pairs(RULES) do
+        local value = ordered[name] or own[name]
+        local from = value and opens(value, till) or till
+        if from > till then till, why = from, name end
+      end
+      if till == before then break end
     end
     if why then return till, why end
   end
-  return further
 end
 
 local further

@@ -36,12 +36,12 @@ function via.settle_pair(place, proxy)
   if from < FOREVER then show_place(place, from) end
 end
 
--- The same for the pairs of a place as hasten_host does for a host; for some of them, if there are many.
-function via.hasten_pairs(place, delay)
+-- The same for the pairs of a place as advance_host does for a host; for some of them, if there are many.
+function via.advance_pairs(place, delay)
   local host = naming.host_in(place)
   for _, proxy in ipairs(call('ZRANGE', BUSY(host), 0, 999)) do
     local pair = naming.pair(host, proxy)
-    hasten_host(pair, math.max(delay, tonumber(call('HGET', HOST(pair), 'g')) or 0))
+    advance_host(pair, math.max(delay, tonumber(call('HGET', HOST(pair), 'g')) or 0))
     via.settle_pair(place, proxy)
   end
 end

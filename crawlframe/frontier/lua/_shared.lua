@@ -337,7 +337,7 @@ local function mark_held(host)
 end
 
 -- The next time of a host follows from an earlier, longer delay.
-local function hasten_host(host, delay)
+local function advance_host(host, delay)
   local state = call('HMGET', HOST(host), 'n', 'rd')
   local latest = now_ms() + math.max(delay, tonumber(state[2]) or 0)
   if (tonumber(state[1]) or 0) > latest then call('HSET', HOST(host), 'n', integer(latest)) end

@@ -20,8 +20,8 @@ for _, lane in ipairs(cmsgpack.unpack(ARGV[3])) do
       -- With other tasks, the next time may follow from their delay.
       local gap = task.auto and tonumber(call('HGET', HOST(host), 'g')) or 0
       if alone then
-        hasten_host(host, math.max(task.delay, gap))
-        if naming.pool_route(host) then via.hasten_pairs(host, task.delay) end
+        advance_host(host, math.max(task.delay, gap))
+        if naming.pool_route(host) then via.advance_pairs(host, task.delay) end
       end
       bring_back(host)
     end

@@ -8,7 +8,7 @@ local order = {}
 for i = 1, #fields, 2 do order[fields[i]] = tonumber(fields[i + 1]) end
 call('HDEL', HOST(host), 'od', 'oc', 'op', 'og', 'ou')
 if #fields > 0 then call('HSET', HOST(host), 'x', 1, unpack(fields)) end
-if order.od then hasten_host(host, order.od) end
+if order.od then advance_host(host, order.od) end
 mark_held(host)
 reconsider(host)
 return 1

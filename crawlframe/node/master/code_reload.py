@@ -10,10 +10,10 @@ from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.node.child_process import Child, describe_exit
+from crawlframe.node.master.recorded_check import RecordedCheck
 from crawlframe.node.master.reload_report import ReloadReport
 from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.template import Template
-from crawlframe.node.master.version_check import VersionCheck
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import (
     CodeLoaded,
@@ -54,7 +54,7 @@ class CodeReload:
         more = min(max(TEMPLATE_SILENCE[0], settings.load_timeout), TEMPLATE_SILENCE[1])
         self._silence = settings.load_timeout + more  # seconds
         self._trial: Template | None = None
-        self._check = VersionCheck(pool, settings.check_timeout, self._on_checked)
+        self._check = RecordedCheck(pool, settings.check_timeout, self._on_checked)
         self._deadly: dict[str, str] = {}  # modules that killed the process that imported them
         self._wanted: float | None = None  # when the change to be reloaded was written
         self._not_before = 0.0

@@ -59,7 +59,7 @@ class Master:
         self._link = link
         self._selector = selectors.DefaultSelector()
         self._pool = WorkerPool(settings, services, self._selector)
-        self._stall_monitor = StallMonitor(self._pool, self._give_back)
+        self._stall_monitor = StallMonitor(self._pool, self._release)
         self._isolation = Isolation(self._pool, self._defer)
         self._code_reload = CodeReload(settings, self._pool, link)
         self._trials = PageTrials(self._pool)
@@ -69,7 +69,7 @@ class Master:
         self._unparked = self._announce_due = False
         self._deferred = DeferredCalls(self._start_over)
         self._wait_log = WaitLog(log)
-        self._one_worker = OneWorker(self._pool, self._give_back, apart=apart_of(settings))
+        self._one_worker = OneWorker(self._pool, self._release, apart=apart_of(settings))
         self._affinity = NodeAffinity(settings.affinity)
         more = self._one_worker, self._affinity
         self._claims = Claims(self._deferred, settings.user_agent, *more)
@@ -80,7 +80,7 @@ class Master:
         gc.collect()
         gc.freeze()  # nor does garbage collection in forks go through what it has imported
         if self._link is not None:
-            self._code_reload.follow(self._link.shake_hands())
+            self._code_reload.follow(self._link.shake_hands(self._services.code().engine_paths))
             self._selector.register(self._link.channel, selectors.EVENT_READ, self._link)
         self._frontier: Frontier = self._services.frontier()
         self._life = Life(self._settings, self._services)
@@ -105,7 +105,7 @@ class Master:
 
     def _tick(self) -> None:
         self._take_signals()
-        self._reap()
+        self._release_dead()
         self._pool.check()
         self._begin()
         self._renew_code()
@@ -135,7 +135,7 @@ class Master:
         self._announce_due = True
         self._code_reload.end()
         self._pool.dismiss()
-        self._give_back(self._isolation.empty())
+        self._release(self._isolation.empty())
 
     def _receive_from_supervisor(self, link: SupervisorLink) -> None:
         """Acts on messages of the supervisor."""
@@ -206,17 +206,17 @@ class Master:
             # What was missing may be there now; requests that still lack it are parked again.
             self._deferred.enqueue(self._frontier.unpark_all)
 
-    def _reap(self) -> None:
+    def _release_dead(self) -> None:
         for child, code in self._pool.dead():
             self._on_message(child)  # its last messages
             self._pool.remove(child, code)
             if child.role in ("template", CHECKER):
                 self._code_reload.on_exit(child, code, time.monotonic())
             if child.held:
-                self._give_back(child.requests_to_release(self._pool.blamed(child, code)))
+                self._release(child.requests_to_release(self._pool.blamed(child, code)))
             child.forget()
 
-    def _give_back(self, requests: list[tuple[bytes, str, int]]) -> None:
+    def _release(self, requests: list[tuple[bytes, str, int]]) -> None:
         """Requests of a worker that died or hangs become claimable again at once."""
         generation = self._life.generation
         self._deferred.enqueue(lambda: self._frontier.release(generation, requests))
@@ -274,7 +274,7 @@ class Master:
         self._announce_due |= self._life.renew(self._frontier, self._settings.lease)
         self._affinity.tick(self._frontier, self._life.me)
         held = self._pool.held | self._isolation.held
-        self._give_back(self._claims.strays(self._frontier, self._life.generation, held))
+        self._release(self._claims.strays(self._frontier, self._life.generation, held))
         self._announce_due |= self._pool.health != self._life.me.health
         self._trials.tick(self._frontier, self._code_reload.live, time.monotonic())
         if self._link is not None:

@@ -38,10 +38,11 @@ class SupervisorLink:
         self._next_progress = 0.0
         self._early: list[ToMaster] = []
 
-    def shake_hands(self) -> InitialState:
-        """Reports that all is imported, and waits for the supervisor to confirm that nothing has
-        changed since and to send the initial state. Raises ConfigError when it does not."""
-        self.send(Hello())
+    def shake_hands(self, framework: list[str]) -> InitialState:
+        """Reports that all is imported, with the paths of the framework, and waits for the
+        supervisor to confirm that nothing has changed since and to send the initial state. Raises
+        ConfigError when it does not."""
+        self.send(Hello(framework))
         give_up = time.monotonic() + GREETING
         welcomes: list[HelloReply] = []
         while not welcomes:

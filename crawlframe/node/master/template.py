@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import itemadapter  # noqa: F401
 import parsel  # noqa: F401  # once here, and not again in each worker of each version
 import psutil
 import selectolax.lexbor  # noqa: F401
@@ -30,8 +29,9 @@ import crawlframe.fetch.requests.downloader  # noqa: F401  # later, the disk may
 from crawlframe.base import faults
 from crawlframe.code.imports import marks
 from crawlframe.code.registry import Registry
-from crawlframe.code.version import files
+from crawlframe.code.version import CLOCK_LAG, written
 from crawlframe.conf import Settings
+from crawlframe.items.encode import prepare
 from crawlframe.node.child_process import CHECKER, Child, adopt_orphans, become_child
 from crawlframe.node.code import Code
 from crawlframe.node.master import offspring
@@ -57,7 +57,6 @@ ORDER = struct.Struct("!IQ")  # place of the mark, generation
 NO_MARK = (1 << 32) - 1  # in place of a mark: of a checker, which runs no requests
 ANSWER = struct.Struct("!Q")  # pid of the new worker; 0 when the fork failed
 FORK_TIMEOUT = 5.0  # seconds a fork may take
-CLOCK_LAG = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
 NICE = 5  # workers yield the processor to the master, the supervisor and a new template
 GIT_LOCK_TIMEOUT = 30.0  # seconds git may hold its lock until it counts as left behind
 
@@ -156,17 +155,6 @@ class Template:
             self.child.retiring_since = time.monotonic()
 
 
-def _written(trees: list[Path], since: int) -> bool:
-    """Whether any of these files has changed since then (time.time_ns()). Future times do not
-    count: the clock was set back."""
-    now = time.time_ns()
-    for path in (path for tree in trees for path in files(tree)):
-        with contextlib.suppress(OSError):
-            if since <= path.stat().st_ctime_ns <= now:
-                return True
-    return False
-
-
 def _at_breakpoint(*args: Any, **options: Any) -> None:
     """The ``breakpoint()`` of workers, which have no terminal for a debugger: a prompt in that of
     ``crawl``. Arguments for a debugger mean nothing here. Raises SpiderError in a node."""
@@ -233,7 +221,7 @@ class _TemplateProcess:
         if registry.files or not same:
             taken = code.snapshot(registry.files)
             same &= code.identity(registry.files) == (taken.digest, taken.revision)
-            same &= not _written(registry.files, began)
+            same &= not written(registry.files, began)
         if not cold and code.busy:
             self._refuse_lock(code)
             return None
@@ -283,6 +271,7 @@ class _TemplateProcess:
             self._settings.load_timeout,
             lambda module: self._send(ImportingModule(module)),
         )
+        prepare({kind.__module__ for kind in registry.spiders.values()})
         unfit = self._services.unfit()
         adopt_orphans(False)  # the workers are the master's
         self._send(ImportingModule(""))

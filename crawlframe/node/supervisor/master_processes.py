@@ -8,10 +8,12 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from crawlframe.code.version import CLOCK_LAG
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import describe_exit
@@ -41,6 +43,7 @@ class MasterProcess:
         self.channel = channel
         self.engine = engine
         self.started = now
+        self.began = time.time_ns() - CLOCK_LAG  # files with later times it may not have read
         self.changed_at = self.started  # when the change that it must make live was seen
         self.heard = self.started  # when its last message arrived
         self.late = False  # it was silent for too long
@@ -62,13 +65,20 @@ class MasterProcess:
 
     @classmethod
     def start(
-        cls, command: list[str], cwd: Path, engine: str, now: float, *, captured: bool
+        cls,
+        command: list[str],
+        cwd: Path,
+        engine: str,
+        now: float,
+        *,
+        captured: bool,
+        first: bool = False,
     ) -> MasterProcess:
         """Runs ``command`` in ``cwd``, which must become a master. ``captured``: what it writes to
         standard error until then is kept for ``words``."""
         ours, theirs = socket.socketpair()
         fds = [theirs.fileno()]
-        command = [*command, "--supervised", str(fds[0])]
+        command = [*command, "--supervised", str(fds[0]), *(["--first"] if first else [])]
         capture = tempfile.TemporaryFile() if captured else None  # noqa: SIM115
         if captured:
             fds.append(os.dup(2))
@@ -97,10 +107,10 @@ class MasterProcess:
         master.send(SendCodeReport())
         return master
 
-    def pass_on(self) -> AdoptedMaster:
+    def pass_on(self, framework: list[str]) -> AdoptedMaster:
         """The state that ``adopt`` needs in the program that this process executes next."""
         os.set_inheritable(self.channel.fileno(), True)
-        return AdoptedMaster(self.pid, self.channel.fileno(), self.engine)
+        return AdoptedMaster(self.pid, self.channel.fileno(), self.engine, framework)
 
     def take_back(self) -> None:
         """Cancels ``pass_on``: it stays with this program."""
@@ -147,6 +157,7 @@ class MasterProcesses:
         self.cwd = Path.cwd()
         self.selector = selectors.DefaultSelector()
         self._all: list[MasterProcess] = []
+        self._started = False  # there was one
 
     def __iter__(self) -> Iterator[MasterProcess]:
         return iter([*self._all])
@@ -156,12 +167,13 @@ class MasterProcesses:
 
     def start(self, engine: str, now: float) -> MasterProcess:
         """Starts a master: the only one, or a successor of the present one. Raises OSError."""
-        captured = self.present is not None
-        master = MasterProcess.start(self.command, self.cwd, engine, now, captured=captured)
+        known = {"first": not self._started, "captured": self.present is not None}
+        master = MasterProcess.start(self.command, self.cwd, engine, now, **known)
         self.add(master)
         return master
 
     def add(self, master: MasterProcess) -> None:
+        self._started = True
         self._all.append(master)
         self.selector.register(master.channel, selectors.EVENT_READ, master)
 

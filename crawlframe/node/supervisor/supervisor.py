@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from crawlframe.code.version import written
 from crawlframe.conf import Settings
 from crawlframe.errors import TablesMissing
 from crawlframe.node import messages
@@ -104,6 +105,7 @@ class Supervisor:
         self._pulls.rollout = left.rollout
         master = MasterProcess.adopt(left.master, self._clock())
         self._masters.add(master)
+        self._extend_code(left.master.framework)
         log.info("the supervisor was re-executed; its master is %d", master.pid)
 
     def turn(self) -> None:
@@ -141,13 +143,22 @@ class Supervisor:
         master.changed_at = changed_at or master.started
         master.version = self._code.version_on_disk() if present else ""
 
-    def _send_initial_state(self, master: MasterProcess) -> None:
+    def _send_initial_state(self, master: MasterProcess, framework: list[str]) -> None:
         """Replies to a master that is imported and waits for the initial state."""
-        if not self._same_engine(master):
+        same = self._same_engine(master)
+        if more := self._extend_code(framework):  # this process has not loaded it
+            same &= not written(more, master.began)
+            master.engine = self._code.engine_digest()
+        if not same:
             self._drop(master)
             return
         master.greeted = True
         master.send(messages.HelloReply(self._masters.initial_state(master, self._pulls)))
+
+    def _extend_code(self, framework: list[str]) -> list[Path]:
+        more = self._code.extend(map(Path, framework))
+        self._watcher.reloader.watch_also(more)
+        return more
 
     def _take_signals(self) -> bool:
         """Returns whether to stop."""
@@ -290,7 +301,8 @@ class Supervisor:
         if present is not None and self._same_engine(present):
             log.info("the supervisor re-executes itself")
             pulled = msgspec.structs.astuple(self._pulls.last)
-            left = messages.Inheritance(pulled, self._pulls.rollout, present.pass_on())
+            passed = present.pass_on(self._code.engine_paths)
+            left = messages.Inheritance(pulled, self._pulls.rollout, passed)
             reexec.execute(self._masters.command, self._masters.cwd, left)
             present.take_back()
         self._signals.unblock()
@@ -305,8 +317,8 @@ class Supervisor:
         for message in heard:
             master.heard = self._clock()
             match message:
-                case messages.Hello():
-                    self._send_initial_state(master)
+                case messages.Hello(framework):
+                    self._send_initial_state(master, framework)
                 case messages.CodeReport(state, loaded):
                     self._compare(master, runs=master.take_report(state, loaded))
                 case messages.Serving() if not master.serving:

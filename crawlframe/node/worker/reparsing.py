@@ -22,7 +22,7 @@ from crawlframe.node.worker.task.crawls import Crawls, UnknownTask
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.node.worker.verdict.backoff import backoff
 from crawlframe.node.worker.verdict.failures import StatusError, describe, reason_of, trim
-from crawlframe.node.worker.verdict.response_classifier import Judge, JudgementFailed
+from crawlframe.node.worker.verdict.signals import Judge, JudgementFailed
 from crawlframe.pages.reparse import (
     PAGES_URL,
     Reparse,

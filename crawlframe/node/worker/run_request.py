@@ -23,16 +23,13 @@ from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.frontier.client.records import REFUSED, Claimed, TaskView
 from crawlframe.identity.tls import OF_TASK
 from crawlframe.node.running_marks import LOOP
-from crawlframe.node.worker.collecting import collectors
 from crawlframe.node.worker.crawl import article_use
 from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
-from crawlframe.node.worker.crawl.new_outcome import outcome_of, take_head
 from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, called, check_fit, method
 from crawlframe.node.worker.fetch.fetching import Fetching
 from crawlframe.node.worker.fetch.inline import InlineFetch
 from crawlframe.node.worker.fetch.rendering import Rendering, RenderSource
 from crawlframe.node.worker.fetch.stages import FetchSources, Stages
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.node.worker.pages.keeping import Keeping
 from crawlframe.node.worker.pages.page_reuse import again
 from crawlframe.node.worker.records import NO_RECORDS, Records
@@ -51,17 +48,23 @@ from crawlframe.node.worker.verdict.failures import (
     end_as_failed,
     is_cancelled,
     reason_of,
-    run_step,
     trim,
 )
-from crawlframe.node.worker.verdict.fetch_reports import NO_REPORTS, FetchReports
 from crawlframe.node.worker.verdict.http_log import exchange_of
-from crawlframe.node.worker.verdict.response_classifier import DETOURS, REFUSALS, JudgementFailed
+from crawlframe.node.worker.verdict.signals import (
+    NO_REPORTS,
+    PROXY_RETRIES,
+    REFUSALS,
+    FetchReports,
+    JudgementFailed,
+)
 from crawlframe.pages.reparse import REPARSE
+from crawlframe.proxies.place import host_in, route_in
 from crawlframe.request.record import errand_of, hops_of, is_plain
 from crawlframe.request.request import END_CALLBACK, END_URL, ROOT_URL, Request
 from crawlframe.response.browser_response import is_held, release_page
 from crawlframe.response.response import Response
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.spider.task_info import Summary
 
@@ -106,7 +109,7 @@ class RequestRunner:
             *(downloader, self.callbacks, sources, self._rendering, reports, failed),
             user_agent=settings.user_agent,
         )
-        self._fetching = Fetching(self.callbacks, stages, sources.permits, reports)
+        self._fetching = Fetching(self.callbacks, stages.of, sources.permits, reports)
         self._keeping = Keeping()
 
         def inline(crawl: TaskCrawl) -> InlineFetch:
@@ -125,7 +128,7 @@ class RequestRunner:
         try:
             poison = claimed.poison(self._settings.max_deliveries)
             if poison or view.state == "cancelling":  # decoding runs authors' code
-                take_head(outcome)
+                outcome.take_head()
                 if view.state == "cancelling" and outcome.url != END_URL:
                     return outcome.end(Verdict.ERROR, CANCELLED)
                 if poison:
@@ -169,7 +172,7 @@ class RequestRunner:
         try:
             request = Request.decode(outcome.record)
         except (MissingCode, BadRequest):
-            take_head(outcome)
+            outcome.take_head()
             raise
         finally:
             self._mark(LOOP, b"")
@@ -206,7 +209,7 @@ class RequestRunner:
             if not is_held(error.response):  # else the errback may use it
                 account.release()
             await self._fail(outcome, crawl, request, error, claimed.refusals)
-            return await self._keeping.take(outcome, crawl, request, error.response)
+            return await self._keep(outcome, crawl, request, error.response)
         if response is None:
             return outcome
         if outcome.verdict is Verdict.DONE and outcome.fetch.attempt is None:
@@ -217,6 +220,13 @@ class RequestRunner:
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
             results = outcome.results
             results.trap = crawl.traps.see(response.url, response.body, results.items)
+        return await self._keep(outcome, crawl, request, response)
+
+    async def _keep(
+        self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response | None
+    ) -> Outcome:
+        if not crawl.may_keep(outcome):
+            return outcome
         return await self._keeping.take(outcome, crawl, request, response)
 
     async def _fail(
@@ -230,7 +240,7 @@ class RequestRunner:
         """The request waits for another attempt, or ends as an error; its errback has its say."""
         refused = outcome.fetch.signal[0] == REFUSED and isinstance(error, StatusError)
         outcome.fetch.retry_proxy = outcome.fetch.via is not None and outcome.fetch.via.of_pool
-        outcome.fetch.retry_proxy &= refusals + 1 < DETOURS.get(outcome.fetch.signal[0], 0)
+        outcome.fetch.retry_proxy &= refusals + 1 < PROXY_RETRIES.get(outcome.fetch.signal[0], 0)
         if outcome.fetch.retry_proxy:  # that proxy rests, and another one is tried at once
             return outcome.end(Verdict.RELEASE, error.reason, str(error))
         if refused and refusals + 1 < REFUSALS:  # its host rests, and then it goes first
@@ -272,27 +282,29 @@ class RequestRunner:
         name, run, response = called(crawl, request, got, again=outcome.results.source is not None)
         if outcome.results.earlier is not None:
             run = again(outcome.results.earlier)
-        collect = collectors(outcome, crawl, request, got, response, self._sieve)
+        collect = partial(crawl.collector, outcome, request, got, response, self._sieve)
         collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
         keeps = outcome if crawl.keeps_parts else None
-        if response is not None:
+        if response is not None and name not in crawl.called:
+            crawl.called.add(name)
             article_use.foresee(self.callbacks, outcome.task, crawl.spider, name)
         try:
             faults.at("parse.before")
             if got is None and self._starts is not None:
-                step = partial(run_step, self.callbacks, keeps)
+                step = partial(self._run_step, keeps)
                 outcome.results.closing, collector = await self._starts.run(
                     call, outcome, collect, step, alone=alone
                 )
             else:
-                outcome.results.closing = await run_step(self.callbacks, keeps, call) or ""
+                outcome.results.closing = await self._run_step(keeps, call) or ""
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
-                closing = await run_step(self.callbacks, None, finish)
+                closing = await self._run_step(None, finish)
                 outcome.results.closing = closing or outcome.results.closing
             collector.done()
-            article_use.learn(self.callbacks, outcome.task, crawl.spider, name, response)
+            if response is not None and (article := response._drop_derived()) is not None:
+                article_use.learn(self.callbacks, outcome.task, crawl.spider, name, article)
             if crawl.watching is not None:
                 crawl.watching.look(outcome, crawl.spider, request, got)
             if outcome.results.closing and name == END_CALLBACK:
@@ -317,3 +329,26 @@ class RequestRunner:
                 outcome.fetch.exchange = exchange_of(got, crawl.spec.arguments)
             end_as_failed(outcome, whole=crawl.watching is not None)
         return outcome
+
+    async def _run_step(self, keeps: Outcome | None, call: Call) -> str | None:
+        """Runs a callback. Returns the reason for which it closes the task, "" if it does not.
+        Raises what it raises; if there is an outcome that ``keeps`` what it has yielded, that gets
+        it as its failure, and None is returned."""
+        try:
+            await self.callbacks.run(call)
+        except CloseTask as close:
+            return closing_reason(close)
+        except Exception as error:
+            if keeps is None or isinstance(error, FetchError | FileGone):
+                raise
+            keeps.results.failure = error, "callback"
+            return None
+        return ""
+
+
+def outcome_of(claimed: Claimed, version: str) -> Outcome:
+    """The outcome of a claimed request, before anything is known of it. ``version``: of the code
+    that runs it."""
+    rid, task, place, attempts, deliveries, record, *_ = claimed
+    host, route = host_in(place), route_in(place)
+    return Outcome(rid, task, host, record, attempts, deliveries, version=version, route=route)

@@ -38,20 +38,18 @@ from crawlframe.node.services import Services
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.log_writer import LogWriter
 from crawlframe.node.worker.commit.participants import participants
-from crawlframe.node.worker.crawl.new_outcome import outcome_of
 from crawlframe.node.worker.fetch.permits import StoredPermits
 from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.fetch.stages import FetchSources
 from crawlframe.node.worker.fetch.stored_proxies import StoredProxies
 from crawlframe.node.worker.fetch.stored_renders import StoredRenders
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.node.worker.pages.kept_pages import StoredKeptPages
 from crawlframe.node.worker.pages.near_pages import StoredNear
 from crawlframe.node.worker.pages.page_source import StoredPages
 from crawlframe.node.worker.records import Records
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.store import StoredRobots
-from crawlframe.node.worker.run_request import RequestRunner
+from crawlframe.node.worker.run_request import RequestRunner, outcome_of
 from crawlframe.node.worker.start.start_run import StartRuns
 from crawlframe.node.worker.start.stored_starts import StoredStarts
 from crawlframe.node.worker.task.identity_refresh import IdentityRefresh
@@ -59,7 +57,8 @@ from crawlframe.node.worker.task.open_task import CrawlMaker
 from crawlframe.node.worker.task.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.task.task_source import StoredTasks
 from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
-from crawlframe.node.worker.verdict.fetch_reports import FetchReports
+from crawlframe.node.worker.verdict.signals import FetchReports
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Outcome, Verdict
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from unfold.widgets import (
 from crawlframe.base.secret import masked
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.tasks.arguments.secrets import Schema, has_secrets, takes_secrets
-from crawlservice.tasks.arguments.values import accepted, resolve
+from crawlservice.tasks.arguments.spider_arguments import accepted, resolve
 
 PREFIX = "argument-"
 INPUT_TYPES = {"date": "date", "time": "time", "uri": "url"}

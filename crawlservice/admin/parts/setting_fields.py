@@ -24,7 +24,7 @@ from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.roles import User
 from crawlservice.admin.parts.argument_form import input_field, show, text_of
 from crawlservice.tasks import overrides
-from crawlservice.tasks.arguments.values import accepted
+from crawlservice.tasks.arguments.spider_arguments import accepted
 from crawlservice.tasks.labels import BadLabel, parse_all
 
 NAMES = "admin/crawlservice/_spider_names.html"
@@ -41,7 +41,7 @@ def setting_fields(
     fields: dict[str, forms.Field] = {}
     for name, kind in known["properties"].items():
         bound = limits.get(name)
-        if bound is not None and bound.kind == "stays":
+        if bound is not None and bound.kind == "fixed":
             continue
         field = input_field(kind, known, False)
         what = accepted(kind, known)

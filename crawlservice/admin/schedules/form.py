@@ -23,7 +23,7 @@ from crawlservice.admin.parts.setting_fields import LabelsField, clean_settings,
 from crawlservice.models import Schedule
 from crawlservice.scheduling.editing import set_arguments
 from crawlservice.scheduling.timing import BadTiming, Timing
-from crawlservice.tasks.arguments import values as arguments
+from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.arguments.secrets import readable, restored
 from crawlservice.tasks.submit import published
 
@@ -106,13 +106,13 @@ class TypedForm(ScheduleForm):
             if PREFIX + name in self.errors:
                 continue
             try:
-                values[name] = arguments.read(info, name, text)
+                values[name] = spider_arguments.read(info, name, text)
             except ArgumentError as error:
                 self.add_error(PREFIX + name, str(error))
         # Text cannot tell null from "null": an unchanged field keeps the stored value.
         stored = self.chosen.stored.items()
         values |= {name: value for name, value in stored if self._is_untouched(name, value)}
-        for name, problem in arguments.problems(info, values, from_text=False).items():
+        for name, problem in spider_arguments.problems(info, values, from_text=False).items():
             if PREFIX + name not in self.errors:
                 self.add_error(PREFIX + name, problem)
         settings = clean_settings(self, info, cleaned)

@@ -33,7 +33,7 @@ from crawlservice.admin.parts.steering import note
 from crawlservice.models import Task
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.arguments.secrets import has_secrets, readable
-from crawlservice.tasks.arguments.values import problems, shortened
+from crawlservice.tasks.arguments.spider_arguments import problems, shortened
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.overrides import detail
 

@@ -31,6 +31,7 @@ from crawlservice.admin.tasks import page as taskpage
 from crawlservice.admin.tasks import saved_views as savedviews
 from crawlservice.display import change_since, duration, moment, sparkline, state_badge, state_label
 from crawlservice.exports.source import held
+from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import Task
 from crawlservice.tasks.bulk_retry import ENDED
 from crawlservice.tasks.progress.progress import Progress, read
@@ -139,10 +140,9 @@ class TaskAdmin(OwnPage):
 
     @admin.display(description=_("state"))
     def shown_state(self, task: Task) -> SafeString:
-        badge = state_badge(task.status)
-        if not task.reason:
-            return badge
-        return format_html('{}<span class="cf-why">{}</span>', badge, task.reason)
+        badge, wait = state_badge(task.status), _progress_of(task).wait
+        why = wait_of(wait) if wait else task.reason
+        return format_html('{}<span class="cf-why">{}</span>', badge, why) if why else badge
 
     @admin.display(description=_("done"))
     def done(self, task: Task) -> SafeString:

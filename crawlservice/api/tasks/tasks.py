@@ -40,7 +40,7 @@ from crawlservice.api.parts.schemas import (
 from crawlservice.hosts.states import moment
 from crawlservice.models import SPIDER, LogLine, Task, Trap
 from crawlservice.tasks import bulk_submit, labels, limits, stored_limits, submit
-from crawlservice.tasks.arguments.values import shortened
+from crawlservice.tasks.arguments.spider_arguments import shortened
 from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.bulk_submit import WantedTask
 from crawlservice.tasks.label_rows import labelled

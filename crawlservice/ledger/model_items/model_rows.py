@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, cast
 
@@ -26,8 +26,7 @@ class ModelRows(Participant):
     """Saves the model items of pages, except pages that were parsed again: these have
     replacements."""
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.results.models]
+    takes = ("results.models",)
 
     def write(self, outcomes: list[Outcome]) -> None:
         save(outcome for outcome in outcomes if outcome.results.source is None)

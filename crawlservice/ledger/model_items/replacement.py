@@ -91,8 +91,10 @@ class Replacements(Participant):
     """Replaces the items of the pages that outcomes parsed, or finds what would be, and records how
     they differ. Raises RowRefused, and what ``model_rows.save`` raises."""
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.results.source is not None and o.verdict is Verdict.DONE]
+    takes = ("results.source",)
+
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.verdict is Verdict.DONE]
 
     def write(self, outcomes: list[Outcome]) -> None:
         rows: list[ParsedPage] = []

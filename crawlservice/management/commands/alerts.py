@@ -12,7 +12,7 @@ from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.alerts import rule_fields, state, wording
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.command import read_secret
+from crawlservice.cli.secret_input import read_secret
 from crawlservice.cli.terminal import plain
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, AlertRule, AlertTarget, Severity, Webhook

@@ -16,7 +16,7 @@ from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
-from crawlservice.tasks.arguments.values import signature
+from crawlservice.tasks.arguments.spider_arguments import signature
 
 DEFAULTS = msgspec.structs.asdict(SpiderSettings())
 

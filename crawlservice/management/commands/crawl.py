@@ -12,7 +12,7 @@ from crawlframe.errors import ArgumentError
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.crawl import Crawl
 from crawlservice.cli.terminal import add_labels, add_output, add_settings
-from crawlservice.tasks.arguments.values import parse_pairs
+from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 from crawlservice.tasks.labels import parse_all
 from crawlservice.tasks.overrides import parse_settings
 from crawlservice.tasks.results.export import STDOUT

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from crawlframe.identity.credentials import BEARER, SCHEMES
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.command import read_secret
+from crawlservice.cli.secret_input import read_secret
 from crawlservice.cli.terminal import plain
 from crawlservice.identity import papers
 from crawlservice.models import HostCredential

@@ -39,13 +39,13 @@ from crawlframe.spider.spider import Spider, read_settings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.command import with_secrets
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
+from crawlservice.cli.secret_input import with_secrets
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import PageRobots, identity_here
 from crawlservice.proxies.pool import pool_here
-from crawlservice.tasks.arguments import values as spider_arguments
-from crawlservice.tasks.arguments.values import parse_pairs
+from crawlservice.tasks.arguments import spider_arguments
+from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 
 KEEP_PAGE = '[{"do": "keep_page"}]'  # as --actions
 # What is between the command and the author's code.

@@ -25,13 +25,13 @@ from crawlframe.recorded.recorder import PAUSE, RecordedVisit, Recorder
 from crawlframe.recorded.secrets import STRIPPED
 from crawlframe.spider.spider import read_settings
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.command import read_secret, with_secrets
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
+from crawlservice.cli.secret_input import read_secret, with_secrets
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import PageRobots, identity_here
 from crawlservice.proxies.pool import pool_here
-from crawlservice.tasks.arguments import values as spider_arguments
-from crawlservice.tasks.arguments.values import parse_pairs
+from crawlservice.tasks.arguments import spider_arguments
+from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 
 MAX_DIFFERENCES = 5  # differences of one page
 MAX_PAGES = 1000  # pages

@@ -10,9 +10,9 @@ from django.db import transaction
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.command import with_secrets
+from crawlservice.cli.secret_input import with_secrets
 from crawlservice.cli.terminal import add_labels, add_settings
-from crawlservice.tasks.arguments.values import parse_pairs
+from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 from crawlservice.tasks.labels import parse_all
 from crawlservice.tasks.overrides import detail, parse_settings
 from crawlservice.tasks.submit import published, submit

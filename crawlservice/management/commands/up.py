@@ -17,10 +17,10 @@ from crawlframe.errors import ConfigError
 from crawlservice.accounts import setup_link
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.local_node import manage_command
 from crawlservice.cli.process_group import ProcessGroup
 from crawlservice.connections.checks import check_redis
 from crawlservice.connections.frontier import frontier
+from crawlservice.project import manage_command
 from crawlservice.security import exposure
 
 DEFAULT_BIND = "127.0.0.1:8000"

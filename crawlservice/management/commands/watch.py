@@ -10,9 +10,9 @@ from django.core.management.base import CommandError
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.command import with_secrets
+from crawlservice.cli.secret_input import with_secrets
 from crawlservice.cli.terminal import add_settings
-from crawlservice.tasks.arguments.values import parse_pairs
+from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 from crawlservice.tasks.overrides import parse_settings
 from crawlservice.tasks.submit import published
 from crawlservice.watches import editing

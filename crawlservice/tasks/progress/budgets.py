@@ -4,7 +4,7 @@ written in the transactions of the pages, so each page counts once."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -54,11 +54,10 @@ class Budgets(Participant):
     """Adds the bytes of pages to what their tasks have spent, and closes tasks that have spent all:
     the outcomes say so. Notes the traps that workers noticed."""
 
+    takes = ("fetch.budget", "results.trap")
+
     def __init__(self) -> None:
         self._spent: dict[Account, int] = {}  # by the last transaction
-
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.fetch.budget is not None or o.results.trap is not None]
 
     def write(self, outcomes: list[Outcome]) -> None:
         self._spent = _spend(outcomes)
@@ -84,8 +83,7 @@ class Budgets(Participant):
 class TaskClosing(Participant):
     """Closes tasks as their spiders or budgets decided. The first reason counts."""
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.results.closing or o.fetch.budget is not None]
+    takes = ("results.closing", "fetch.budget")
 
     def write(self, outcomes: list[Outcome]) -> None:
         for task, reason in sorted(

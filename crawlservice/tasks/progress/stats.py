@@ -4,7 +4,7 @@ task in the transaction that writes the row; so each page counts once."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -59,8 +59,7 @@ def of_tasks(tasks: Collection[int]) -> dict[int, TaskStats]:
 class StatsOfPages(Participant):
     """Adds the stats of pages to those of their tasks."""
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.results.stats]
+    takes = ("results.stats",)
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         """Fits new names into the room that their tasks have: reasons of dropped items are merged

@@ -19,7 +19,6 @@ from crawlframe.frontier.client.records import REFUSED, Redirect, Signal
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.node.worker.commit.host_counters import HostCounters
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.node.worker.verdict.backoff import FILE_GONE, REFETCH
 from crawlframe.request.request import Admission
 from crawlframe.run.ledger import (
@@ -30,6 +29,7 @@ from crawlframe.run.ledger import (
     Recorded,
     TablesChanged,
 )
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
 from crawlframe.run.participant import Participants
 

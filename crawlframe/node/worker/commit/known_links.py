@@ -3,12 +3,10 @@ parses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from crawlframe.frontier import Frontier
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.request.request import Admission, make_rid
 from crawlframe.run.ledger import Ledger
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Outcome
 from crawlframe.run.participant import Participant
 
@@ -20,12 +18,14 @@ class SourceLinks(Participant):
     """Drops the follow-ups that a task has made whose pages this task parses. Counts and drops
     those of a page of a task that is not followed."""
 
+    takes = ("parent", "results.source")
+
     def __init__(self, frontier: Frontier, ledger: Ledger) -> None:
         self._frontier = frontier
         self._ledger = ledger
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.results.follow_ups and (o.parent or o.results.source)]
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
+        return [o for o in outcomes if o.results.follow_ups]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         there = [_as_known_there(outcome) for outcome in outcomes]
@@ -47,12 +47,11 @@ class KnownLinks(Participant):
     """The second sieve: drops follow-ups that Redis has admitted, for they were recorded in the
     database before."""
 
+    takes = ("results.follow_ups",)
+
     def __init__(self, frontier: Frontier, sieve: Sieve) -> None:
         self._frontier = frontier
         self._sieve = sieve
-
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.results.follow_ups]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         answers = self._frontier.known([(o.task, o.results.follow_ups) for o in outcomes])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from crawlframe.base.urls import host_of
 from crawlframe.frontier import Frontier
@@ -20,8 +20,7 @@ Rows = Mapping[bytes, Recorded]
 class BodyMemory(Participant):
     """Frees the bodies of kept pages: they are stored, or will not be."""
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.results.page is not None]
+    takes = ("results.page",)
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         for outcome in outcomes:
@@ -33,12 +32,10 @@ class BodyMemory(Participant):
 class ClosedTasks(Participant):
     """Waiting requests of tasks that are closed are not fetched. A steward removes them."""
 
+    takes = ("results.closing", "fetch.budget")  # a budget may have closed its task
+
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
-
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        # A budget may have closed its task.
-        return [o for o in outcomes if o.results.closing or o.fetch.budget is not None]
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         for task in {o.task for o in outcomes if o.results.closing and _is_new(o, recorded)}:
@@ -50,11 +47,10 @@ class ClosedTasks(Participant):
 class RenderFeedback(Participant):
     """Shares with all nodes whether pages need the browser. Only pages that are done count."""
 
+    takes = ("fetch.attempt",)
+
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
-
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.fetch.attempt is not None]
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         taught: dict[str, list[Taught]] = defaultdict(list)
@@ -72,11 +68,10 @@ class NearPageEnds(Participant):
     """Settles pages that have a row with the store of texts. A page whose request ended as an error
     is not remembered: a similar page may bring what it did not."""
 
+    takes = ("fetch.near",)
+
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
-
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.fetch.near is not None]
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         stores: dict[NearStore, tuple[list[bytes], list[bytes]]] = defaultdict(lambda: ([], []))
@@ -94,10 +89,12 @@ class NearPageEnds(Participant):
 class PageReservations(Participant):
     """Other requests need not wait for these pages any more."""
 
+    takes = ("fetch.reserved",)
+
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
 
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
         return [o for o in outcomes if o.fetch.reserved and o.verdict is not Verdict.REDIRECT]
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:

@@ -15,8 +15,8 @@ from crawlframe.node.worker.commit.page_notices import (
 )
 from crawlframe.node.worker.commit.redirect_targets import RedirectTargets
 from crawlframe.node.worker.commit.task_states import TaskStates
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.run.ledger import Ledger
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.participant import Participants
 
 

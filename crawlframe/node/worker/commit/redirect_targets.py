@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from crawlframe.base.urls import host_of
 from crawlframe.frontier import Frontier
@@ -19,11 +19,10 @@ class RedirectTargets(Participant):
     admitted meanwhile end. A target that a request has not finished, as its row says, is fetched by
     the next request that leads there."""
 
+    takes = ("fetch.landing",)
+
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
-
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [*outcomes]  # the row may be of another run, which was redirected
 
     def after(
         self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.records import BLOCKED
@@ -20,13 +19,12 @@ MAX_SESSIONS = 10_000  # sessions whose proxies are remembered, so that they are
 class TaskStates(Participant):
     """Shares the states of the tasks of one worker: writes them to the database, then to Redis."""
 
+    takes = ("fetch.cookies", "route")
+
     def __init__(self, frontier: Frontier, ledger: Ledger) -> None:
         self._frontier = frontier
         self._ledger = ledger
         self._proxies: dict[str, str] = {}  # place of a session -> id of its proxy
-
-    def concerned(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        return [o for o in outcomes if o.fetch.cookies or "#" in o.route]
 
     def prepare(self, outcomes: list[Outcome]) -> None:
         states: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)

@@ -9,11 +9,13 @@ import inspect
 import logging
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crawlframe.node.worker.crawl.callbacks import Callbacks
-from crawlframe.response.response import Response
 from crawlframe.spider.spider import Spider
+
+if TYPE_CHECKING:
+    from crawlframe.text.article import Article
 
 log = logging.getLogger(__name__)
 
@@ -21,27 +23,18 @@ NAME = "article"
 
 
 def foresee(callbacks: Callbacks, task: int, spider: Spider, name: str) -> None:
-    """Lets a plain callback whose code has ``response.article`` run in threads from its first call
-    on. An async one awaits the article, and stays in the event loop."""
+    """Called before a callback gets its first page. A plain one whose code has ``response.article``
+    runs in threads from then on. An async one awaits the article, and stays in the event loop."""
     kind: Any = type(spider)
     if _names_article(kind, name) and not callbacks.is_slow(task, name):
         callbacks.expect(task, name, computes=True)
 
 
-def learn(
-    callbacks: Callbacks, task: int, spider: Spider, name: str, response: Response | None
-) -> None:
-    """Called after a callback. If it had the article extracted in the event loop, as by a function
-    that it calls, a plain one runs in threads from then on; for an async one, the log says what to
-    write.
-
-    The response lets go of its article and its data, which refer to it: in such a cycle, pages and
-    their trees would stay in memory until they are garbage collected, hundreds of them."""
-    if response is None:
-        return
-    response.__dict__.pop("data", None)
-    article = response.__dict__.pop(NAME, None)
-    if article is None or not article.held_loop:
+def learn(callbacks: Callbacks, task: int, spider: Spider, name: str, article: Article) -> None:
+    """Called after a callback that has used the article. If it had that extracted in the event
+    loop, as by a function that it calls, a plain one runs in threads from then on; for an async
+    one, the log says what to write."""
+    if not article.held_loop:
         return
     if _is_async(_method(type(spider), name)):
         _advise(task, name)

@@ -22,8 +22,7 @@ from crawlframe.errors import BadRequest, FetchError, SpiderError, UnknownCallba
 from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.items.pipelines import Pipelines
-from crawlframe.node.worker.links.link_limits import LinkLimits
-from crawlframe.node.worker.links.traps import TrapWatch
+from crawlframe.node.worker.crawl.traps import TrapWatch
 from crawlframe.noise.followed_once import FollowedOnce
 from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import route_of
@@ -31,7 +30,9 @@ from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.options import NO_OPTIONS
 from crawlframe.request.request import END_CALLBACK, ROOT_CALLBACK, Request, make_rid
 from crawlframe.response.response import Response
+from crawlframe.robots.usage import FOLLOW, INDEX
 from crawlframe.run.alias_filter import KnownByRules
+from crawlframe.run.collector import Collector
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.run.link_filters import (
     DomainFilter,
@@ -39,12 +40,16 @@ from crawlframe.run.link_filters import (
     Follow,
     KnownFilter,
     LinkFilter,
+    LinkLimits,
+    LinkPage,
     PageLimits,
     RenderedFragments,
     Repeated,
+    Sieve,
     SpiderFollow,
     TemplateOnce,
 )
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.revisit_notes import Watching
 from crawlframe.spider.settings import STORE_MISFIT, SpiderSettings
 from crawlframe.spider.spider import Spider, read_settings
@@ -76,6 +81,7 @@ class TaskCrawl:
     required: tuple[str, ...] | None = None  # fields of items; None: not read yet
     used: float = 0.0  # time.monotonic() when a request asked for it last
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)  # callbacks that got a page
     filters: list[LinkFilter] = field(default_factory=list)  # of links, in their order
     stages: dict[Hashable, Any] = field(default_factory=dict)  # of its fetches, by kind of claim
 
@@ -148,6 +154,41 @@ class TaskCrawl:
             yield limits
         if self.watching is not None:
             yield self.watching
+
+    def collector(
+        self, outcome: Outcome, request: Request, got: Any, response: Response | None, sieve: Sieve
+    ) -> Collector:
+        """Collects what is yielded for ``got``, which is None for ``start``. What was yielded
+        before, and is taken over, has passed through everything."""
+        new, own = outcome.results.earlier is None, self.settings
+        usage = None if response is None else response.usage
+        page = LinkPage(
+            outcome,
+            depth=0 if got is None else request.depth + 1,
+            priority=self.spec.priority,
+            response=response,
+            known=sieve.of(outcome.task),
+            ends=isinstance(got, Summary),
+            again=not new,
+            failed=isinstance(got, FetchError),
+            nofollow=own.obey_nofollow and usage is not None and usage.denies(FOLLOW),
+            route=self.route,
+        )
+        return Collector(
+            page,
+            self.filters,
+            pipelines=self.pipelines if new else None,
+            noindex=own.obey_noindex and usage is not None and usage.denies(INDEX),
+            keeps=self.keeps_parts,
+        )
+
+    def may_keep(self, outcome: Outcome) -> bool:
+        """Whether the page of an outcome is of those that are kept."""
+        if self.settings.keep != "errors":
+            return self.settings.keep == "all" and outcome.verdict.final
+        if outcome.verdict is Verdict.DONE:  # what the database may refuse is known when written
+            return outcome.results.unfit or bool(outcome.results.models)
+        return outcome.verdict is Verdict.ERROR
 
     def allows(self, hostname: str) -> bool:
         """Whether the host is one of allowed_domains, or below one."""

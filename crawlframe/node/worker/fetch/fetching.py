@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from enum import IntEnum, auto
 from functools import partial
 
 from crawlframe.base import faults
@@ -10,27 +11,56 @@ from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
 from crawlframe.errors import Blocked, ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.body.memory import Account
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.fetch.journey.journey import IDEMPOTENT
 from crawlframe.fetch.journey.trail import Challenged, Trail
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.frontier.client.records import NO_SIGNAL, Claimed
 from crawlframe.node.worker.crawl.callbacks import Callbacks
-from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, CrawlFetch, Next, NoResponse, Stage
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.permits import HostPermits
 from crawlframe.node.worker.fetch.redirect_filter import AnothersPage, may_go
-from crawlframe.node.worker.fetch.stages import Stages
+from crawlframe.node.worker.fetch.replay import KEPT_HOST
 from crawlframe.node.worker.verdict.backoff import backoff
 from crawlframe.node.worker.verdict.failures import StatusError
-from crawlframe.node.worker.verdict.fetch_reports import FetchReports
-from crawlframe.node.worker.verdict.response_classifier import JudgementFailed
-from crawlframe.request.record import with_hops
+from crawlframe.node.worker.verdict.signals import FetchReports, JudgementFailed
+from crawlframe.request.record import is_plain, with_hops
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import is_held
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
 
 MAX_MEMORY_WAITS = 10_000  # requests remembered
+MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
+
+
+class Way(IntEnum):
+    """The kinds of claims, which pass different stages."""
+
+    PLAIN = auto()  # with no options, redirects or proxy
+    USUAL = auto()
+    KEPT = auto()  # waits apart from its host, because the development cache had its page
+    HOMELESS = auto()  # of a host whose address is not known
+    ERRAND = auto()  # brought to another host by a file about its own
+
+    @classmethod
+    def of(cls, fetch: ClaimedFetch) -> Way:
+        claimed, outcome = fetch.claimed, fetch.outcome
+        if claimed.host.startswith(KEPT_HOST):
+            return cls.KEPT
+        if claimed.homeless:
+            return cls.HOMELESS
+        if outcome.side_trip is not None:
+            return cls.ERRAND
+        plain = is_plain(outcome.record) and not outcome.route
+        return cls.PLAIN if plain else cls.USUAL
+
+
+NO_FETCH = (Way.HOMELESS, Way.ERRAND)
+# The stages of a crawl for a kind of claim, around one in their middle.
+StagesOf = Callable[[TaskCrawl, Way, Stage[ClaimedFetch]], Next[ClaimedFetch]]
 
 
 class MemoryWaits:
@@ -52,17 +82,14 @@ class MemoryWaits:
         return True
 
 
-MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
-
-
 class Fetching:
-    """The fetches of one worker. ``callbacks`` knows the slow callbacks; ``permits`` whether the
-    target of a redirect is the page of another request."""
+    """The fetches of one worker. ``callbacks`` knows the slow callbacks; ``stages`` is that of
+    Stages; ``permits`` knows whether the target of a redirect is the page of another request."""
 
     def __init__(
         self,
         callbacks: Callbacks,
-        stages: Stages,
+        stages: StagesOf,
         permits: HostPermits,
         reports: FetchReports,
     ) -> None:
@@ -94,7 +121,7 @@ class Fetching:
         )
         trail.going = partial(self._check_target, fetch)
         try:
-            response = await self._stages.of(fetch, self._follow)(fetch)
+            response = await self._stages_of(fetch)(fetch)
         except NoResponse:
             response = None
         except Exception:
@@ -102,6 +129,12 @@ class Fetching:
             raise
         share_cookies(outcome, crawl)
         return response
+
+    def _stages_of(self, fetch: ClaimedFetch) -> Next[ClaimedFetch]:
+        way, known = Way.of(fetch), fetch.crawl.stages
+        if (found := known.get(way)) is None:
+            found = known[way] = self._stages(fetch.crawl, way, self._follow)
+        return found
 
     async def _follow(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
         """The stage between those of a claim and those of each URL that is sent: it goes from
@@ -195,6 +228,16 @@ class Fetching:
 
 class RedirectWaits(BaseException):
     """The target of a redirect waits for a claim of its own; the outcome has ended."""
+
+
+def download(downloader: Downloader, fetch: CrawlFetch) -> Awaitable[Response]:
+    """The innermost layer of a fetch, which sends its request."""
+    crawl = fetch.crawl
+    context = FetchContext(
+        *(crawl.spider, crawl.cookies, crawl.allows, fetch.account, fetch.check, fetch.trail),
+        *(fetch.send_time, fetch.rid, fetch.proxy),
+    )
+    return downloader.fetch(fetch.asked, crawl.settings, context)
 
 
 def _renewed(fetch: ClaimedFetch) -> Request:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum, auto
+from functools import partial
 
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.node.worker.crawl.callbacks import Callbacks
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, CrawlFetch, Next, Stage, around
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.addresses import Addresses
 from crawlframe.node.worker.fetch.authors_layers import AuthorsLayers
 from crawlframe.node.worker.fetch.byte_budget import count_bytes, spare_bytes
+from crawlframe.node.worker.fetch.fetching import NO_FETCH, Way, download
 from crawlframe.node.worker.fetch.files import take_file, take_pictures
 from crawlframe.node.worker.fetch.permits import HostPermits, LocalPermits
 from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
 from crawlframe.node.worker.fetch.rendering import Rendering
-from crawlframe.node.worker.fetch.replay import KEPT_HOST, CacheReplay, back_to_host, not_kept
+from crawlframe.node.worker.fetch.replay import CacheReplay, back_to_host, not_kept
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
 from crawlframe.node.worker.pages.near_pages import NearPages, NearSource
 from crawlframe.node.worker.pages.page_reuse import PageReuse
@@ -26,36 +26,8 @@ from crawlframe.node.worker.pages.page_source import PageSource
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.side_trips import SideTrips
 from crawlframe.node.worker.robots.tdm_guard import TdmGuard
-from crawlframe.node.worker.verdict.fetch_reports import FetchReports
-from crawlframe.node.worker.verdict.response_classifier import Judge
+from crawlframe.node.worker.verdict.signals import FetchReports, Judge
 from crawlframe.request.downloader_names import BROWSER
-from crawlframe.request.record import is_plain
-from crawlframe.response.response import Response
-
-
-class Way(IntEnum):
-    """The kinds of claims, which pass different stages."""
-
-    PLAIN = auto()  # with no options, redirects or proxy
-    USUAL = auto()
-    KEPT = auto()  # waits apart from its host, because the development cache had its page
-    HOMELESS = auto()  # of a host whose address is not known
-    ERRAND = auto()  # brought to another host by a file about its own
-
-    @classmethod
-    def of(cls, fetch: ClaimedFetch) -> Way:
-        claimed, outcome = fetch.claimed, fetch.outcome
-        if claimed.host.startswith(KEPT_HOST):
-            return cls.KEPT
-        if claimed.homeless:
-            return cls.HOMELESS
-        if outcome.side_trip is not None:
-            return cls.ERRAND
-        plain = is_plain(outcome.record) and not outcome.route
-        return cls.PLAIN if plain else cls.USUAL
-
-
-NO_FETCH = (Way.HOMELESS, Way.ERRAND)
 
 
 @dataclass(frozen=True)
@@ -86,7 +58,7 @@ class Stages:
         failed: Callable[[BaseException], None],
         user_agent: str,
     ) -> None:
-        self._downloader = downloader
+        self._download: Next[CrawlFetch] = partial(download, downloader)
         self._sources = sources
         self._rendering = rendering
         self._addresses = Addresses(downloader)
@@ -102,16 +74,13 @@ class Stages:
         if sources.near is not None:
             self._near = NearPages(callbacks, sources.near, failed)
 
-    def of(self, fetch: ClaimedFetch, follow: Stage[ClaimedFetch]) -> Next[ClaimedFetch]:
-        """The stages for a claimed request. ``follow`` is between those of a claim, and those of
+    def of(self, crawl: TaskCrawl, way: Way, follow: Stage[ClaimedFetch]) -> Next[ClaimedFetch]:
+        """The stages for claims of a kind. ``follow`` is between those of a claim, and those of
         each URL that is sent for it."""
-        way, known = Way.of(fetch), fetch.crawl.stages
-        if (found := known.get(way)) is None:
-            made: list[Stage[ClaimedFetch]] = [*self._of_claim(fetch.crawl, way)]
-            if way not in NO_FETCH:
-                made += [follow, *self._of_url(fetch.crawl, way)]
-            found = known[way] = around(made, self._innermost(way))
-        return found
+        made: list[Stage[ClaimedFetch]] = [*self._of_claim(crawl, way)]
+        if way not in NO_FETCH:
+            made += [follow, *self._of_url(crawl, way)]
+        return around(made, self._innermost(way))
 
     def inline(self, crawl: TaskCrawl, permit: Stage[CrawlFetch]) -> Next[CrawlFetch]:
         """The stages of what the code of a spider fetches, within its middlewares. ``permit``
@@ -145,8 +114,6 @@ class Stages:
         if way is not Way.PLAIN:
             yield take_file
         yield self._usage.fetch
-        if self._guards_of(crawl)[0] is not None:
-            yield self._side_trips.fetch
         if way is Way.KEPT:
             yield back_to_host
 
@@ -168,7 +135,7 @@ class Stages:
             yield count_bytes
         robots, tdm = self._guards_of(crawl)
         if robots is not None:
-            yield robots.fetch
+            yield partial(robots.fetch, divert=self._side_trips.begin)
         if tdm is not None:
             yield tdm.fetch
         if own.ip_concurrency or own.ip_delay:
@@ -192,11 +159,3 @@ class Stages:
             case Way.ERRAND:
                 return self._side_trips.go_on
         return self._download
-
-    def _download(self, fetch: CrawlFetch) -> Awaitable[Response]:
-        crawl = fetch.crawl
-        context = FetchContext(
-            *(crawl.spider, crawl.cookies, crawl.allows, fetch.account, fetch.check, fetch.trail),
-            *(fetch.send_time, fetch.rid, fetch.proxy),
-        )
-        return self._downloader.fetch(fetch.asked, crawl.settings, context)

@@ -54,8 +54,3 @@ class UsageSignals:
             if settings.purpose and usage.denies(settings.purpose):
                 said = "; ".join(f"{source}: {text}" for source, text in usage.said)
                 raise UsageDenied(f"{response.url} denies {settings.purpose} ({said})")
-
-
-def denies(response: Response | None, what: str) -> bool:
-    """Whether a page says "no" to something of ABOUT."""
-    return response is not None and response.usage is not None and response.usage.denies(what)

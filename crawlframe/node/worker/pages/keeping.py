@@ -38,17 +38,15 @@ class Keeping:
     async def take(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response | None
     ) -> Outcome:
-        """Gives the outcome of a request a copy of its page, if it is to be kept. Waits while too
-        much waits to be stored."""
-        if response is None or crawl.settings.keep == "none" or not outcome.verdict.final:
+        """Gives the outcome of a request a copy of its page, which ``TaskCrawl.may_keep``. Waits
+        while too much waits to be stored."""
+        if response is None:
             return outcome
         reason = _reason(outcome)
-        if crawl.settings.keep == "errors":
-            # What the database may refuse is known only when it is written.
-            if not reason and not outcome.results.models:
-                return outcome
-            if outcome.reason in NO_ERRORS or (reason and not self._is_due(outcome.task, reason)):
-                return outcome
+        if crawl.settings.keep == "errors" and (
+            outcome.reason in NO_ERRORS or (reason and not self._is_due(outcome.task, reason))
+        ):
+            return outcome
         received, outcome.fetch.received = outcome.fetch.received, None
         failed = outcome.verdict is Verdict.ERROR  # perhaps middlewares said so
         changed = received is not None and (failed or received is not response)

@@ -17,7 +17,7 @@ from crawlframe.node.worker.crawl.stored_copy import StoredCopy
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.pages.page_source import Asked, PageSource
 from crawlframe.node.worker.verdict.backoff import MAX_POLL, POLL, RESERVED_MS
-from crawlframe.node.worker.verdict.fetch_reports import FetchReports
+from crawlframe.node.worker.verdict.signals import FetchReports
 from crawlframe.pages.key import is_whole, key_of
 from crawlframe.pages.results import Results
 from crawlframe.pages.stored import response_of

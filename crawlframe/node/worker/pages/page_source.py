@@ -115,13 +115,14 @@ def _is_wanted(page: StoredPage | None, asked: Asked) -> TypeGuard[StoredPage]:
 
 
 class Batches(Generic[Q, A]):
-    """Asks many questions at once."""
+    """Asks many questions at once: those that come while the commit thread has others to answer."""
 
     def __init__(self, committer: Committer, answer: Callable[[list[Q]], list[A]]) -> None:
         self._committer = committer
         self._answer = answer
         self._questions: list[Q] = []
         self._batch: asyncio.Task[list[A]] | None = None
+        self._asking = asyncio.Lock()
 
     async def ask(self, question: Q) -> A:
         if self._batch is None or len(self._questions) >= MAX_QUESTIONS:
@@ -133,6 +134,7 @@ class Batches(Generic[Q, A]):
 
     async def _run(self, questions: list[Q]) -> list[A]:
         await asyncio.sleep(GATHER_SECONDS)
-        if self._questions is questions:
-            self._batch = None
-        return await on_commit_thread(self._committer, lambda: self._answer(questions))
+        async with self._asking:
+            if self._questions is questions:
+                self._batch = None
+            return await on_commit_thread(self._committer, lambda: self._answer(questions))

@@ -1,32 +1,159 @@
 """RobotsGuard: asks the robots.txt of an origin before anything of it is fetched. The file is read
 without the spider's middlewares: what one spider sends or changes must not decide what all others
-may fetch."""
+may fetch.
+
+Files as this one state the rules of an origin. Each is read by one worker of the cluster, in the
+slot of the request that came first, which then goes back to the head of its lane, because its page
+has to pay the host's delay."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
-from crawlframe.errors import RobotsForbidden, RobotsUnread
+from crawlframe.errors import ProxyFailed, RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.node.worker.crawl.stage import F, Next
-from crawlframe.node.worker.robots.loading_cache import LoadedValue
-from crawlframe.node.worker.robots.site_files import RETRY_SECONDS, SiteFiles, Wait
-from crawlframe.node.worker.robots.site_rules import RECHECK, Reader, SiteRules
+from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.node.worker.crawl.stage import F, Next, NoResponse
+from crawlframe.node.worker.robots.site_files import (
+    RETRY_SECONDS,
+    Elsewhere,
+    SiteFiles,
+    Wait,
+    key_of,
+)
 from crawlframe.node.worker.robots.store import RobotsStore
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.downloader_names import BROWSER
+from crawlframe.request.record import Errand
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.robots.reading import PATH
 from crawlframe.robots.rules import ALLOW_ALL, LARGE_FILE, Rules, origin_of
-from crawlframe.robots.state import SILENT, RobotsState, Status
+from crawlframe.robots.state import MAX_ORIGIN, SILENT, RobotsState, Status
 from crawlframe.robots.token import product_token, user_agent_of
 from crawlframe.spider.settings import SpiderSettings
 
 WATCH_EVERY = 1.0  # seconds between two looks for files that were forgotten
+MAX_CACHED = 2_000  # files of one kind that a worker keeps, parsed
+RECHECK = 600.0  # seconds after which a worker looks again at what the database has
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class LoadedValue(NamedTuple, Generic[V]):
+    """A value, and the seconds for which it may be kept. ``first`` is raised to those who have
+    waited for it, in place of the value."""
+
+    value: V
+    seconds: float
+    first: BaseException | None = None
+
+
+class Reader(NamedTuple):
+    """How a request reads a file: ``user_agent`` and the downloader ``via`` are its own;
+    ``send_time``, ``proxy`` and ``in_place`` as in ``SiteFiles.read``."""
+
+    user_agent: str
+    via: str
+    send_time: SendTime | None = None
+    proxy: ChosenProxy | None = None
+    in_place: bool = False
+
+
+class SiteRules(ABC, Generic[K, V]):
+    """The files of one kind of all origins, for one worker: each is loaded once for all requests
+    that need it at a time, and those used last are kept. Use it from one event loop. ``clock``
+    returns seconds."""
+
+    path: ClassVar[str]
+
+    def __init__(
+        self, store: RobotsStore, files: SiteFiles, clock: Callable[[], float], unlimited: V
+    ) -> None:
+        """``unlimited``: the rules of an origin that cannot exist."""
+        self.store = store
+        self.files = files
+        self._unlimited = unlimited
+        self.clock = clock
+        self._kept: BoundedDict[K, tuple[V, float]] = BoundedDict(MAX_CACHED)
+        self._loading: dict[K, asyncio.Task[LoadedValue[V]]] = {}
+
+    async def rules_for(self, url: str, reader: Reader) -> V:
+        """Returns the rules for a URL. Raises Wait while they are unknown; Elsewhere and
+        ProxyFailed as ``SiteFiles.read`` does, to the request that reads the file; PrivateAddress
+        and BadUrl if no request may be sent there."""
+        origin = origin_of(url)
+        key = self._key(origin, reader)
+        kept = self._kept.use(key)
+        if kept is not None and kept[1] > self.clock():
+            return kept[0]
+        file = origin + self.path
+        if len(key_of(file)) > MAX_ORIGIN:  # no such host exists
+            return self._unlimited
+        errand = Errand(file, file, 0, reader.user_agent, reader.via, host_of(url))
+        loading = self._loading.get(key)
+        first = loading is None
+        if loading is None:
+            loading = asyncio.ensure_future(self._load(url, errand, reader))
+            self._loading[key] = loading
+            loading.add_done_callback(partial(self._keep, key))
+        try:
+            loaded = await asyncio.shield(loading)  # others wait for it if this one is cancelled
+        except Elsewhere:
+            if first:
+                raise
+            raise Wait(url) from None
+        except ProxyFailed:  # the others have proxies of their own
+            if first:
+                raise
+            raise Wait(url, RETRY_SECONDS, shortly=True) from None
+        if loaded.first is not None:
+            raise loaded.first
+        return loaded.value
+
+    def _keep(self, key: K, done: asyncio.Task[LoadedValue[V]]) -> None:
+        current = self._loading.get(key) is done
+        if current:
+            del self._loading[key]
+        if done.cancelled() or done.exception() is not None:  # whoever waited for it has it
+            return
+        loaded = done.result()
+        if current:
+            self._kept[key] = loaded.value, self.clock() + loaded.seconds
+
+    async def _load(self, url: str, errand: Errand, reader: Reader) -> LoadedValue[V]:
+        turn = await self.store.turn(key_of(errand.file))
+        if turn.mine:
+            turn = await self.files.read(
+                errand, turn, reader.send_time, reader.proxy, in_place=reader.in_place
+            )
+        state, now, fresh = turn
+        if not state.is_known(now):
+            raise await self._unknown(url, state, now)
+        return await self._known(url, reader, state, now, fresh)
+
+    @abstractmethod
+    def _key(self, origin: str, reader: Reader) -> K:
+        """The key of the rules that this reader gets from an origin."""
+
+    @abstractmethod
+    async def _known(
+        self, url: str, reader: Reader, state: RobotsState, now: float, fresh: bool
+    ) -> LoadedValue[V]:
+        """The rules of a file that was read; ``fresh``: in the slot of this request."""
+
+    async def _unknown(self, url: str, state: RobotsState, now: float) -> BaseException:
+        """Returns what to raise while the file is not known: another worker reads it."""
+        return Wait(url, RETRY_SECONDS, shortly=True)
 
 
 class RobotsGuard(SiteRules[tuple[str, str], Rules]):
@@ -43,18 +170,29 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
     ) -> None:
         super().__init__(store, SiteFiles(settings, downloader, store, clock), clock, ALLOW_ALL)
         self._settings = settings
-        self.clock = clock
         self.forgotten = -1
 
-    async def fetch(self, fetch: F, call_next: Next[F]) -> Response:
+    async def fetch(
+        self,
+        fetch: F,
+        call_next: Next[F],
+        divert: Callable[[F, Wait | Elsewhere], Awaitable[None]] | None = None,
+    ) -> Response:
         """Checks each URL of the fetch before it is sent. Raises RobotsForbidden, RobotsUnread if
-        nothing answered, and what ``rules_for`` raises."""
+        nothing answered, and what ``rules_for`` raises; NoResponse in place of Wait and Elsewhere
+        after ``divert`` has ended the outcome."""
         reader = self.reader_of(fetch.asked, fetch.crawl.settings)
         reader = reader._replace(
             send_time=fetch.send_time, proxy=fetch.proxy, in_place=fetch.in_place
         )
         fetch.check = check = RobotsCheck(self, reader)
-        response = await call_next(fetch)
+        try:
+            response = await call_next(fetch)
+        except (Wait, Elsewhere) as why:
+            if divert is None:
+                raise
+            await divert(fetch, why)
+            raise NoResponse from None
         response.robots = check.rules
         return response
 
@@ -76,14 +214,15 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
         """Looks for files that were forgotten, for ever."""
         while True:
             await asyncio.sleep(WATCH_EVERY)
-            if len(self._cache):
+            if self._kept:
                 self.forget_before(await self.store.forgotten())
 
     def forget_before(self, number: int | None) -> None:
         """Looks at the database again for all files, if the number differs from the last one."""
         if number is not None and number != self.forgotten:
             self.forgotten = number
-            self._cache.clear()
+            self._kept.clear()
+            self._loading.clear()
 
     def _key(self, origin: str, reader: Reader) -> tuple[str, str]:
         return origin, product_token(reader.user_agent)
@@ -94,7 +233,7 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
         left = state.next_try - now
         if state.reason in SILENT:
             return RobotsUnread(origin_of(url), state.reason, state.note, left)
-        await self.store.hold(host_of(url), left)
+        await self.store.defer_for_robots(host_of(url), left)
         return Wait(url, left)
 
     async def _known(

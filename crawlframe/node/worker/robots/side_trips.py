@@ -8,11 +8,10 @@ from collections.abc import Callable
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
 from crawlframe.errors import ProxyFailed
-from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, NoResponse
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.site_files import RETRY_SECONDS, Elsewhere, FileStep, Wait
-from crawlframe.node.worker.verdict.fetch_reports import FetchReports
-from crawlframe.node.worker.verdict.response_classifier import signal_of_error
+from crawlframe.node.worker.verdict.signals import FetchReports, signal_of_error
 from crawlframe.request.record import Errand, with_errand, without_errand
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome, Verdict
@@ -33,16 +32,13 @@ class SideTrips:
         # rid -> when the frontier may let it go
         self._until: BoundedDict[bytes, float] = BoundedDict(MAX_HOLDS)
 
-    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
-        """A stage: the request goes back while a file is not known, or to the host of a file."""
-        try:
-            return await call_next(fetch)
-        except Wait as wait:
-            self._hold(fetch.outcome, wait)
-        except Elsewhere as elsewhere:
+    async def begin(self, fetch: ClaimedFetch, why: Wait | Elsewhere) -> None:
+        """The request goes back while a file is not known, or to the host of a file."""
+        if isinstance(why, Wait):
+            self._hold(fetch.outcome, why)
+        else:
             home = fetch.outcome.place_of(fetch.outcome.host)
-            await self._send(fetch.outcome, elsewhere.errand._replace(home=home))
-        raise NoResponse
+            await self._send(fetch.outcome, why.errand._replace(home=home))
 
     async def go_on(self, fetch: ClaimedFetch) -> Response:
         """In place of a fetch: makes a step of the errand that has brought the request to this

@@ -17,7 +17,7 @@ from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.frontier.client.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
 from crawlframe.node.worker.robots.store import RobotsStore
-from crawlframe.node.worker.verdict.response_classifier import NO_MEASURE, REFUSING
+from crawlframe.node.worker.verdict.signals import NO_MEASURE, REFUSING
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.record import Errand
 from crawlframe.request.request import Request
@@ -33,7 +33,6 @@ from crawlframe.spider.settings import SpiderSettings
 log = logging.getLogger(__name__)
 
 TIMEOUT = 30.0  # seconds for one transfer
-LEASE = 40.0  # seconds after which another worker may read a file, if the first one has died
 ERRAND = 180.0  # seconds after which another request may, if the first one waits elsewhere
 
 RETRY_SECONDS = 0.25  # seconds to wait while another worker reads it
@@ -117,7 +116,7 @@ class SiteFiles:
     ) -> FileStep:
         """Makes the next transfer of an errand, unless the file was read meanwhile. Raises
         ProxyFailed."""
-        turn = await self._store.turn(key_of(errand.file), LEASE)
+        turn = await self._store.turn(key_of(errand.file))
         step = FileStep(None)
         if turn.state.is_due(turn.now):
             clock = self._clock if send_time is None else send_time.elapsed
@@ -130,7 +129,7 @@ class SiteFiles:
                 await self._send_out(errand)
                 return step._replace(errand=errand)
             await self._settle(errand, turn.state, got, turn.now + seconds)
-        await self._store.hold_for_errand(host_of(errand.file), 0)
+        await self._store.defer_for_errand(host_of(errand.file), 0)
         return step
 
     async def _send_out(self, errand: Errand) -> None:
@@ -138,7 +137,7 @@ class SiteFiles:
         host = host_of(errand.file)
         away = host_of(errand.url) != host
         await self._store.keep(key_of(errand.file), ERRAND)
-        await self._store.hold_for_errand(host, ERRAND if away else 0)
+        await self._store.defer_for_errand(host, ERRAND if away else 0)
 
     async def _settle(
         self, errand: Errand, before: RobotsState, got: Fetched, now: float

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 from redis import RedisError
 
 from crawlframe.frontier import Frontier
 from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.pages.page_source import Batches
 from crawlframe.node.worker.task.task_source import on_commit_thread
 from crawlframe.robots.state import RobotsState
 from crawlframe.run.ledger import Ledger, RobotsTurn
+
+LEASE = 40.0  # seconds after which another worker may read a file, if the first one has died
 
 
 class RobotsStore(ABC):
@@ -18,8 +22,8 @@ class RobotsStore(ABC):
     of their hosts."""
 
     @abstractmethod
-    async def turn(self, origin: str, lease: float) -> RobotsTurn:
-        """As RobotsLedger.turn."""
+    async def turn(self, origin: str) -> RobotsTurn:
+        """What is known of a file. If it is due and nobody reads it, it is the caller's turn."""
 
     @abstractmethod
     async def keep(self, origin: str, lease: float) -> None:
@@ -35,11 +39,11 @@ class RobotsStore(ABC):
         Returns whether they were held until now; the first of them goes after ``delay``."""
 
     @abstractmethod
-    async def hold(self, host: str, seconds: float) -> None:
+    async def defer_for_robots(self, host: str, seconds: float) -> None:
         """Makes the requests of a host wait that obey its robots.txt, which cannot be read."""
 
     @abstractmethod
-    async def hold_for_errand(self, host: str, seconds: float) -> None:
+    async def defer_for_errand(self, host: str, seconds: float) -> None:
         """The same while a request of the host is on an errand; with 0, no longer."""
 
     @abstractmethod
@@ -48,21 +52,24 @@ class RobotsStore(ABC):
 
 
 class StoredRobots(RobotsStore):
-    """The database and Redis, on the connections of the commit thread."""
+    """The database and Redis, on the connections of the commit thread. Questions about many files
+    are one query."""
 
     def __init__(self, committer: Committer, frontier: Frontier, ledger: Ledger) -> None:
         self._committer = committer
         self._frontier = frontier
         self._ledger = ledger.robots
+        self._turns = Batches(committer, partial(self._ledger.turns, lease=LEASE))
+        self._saves = Batches(committer, self._save)
 
-    async def turn(self, origin: str, lease: float) -> RobotsTurn:
-        return await on_commit_thread(self._committer, lambda: self._ledger.turn(origin, lease))
+    async def turn(self, origin: str) -> RobotsTurn:
+        return await self._turns.ask(origin)
 
     async def keep(self, origin: str, lease: float) -> None:
         await on_commit_thread(self._committer, lambda: self._ledger.keep(origin, lease))
 
     async def save(self, origin: str, state: RobotsState) -> None:
-        await on_commit_thread(self._committer, lambda: self._ledger.save(origin, state))
+        await self._saves.ask((origin, state))
 
     async def open(self, host: str, known_until: float, delay: float, now: float) -> bool:
         hosts = self._frontier.hosts
@@ -70,11 +77,11 @@ class StoredRobots(RobotsStore):
             self._committer, lambda: hosts.open_robots(host, known_until, delay, now)
         )
 
-    async def hold(self, host: str, seconds: float) -> None:
+    async def defer_for_robots(self, host: str, seconds: float) -> None:
         hosts = self._frontier.hosts
         await on_commit_thread(self._committer, lambda: hosts.hold_robots(host, seconds))
 
-    async def hold_for_errand(self, host: str, seconds: float) -> None:
+    async def defer_for_errand(self, host: str, seconds: float) -> None:
         hosts = self._frontier.hosts
         await on_commit_thread(
             self._committer, lambda: hosts.hold_robots(host, seconds, known=True)
@@ -88,3 +95,7 @@ class StoredRobots(RobotsStore):
                 return None
 
         return await on_commit_thread(self._committer, look)
+
+    def _save(self, states: list[tuple[str, RobotsState]]) -> list[None]:
+        self._ledger.save(dict(states))
+        return [None] * len(states)

@@ -6,10 +6,15 @@ from __future__ import annotations
 import asyncio
 
 from crawlframe.node.worker.crawl.stage import F, Next
-from crawlframe.node.worker.robots.guard import RobotsCheck, RobotsGuard
-from crawlframe.node.worker.robots.loading_cache import LoadedValue
+from crawlframe.node.worker.robots.guard import (
+    RECHECK,
+    LoadedValue,
+    Reader,
+    RobotsCheck,
+    RobotsGuard,
+    SiteRules,
+)
 from crawlframe.node.worker.robots.site_files import Wait
-from crawlframe.node.worker.robots.site_rules import RECHECK, Reader, SiteRules
 from crawlframe.response.response import Response
 from crawlframe.robots.state import RobotsState
 from crawlframe.robots.tdmrep import NO_TDM_RULES, PATH, TdmRules

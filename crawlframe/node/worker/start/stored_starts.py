@@ -6,12 +6,12 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.fetch.replay import CacheReplay
-from crawlframe.node.worker.links.sieve import Sieve
 from crawlframe.node.worker.start.start_run import StartEnded, StartParts, StartRoom
 from crawlframe.node.worker.task.task_source import on_commit_thread
 from crawlframe.request.request import root_admission
 from crawlframe.revisit.visit import Visit
 from crawlframe.run.ledger import Ledger, LedgerAway, LedgerRefused, StartPart
+from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Verdict
 
 

@@ -14,14 +14,12 @@ from crawlframe.errors import (
     EngineFailed,
     Excluded,
     FetchError,
-    FileGone,
     UnparsablePage,
 )
 from crawlframe.fetch import middlewares
 from crawlframe.items import pipelines
 from crawlframe.items.encode import clean_text
-from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
-from crawlframe.node.worker.verdict.response_classifier import JudgementFailed
+from crawlframe.node.worker.verdict.signals import JudgementFailed
 from crawlframe.response.response import Response
 from crawlframe.run import collector, link_filters, outcome
 from crawlframe.run.outcome import Outcome, Verdict
@@ -31,7 +29,7 @@ log = logging.getLogger(__name__)
 MAX_REASON = 200  # characters of a spider's reason for closing its task
 MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
 _WORKER = Path(__file__).parents[1]
-_CALLERS = ("crawl/callbacks", "fetch/rendering", "run_request", "verdict/failures")
+_CALLERS = ("crawl/callbacks", "fetch/rendering", "run_request")
 # The modules that call the authors' code.
 CALLERS = {
     *(str(_WORKER / f"{name}.py") for name in _CALLERS),
@@ -114,22 +112,6 @@ def end_as_failed(outcome: Outcome, *, whole: bool) -> None:
         outcome.end(Verdict.ERROR)
     outcome.reason = error.reason if isinstance(error, UnparsablePage) else reason
     outcome.verdict, outcome.detail = Verdict.ERROR, callback_traceback(error)
-
-
-async def run_step(callbacks: Callbacks, keeps: Outcome | None, call: Call) -> str | None:
-    """Runs a callback. Returns the reason for which it closes the task, "" if it does not. Raises
-    what it raises; if there is an outcome that ``keeps`` what it has yielded, that gets it as its
-    failure, and None is returned."""
-    try:
-        await callbacks.run(call)
-    except CloseTask as close:
-        return closing_reason(close)
-    except Exception as error:
-        if keeps is None or isinstance(error, FetchError | FileGone):
-            raise
-        keeps.results.failure = error, "callback"
-        return None
-    return ""
 
 
 def as_fetch_error(raised: Exception) -> FetchError:

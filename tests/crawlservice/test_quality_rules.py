@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from crawlframe import Expect
-from crawlservice.quality.deviation import Found
-from crawlservice.quality.judge import judge
+from crawlservice.quality.deviation import Deviation
 from crawlservice.quality.limits import highest, lowest
 from crawlservice.quality.metrics import Key, metrics
 from crawlservice.quality.norms import NONE, Good, Norms, Totals, norms_of
@@ -29,6 +28,7 @@ from crawlservice.quality.profile import (
     section_of,
 )
 from crawlservice.quality.recent import LEVELS, SIZE_BLOCKS
+from crawlservice.quality.rules import deviations
 from crawlservice.quality.run import RunStats, decode, encode
 from crawlservice.quality.texts import count_letters, distance, is_broken, shares, words_of
 
@@ -61,7 +61,7 @@ def totals(items: int, pages: int | None = None, seconds: float | None = 100.0) 
     return Totals(items, items if pages is None else pages, seconds)
 
 
-def names(found: list[Found]) -> list[str]:
+def names(found: list[Deviation]) -> list[str]:
     return [f"{one.monitor} {one.field or one.subject}".rstrip() for one in found]
 
 
@@ -192,7 +192,7 @@ def test_sections(url: str, section: str) -> None:
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_good_run(ended: bool) -> None:
-    found = judge(a_run(200, 9000), good(), ANYTHING, totals=totals(200), ended=ended)
+    found = deviations(a_run(200, 9000), good(), ANYTHING, totals=totals(200), ended=ended)
     assert found == []
 
 
@@ -210,7 +210,7 @@ def test_a_good_run(ended: bool) -> None:
 )
 def test_faults_are_found_at_once(fault: dict[str, Any], expected: str) -> None:
     run = a_run(12, 9000, faulty_from=0, **fault)
-    found = judge(run, good(), ANYTHING, totals=totals(12), ended=False)
+    found = deviations(run, good(), ANYTHING, totals=totals(12), ended=False)
     assert expected in names(found)
 
 
@@ -220,14 +220,14 @@ def test_what_is_not_there_at_all() -> None:
         data = item(n)
         del data["price"]
         run.add_item(data, "", n, ())
-    found = judge(run, good(), ANYTHING, totals=totals(30), ended=False)
+    found = deviations(run, good(), ANYTHING, totals=totals(30), ended=False)
     assert names(found) == ["filled price"]
     assert (found[0].seen, found[0].usual) == (0, 1)
 
 
 def test_a_fault_that_begins_late_is_found_and_dated() -> None:
     run = a_run(230, 9000, faulty_from=190, price=None)
-    (found,) = judge(run, good(), ANYTHING, totals=totals(230), ended=True)
+    (found,) = deviations(run, good(), ANYTHING, totals=totals(230), ended=True)
     assert (found.monitor, found.field) == ("filled", "price")
     assert found.since is not None
     assert 160 <= found.since <= 210
@@ -239,12 +239,14 @@ def test_a_fault_is_seen_after_few_items_whenever_it_begins() -> None:
         seen = [
             count
             for count in range(1, 11)
-            if names(judge(a_run(first + count, 0, first, price=None), norms, ANYTHING,
+            if names(deviations(a_run(first + count, 0, first, price=None), norms, ANYTHING,
                            totals=totals(first + count), ended=False))
         ]  # fmt: skip
         assert seen == [*range(seen[0], 11)]
         assert 3 <= seen[0] <= 10
-    found = judge(a_run(300, 0, 290, price=None), norms, ANYTHING, totals=totals(300), ended=False)
+    found = deviations(
+        a_run(300, 0, 290, price=None), norms, ANYTHING, totals=totals(300), ended=False
+    )
     (one,) = (one for one in found if one.field == "price")
     assert (one.monitor, one.since) == ("filled", 290.0)
 
@@ -267,7 +269,7 @@ def test_empty_stretches_that_good_runs_have_too_are_no_fault() -> None:
         for n in range(end):
             fields = {"price": None} if 400 <= n < 415 else {}
             run.add_item(item(n, **fields), "v1", float(n), ())
-        assert judge(run, norms, ANYTHING, totals=totals(end), ended=False) == []
+        assert deviations(run, norms, ANYTHING, totals=totals(end), ended=False) == []
 
 
 def test_pages_with_half_of_their_items_are_seen_after_few_pages() -> None:
@@ -282,8 +284,8 @@ def test_pages_with_half_of_their_items_are_seen_after_few_pages() -> None:
     norms = norms_of(
         [Good(n, pages(200, 11, 12, 13), totals(2400, 200)) for n in range(5)], alike=True
     )
-    assert judge(pages(10, 12, 11), norms, ANYTHING, totals=totals(115, 10), ended=False) == []
-    found = judge(pages(5, 6, 5), norms, ANYTHING, totals=totals(28, 5), ended=False)
+    assert deviations(pages(10, 12, 11), norms, ANYTHING, totals=totals(115, 10), ended=False) == []
+    found = deviations(pages(5, 6, 5), norms, ANYTHING, totals=totals(28, 5), ended=False)
     assert names(found) == ["yield"]
 
 
@@ -303,7 +305,7 @@ def test_pages_that_were_read_before_their_items_do_not_hide_a_fault() -> None:
     norms = norms_of([Good(n, run(1000), totals(1000)) for n in range(5)], alike=True)
     assert {low for key, (low, _) in norms.steps.items() if key.monitor == "filled"} == {1.0}
     assert {low for key, (low, _) in norms.windows.items() if key.monitor == "filled"} == {1.0}
-    found = judge(run(710, 700), norms, ANYTHING, totals=totals(710), ended=False)
+    found = deviations(run(710, 700), norms, ANYTHING, totals=totals(710), ended=False)
     assert [(one.monitor, one.field, one.since) for one in found] == [("filled", "price", 700.0)]
 
 
@@ -336,14 +338,14 @@ def test_an_ended_run_keeps_nothing_of_its_latest_part() -> None:
 
 def test_a_few_values_prove_nothing() -> None:
     run = a_run(4, 9000, faulty_from=0, price=None)
-    assert judge(run, good(), ANYTHING, totals=totals(4), ended=False) == []
+    assert deviations(run, good(), ANYTHING, totals=totals(4), ended=False) == []
 
 
 def test_two_good_runs_are_too_few_to_compare() -> None:
     norms = good(runs=2)
     assert norms == NONE
     run = a_run(50, faulty_from=0, price=None)
-    assert judge(run, norms, ANYTHING, totals=totals(50), ended=True) == []
+    assert deviations(run, norms, ANYTHING, totals=totals(50), ended=True) == []
 
 
 @pytest.mark.parametrize(
@@ -364,15 +366,15 @@ def test_two_good_runs_are_too_few_to_compare() -> None:
 def test_totals(before: list[int], now: int, is_found: bool) -> None:
     made = [Good(n, a_run(20), totals(count)) for n, count in enumerate(before)]
     norms = norms_of(made, alike=True)
-    found = judge(a_run(20), norms, ANYTHING, totals=totals(now), ended=True)
+    found = deviations(a_run(20), norms, ANYTHING, totals=totals(now), ended=True)
     assert ("items" in names(found)) == is_found
-    assert judge(a_run(20), norms, ANYTHING, totals=totals(now), ended=False) == []
+    assert deviations(a_run(20), norms, ANYTHING, totals=totals(now), ended=False) == []
 
 
 @pytest.mark.parametrize(("seconds", "is_found"), [(150, False), (195, False), (400, True)])
 def test_durations(seconds: float, is_found: bool) -> None:
     norms = good()
-    found = judge(a_run(200), norms, ANYTHING, totals=totals(200, seconds=seconds), ended=True)
+    found = deviations(a_run(200), norms, ANYTHING, totals=totals(200, seconds=seconds), ended=True)
     assert names(found) == (["duration"] if is_found else [])
 
 
@@ -380,7 +382,7 @@ def test_errors_and_statuses() -> None:
     run = a_run(100, 9000)
     for n in range(40):
         run.add_page(f"http://a.example/x/y{n}", 403, 0, failed=True, version="v1", at=0)
-    found = judge(run, good(), ANYTHING, totals=totals(100), ended=False)
+    found = deviations(run, good(), ANYTHING, totals=totals(100), ended=False)
     assert names(found) == ["errors", "status 403"]
 
 
@@ -395,14 +397,14 @@ def test_a_part_of_the_site_that_is_gone() -> None:
         return run
 
     norms = norms_of([Good(n, site("abcd", 200 * n), totals(120)) for n in range(4)], alike=True)
-    assert judge(site("abcd", 9000), norms, ANYTHING, totals=totals(120), ended=True) == []
-    found = judge(site("abc", 9000), norms, ANYTHING, totals=totals(120), ended=True)
+    assert deviations(site("abcd", 9000), norms, ANYTHING, totals=totals(120), ended=True) == []
+    found = deviations(site("abc", 9000), norms, ANYTHING, totals=totals(120), ended=True)
     assert names(found) == ["section a.example/d", "choice category"]
 
 
 def test_other_arguments_tell_less() -> None:
     run = a_run(200, 9000, faulty_from=0, price=9000.0)
-    found = judge(run, good(alike=False), ANYTHING, totals=totals(20), ended=True)
+    found = deviations(run, good(alike=False), ANYTHING, totals=totals(20), ended=True)
     assert names(found) == ["top price", "distinct price"]
 
 
@@ -410,9 +412,9 @@ def test_other_arguments_tell_less() -> None:
 def test_expectations_while_it_runs(ended: bool) -> None:
     expect = Expect(items=100, fields={"price": 0.9}, errors=0.1, within=50, unique="sku")
     run = a_run(40, faulty_from=38, price=None)
-    early = judge(run, NONE, expect, totals=totals(40, seconds=10), ended=ended)
+    early = deviations(run, NONE, expect, totals=totals(40, seconds=10), ended=ended)
     assert names(early) == (["items"] if ended else [])
-    late = judge(run, NONE, expect, totals=totals(140, seconds=60), ended=ended)
+    late = deviations(run, NONE, expect, totals=totals(140, seconds=60), ended=ended)
     assert names(late) == ["duration"]
 
 
@@ -422,13 +424,13 @@ def test_errors_that_later_pages_can_still_make_up_for() -> None:
     for n in range(60):
         run.add_page("http://a.example/", 500, 0, failed=True, version="", at=n)
     for pages, expected in ((1000, []), (100, ["errors"]), (0, ["errors"])):
-        found = judge(run, NONE, expect, totals=totals(0), ended=False, expected_pages=pages)
+        found = deviations(run, NONE, expect, totals=totals(0), ended=False, expected_pages=pages)
         assert names(found) == expected
 
 
 def test_what_is_expected_and_unusual_is_told_once() -> None:
     run = a_run(50, 9000, faulty_from=0, price=None)
-    found = judge(run, good(), Expect(fields={"price": 0.98}), totals=totals(50), ended=False)
+    found = deviations(run, good(), Expect(fields={"price": 0.98}), totals=totals(50), ended=False)
     assert [one.source for one in found] == ["expectation"]
 
 

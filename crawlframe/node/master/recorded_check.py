@@ -1,4 +1,4 @@
-"""VersionCheck: the recorded pages of a version, replayed before it goes live."""
+"""RecordedCheck: the recorded pages of a version, replayed before it goes live."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, CodeL
 log = logging.getLogger(__name__)
 
 
-class VersionCheck:
+class RecordedCheck:
     """One check at a time, in a process forked from a template of ``pool``. It has a result within
     ``limit`` seconds. ``done`` is called with the template that may go live now, and what is wrong
     with it; with None if it was live already. ``now`` is time.monotonic()."""

@@ -1,5 +1,5 @@
-"""Judge: a run, what its author expects and what is usual become findings. Nothing else is read, so
-that equal arguments give equal findings."""
+"""Rules of quality: a run, what its author expects and what is usual become deviations. Nothing
+else is read, so that equal arguments give equal deviations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from statistics import stdev
 
 from crawlframe.base.expect import Expect
-from crawlservice.quality.deviation import Found, difference, text_difference
+from crawlservice.quality.deviation import Deviation, difference, text_difference
 from crawlservice.quality.latest import of_latest, with_scatter
 from crawlservice.quality.limits import (
     LETTERS,
@@ -39,7 +39,7 @@ WEEK, UNSURE_RATIO = (
 SHORT_SECONDS = 60.0  # seconds by which a run must be longer than usual
 
 
-def judge(
+def deviations(
     run: RunStats,
     norms: Norms,
     expect: Expect,
@@ -47,7 +47,7 @@ def judge(
     totals: Totals,
     ended: bool,
     expected_pages: int = 0,
-) -> list[Found]:
+) -> list[Deviation]:
     """``totals``: those of the run so far. ``expected_pages``: how many it will have at least, as
     far as that is known. While the run goes on, only what can no longer become right, or what no
     part of a good run was like, is found."""
@@ -67,27 +67,27 @@ def judge(
 
 def _expectations(
     content: Content, expect: Expect, totals: Totals, *, ended: bool, pages: int
-) -> Iterator[Found]:
+) -> Iterator[Deviation]:
     of = "expectation"
     if ended and totals.items < expect.items:
-        yield Found(of, "items", unit="count", low=expect.items, seen=totals.items)
+        yield Deviation(of, "items", unit="count", low=expect.items, seen=totals.items)
     if expect.within and totals.seconds is not None and totals.seconds > expect.within:
-        yield Found(of, "duration", unit="seconds", high=expect.within, seen=totals.seconds)
+        yield Deviation(of, "duration", unit="seconds", high=expect.within, seen=totals.seconds)
     if expect.errors is not None and content.pages:
         share = content.errors / content.pages
         sure = lowest(share, content.pages) > expect.errors
         beyond = content.errors > expect.errors * max(pages, content.pages) if pages else sure
         if share > expect.errors if ended else (sure and beyond):
-            yield Found(of, "errors", high=expect.errors, seen=share)
+            yield Deviation(of, "errors", high=expect.errors, seen=share)
     for name, least in expect.fields.items():
         field = content.fields.get(name)
         share = field.filled / content.items if field and content.items else 0.0
         if content.items and (share < least if ended else highest(share, content.items) < least):
-            yield Found(of, "filled", name, low=least, seen=share)
+            yield Deviation(of, "filled", name, low=least, seen=share)
     for name in expect.unique:
         field = content.fields.get(name)
         if field and field.distinct.repeated:
-            yield Found(of, "unique", name, low=1.0, seen=field.distinct.ratio)
+            yield Deviation(of, "unique", name, low=1.0, seen=field.distinct.ratio)
 
 
 # -- comparison with good runs --------------------------------------------------------------------
@@ -95,7 +95,7 @@ def _expectations(
 
 def _monitors(
     run: RunStats, content: Content, norms: Norms, totals: Totals, ended: bool
-) -> Iterator[Found]:
+) -> Iterator[Deviation]:
     current = metrics(content)
     enough = _enough(norms, ended)
     for key, norm in norms.metrics.items():
@@ -167,7 +167,7 @@ def _since(run: RunStats, key: Key, limits: Limits) -> float | None:
     return None
 
 
-def _texts(run: RunStats, content: Content, norms: Norms, enough: float) -> Iterator[Found]:
+def _texts(run: RunStats, content: Content, norms: Norms, enough: float) -> Iterator[Deviation]:
     for name, usual in norms.texts.items():
         field = content.fields.get(name)
         if field is None or field.kinds.get("text", 0) < enough:
@@ -196,13 +196,13 @@ def _texts(run: RunStats, content: Content, norms: Norms, enough: float) -> Iter
                 yield text_difference("words", name, least, usual.overlap, known.low, known.low_at)
 
 
-def _totals(norms: Norms, totals: Totals) -> Iterator[Found]:
+def _totals(norms: Norms, totals: Totals) -> Iterator[Deviation]:
     for name, fall in (("items", 0.7), ("pages", 0.6)):
         before = [getattr(one, name) for one in norms.totals]
         low = _least(before, fall)
         if low is not None and getattr(totals, name) < low:
             usual = norm_of(before).median
-            yield Found(
+            yield Deviation(
                 "monitor", name, unit="count", low=low, usual=usual, seen=getattr(totals, name)
             )
     times = [one.seconds for one in norms.totals if one.seconds]
@@ -212,7 +212,7 @@ def _totals(norms: Norms, totals: Totals) -> Iterator[Found]:
         limit = math.exp(high)
         if totals.seconds > max(limit, math.exp(norm.median) + SHORT_SECONDS):
             usual = math.exp(norm.median)
-            yield Found(
+            yield Deviation(
                 "monitor", "duration", unit="seconds", high=limit, usual=usual, seen=totals.seconds
             )
 

@@ -1,1 +1,0 @@
-"""Limits of the links that a page may lead to: traps, known links, budgets."""
