@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -265,32 +263,6 @@ class Shop(Spider):
     assert outcome.reason == "callback"
     assert outcome.detail.splitlines()[0].endswith(", in __init__")
     assert "RuntimeError: broken" in outcome.detail
-
-
-def test_nothing_is_imported_for_spiders_without() -> None:
-    """Page objects, forms, structured data and typed items are imported by their first use."""
-    script = """
-import sys
-from crawlframe import Spider
-from crawlframe.node.worker import run_request
-from crawlframe.spider.spider import describe
-from crawlframe.testing import make_response, run
-
-class Plain(Spider):
-    name = "plain"
-    def parse(self, response):
-        yield {"a": 1}
-
-describe(Plain)
-assert run(Plain, make_response(html="<p>")).items == [{"a": 1}]
-unused = ["web_poet", "andi", "itemadapter", "itemloaders", "pydantic", "attrs"]
-unused += ["page_objects", "forms", "page_data", "microdata", "item_type", "item_adapters"]
-print([name for name in unused if name in sys.modules or f"crawlframe.{name}" in sys.modules])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
 
 
 def test_the_examples() -> None:

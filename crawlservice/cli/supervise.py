@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from django.utils.autoreload import get_child_arguments
 
@@ -56,29 +56,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # Between a supervisor and its masters. The first one refuses what others can wait for.
     parser.add_argument("--supervised", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--first", action="store_true", help=argparse.SUPPRESS)
-    # Not dest="stderr", which Django's own option has. Supervisors of older code pass --stderr.
-    parser.add_argument("--log-fd", "--stderr", dest="log_fd", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--log-fd", type=int, help=argparse.SUPPRESS)
     # A supervisor checks whether it could restart as a new one.
     parser.add_argument("--rehearse", action="store_true", help=argparse.SUPPRESS)
-
-
-class _Unclear(Exception):
-    pass
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise _Unclear
 
 
 def options_of(words: Sequence[str]) -> dict[str, Any] | None:
     """The options of a ``runcrawler`` that is to supervise; else None, also for words that only
     Django's parser understands: its own options, mistakes, a request for help."""
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     add_arguments(parser)
     try:
         options, others = parser.parse_known_args(words)
-    except _Unclear:
+    except argparse.ArgumentError:
         return None
     supervises = options.reload and options.supervised is None and not others
     return vars(options) if supervises else None

@@ -6,9 +6,7 @@ import fcntl
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import iter_modules
 
 from django.apps import apps
 from django.conf import settings
@@ -21,7 +19,11 @@ from django.db import (
     connection,
     connections,
 )
+from django.db.migrations.autodetector import MigrationAutodetector
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.migrations.state import ProjectState
 from django.db.models import Count, Max
 
 from crawlframe.base.program import command
@@ -106,22 +108,8 @@ def is_there() -> bool:
 
 
 def is_behind() -> bool:
-    """Whether tables of this version are lacking. Raises django.db.Error."""
-    if MigrationRecorder(connection).applied_migrations().keys() >= set(_migrations_on_disk()):
-        return False  # without the import of all migrations
-    from django.db.migrations.executor import MigrationExecutor
-
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
-
-
-def _migrations_on_disk() -> Iterator[tuple[str, str]]:
-    """App and name of each."""
-    for app in apps.get_app_configs():
-        name = settings.MIGRATION_MODULES.get(app.label, f"{app.name}.migrations")
-        spec = find_spec(name) if name else None
-        for module in iter_modules((spec and spec.submodule_search_locations) or []):
-            yield app.label, module.name
 
 
 def check_models() -> None:
@@ -135,10 +123,6 @@ def check_models() -> None:
     }
     if not labels:
         return
-    from django.db.migrations.autodetector import MigrationAutodetector
-    from django.db.migrations.loader import MigrationLoader
-    from django.db.migrations.state import ProjectState
-
     loader = MigrationLoader(None)
     changes = MigrationAutodetector(loader.project_state(), ProjectState.from_apps(apps))
     lacking = " ".join(sorted(changes.changes(loader.graph, trim_to_apps=labels)))

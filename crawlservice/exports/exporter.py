@@ -49,7 +49,7 @@ class Exporter(OutboxThread):
         self._writer: Writer | None = None
         self._batch: ExportBatch | None = None
         self._reached = 0  # the last number that was looked at for the batch
-        self._stand: tuple[int, ...] = ()  # what batch and writer were made for
+        self._config_version: tuple[int, ...] = ()  # what batch and writer were made for
         self._secrets: tuple[str, ...] = ()
 
     def send_next(self) -> float | None:
@@ -64,7 +64,7 @@ class Exporter(OutboxThread):
         return 0.0 if self._go_on(export) else IDLE_SECONDS
 
     def settle_failure(self, error: Exception) -> tuple[str, float]:
-        problem = told(error, self._secrets)
+        problem = redacted(error, self._secrets)
         fail(self._export, problem)
         return problem, IDLE_SECONDS  # the row has the time of the next attempt
 
@@ -75,17 +75,17 @@ class Exporter(OutboxThread):
         if self._writer is not None:
             self._writer.close()
         self._batch = self._writer = None
-        self._stand = ()
+        self._config_version = ()
 
     def _keep_up(self, export: Export) -> None:
         """Reads again if the export was changed, started again, or carried on by another node."""
-        if self._writer is None or self._stand[:1] != (export.changed,):
+        if self._writer is None or self._config_version[:1] != (export.changed,):
             self.close()
-        stand = (export.changed, export.run, export.position, export.planned or 0)
-        if stand != self._stand and self._batch is not None:
+        version = (export.changed, export.run, export.position, export.planned or 0)
+        if version != self._config_version and self._batch is not None:
             self._batch.close()
             self._batch = None
-        self._stand = stand
+        self._config_version = version
 
     def _go_on(self, export: Export) -> bool:
         if self._writer is None:
@@ -157,7 +157,7 @@ class Exporter(OutboxThread):
         self._batch = None
 
 
-def told(error: Exception, secrets: Iterable[str]) -> str:
+def redacted(error: Exception, secrets: Iterable[str]) -> str:
     """In one line, without the secrets."""
     text = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, CrawlframeError):
@@ -179,7 +179,7 @@ def tried(export: Export, node: Settings) -> str:
                 writer.test(BatchName(export.name, export.pk, 0, 0, 0), empty)
             problems.append("")
         except Exception as error:
-            problems.append(told(error, secrets))
+            problems.append(redacted(error, secrets))
         finally:
             writer.close()
 
@@ -188,7 +188,7 @@ def tried(export: Export, node: Settings) -> str:
         secrets = tuple(secrets_of(target))
         writer = open_writer(target, node)
     except Exception as error:
-        return told(error, secrets)
+        return redacted(error, secrets)
     thread = Thread(target=test, daemon=True)
     thread.start()
     thread.join(TRIAL)

@@ -13,10 +13,9 @@ from django.db import DatabaseError
 from crawlframe.base.secret import Secret
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.proxies import PairState, PooledProxy
-from crawlframe.proxies.choice import check_address, matches
-from crawlframe.proxies.place import choice_in, host_in, route_in
+from crawlframe.proxies.place import host_in, route_in, selector_in
 from crawlframe.proxies.proxy import ChosenProxy
-from crawlframe.proxies.proxy import ChosenProxy as Usable
+from crawlframe.proxies.selector import check_address, matches
 from crawlframe.run.ledger import StoredProxy
 from crawlservice.connections import clock
 from crawlservice.models import Proxy
@@ -71,10 +70,10 @@ class StoredProxies:
         return [proxy for _, proxy in found.values()]
 
 
-def usable(pk: int, url: str, sealed_login: str, named_by: int = 0) -> Usable:
+def usable(pk: int, url: str, sealed_login: str, named_by: int = 0) -> ChosenProxy:
     """The proxy with its credentials. Raises SealError."""
     user, _, password = unseal(sealed_login).partition(":")
-    return Usable(pk, *check_address(url), user, Secret(password), found=named_by > 0)
+    return ChosenProxy(pk, *check_address(url), user, Secret(password), found=named_by > 0)
 
 
 def _stored(
@@ -140,7 +139,7 @@ def missing(frontier: Frontier, host: str = "", task: int = 0) -> Iterator[Missi
     out, now = frontier.proxies.out(), clock.now().timestamp()
     fits: dict[str, list[_Row]] = {}
     for place, since, _ in lacks:
-        choice = choice_in(route_in(place))
+        choice = selector_in(route_in(place))
         if choice not in fits:
             fits[choice] = [
                 row for row in rows if matches(choice, row.tier, row.country, row.tags.split())

@@ -59,7 +59,7 @@ class RolloutRun:
     canary: str = ""
     pages: int = 100
     timeout: float = 300.0
-    _told: Rollout | None = field(default=None, init=False)  # the last one announced
+    _announced: Rollout | None = field(default=None, init=False)  # the last one announced
     _before: str = field(default="", init=False)  # what the canary ran before
     _asked: set[str] = field(default_factory=set, init=False)
     _last: dict[str, NodeStatus] = field(default_factory=dict, init=False)
@@ -84,7 +84,7 @@ class RolloutRun:
 
     def describe(self) -> str:
         """What was announced so far, for a user who stops watching."""
-        told = self._told
+        told = self._announced
         if told is None:
             return "nothing was announced"
         short, whom = told.revision[:DIGITS], ", ".join(told.nodes)
@@ -214,7 +214,7 @@ class RolloutRun:
     # -- announcing and waiting -------------------------------------------------------------------
 
     def _announce(self, rollout: Rollout) -> None:
-        self._told = frontier().rollouts.announce(rollout)
+        self._announced = frontier().rollouts.announce(rollout)
         self._asked = set(rollout.nodes)
 
     def _wait_for_answers(self) -> None:
@@ -237,7 +237,7 @@ class RolloutRun:
             time.sleep(POLL_EVERY)
 
     def _poll(self) -> None:
-        nodes, told = lives(), self._told
+        nodes, told = lives(), self._announced
         self._check_newest()
         for node in nodes.values():
             mine = branch_of(node.code.follows) == self.branch
@@ -252,7 +252,7 @@ class RolloutRun:
             self._last[name] = self._last[name]._replace(phase=Phase.OFFLINE, why="")
 
     def _check_newest(self) -> None:
-        told, newest = self._told, frontier().rollouts.current()
+        told, newest = self._announced, frontier().rollouts.current()
         if told is None or newest is None or newest.id <= told.id or newest.branch != self.branch:
             return
         if not newest.nodes or self._asked & set(newest.nodes):

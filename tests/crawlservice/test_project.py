@@ -12,6 +12,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core import management
 from django.core.management import call_command
 
 from crawlframe import __version__
@@ -73,7 +74,7 @@ def test_outside_of_a_project_only_help_and_startproject_do_something(
     monkeypatch.setattr(project, "__file__", str(tmp_path / "installed/crawlservice/project.py"))
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
     ran: list[list[str]] = []
-    monkeypatch.setattr(program, "execute_from_command_line", ran.append)
+    monkeypatch.setattr(management, "execute_from_command_line", ran.append)
     for words in ([], ["help"], ["startproject", "shop"]):
         typed("crawlframe", *words, at=tmp_path)
         program.main()
@@ -89,7 +90,7 @@ def test_outside_of_a_project_only_help_and_startproject_do_something(
 def test_in_a_project_its_spiders_can_be_imported(shop, typed, monkeypatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
-    monkeypatch.setattr(program, "execute_from_command_line", lambda words: None)
+    monkeypatch.setattr(management, "execute_from_command_line", lambda words: None)
     typed("crawlframe", "runcrawler", at=shop)
     program.main()
     assert sys.path[0] == str(shop)

@@ -91,6 +91,16 @@ import crawlframe.node.master.master, crawlservice.management.commands.runcrawle
 import crawlservice.services
 from crawlservice.connections.watch import watch
 with watch(60.0): assert threading.active_count() == 1"""
+SPIDER = """import sys; from crawlframe import Spider
+from crawlframe.node.worker import run_request
+from crawlframe.spider.spider import describe
+from crawlframe.testing import make_response, run
+class Plain(Spider):
+    name = "plain"
+    def parse(self, response):
+        yield {"a": 1}
+describe(Plain)
+assert run(Plain, make_response(html="<p>")).items == [{"a": 1}]"""
 UNUSED = """attr django.contrib.admin django.contrib.sessions itemadapter jsonschema ninja pandas
 psycopg2 pydantic regex rich scrapy tomllib twisted unfold"""
 
@@ -100,9 +110,14 @@ psycopg2 pydantic regex rich scrapy tomllib twisted unfold"""
     [
         (SUPERVISOR, f"{UNUSED} cryptography django.db crawlservice.models lxml pycurl redis"),
         (MASTER, f"{UNUSED} crawlservice.steward crawlframe.scrapy boto3 playwright"),
+        (
+            SPIDER,
+            f"{UNUSED} django web_poet andi itemloaders crawlframe.spider.page_objects "
+            "crawlframe.response.forms crawlframe.items.item_type crawlframe.markup.microdata",
+        ),
         (f"{MASTER}\nimport crawlservice.steward.steward; watch(1)", "psycopg2 rich pydantic"),
     ],
-    ids=["supervisor", "master", "steward"],
+    ids=["supervisor", "master", "spider", "steward"],
 )
 def test_what_is_not_used_is_not_imported(tmp_path: Path, program: str, unused: str) -> None:
     """Nor is there a thread for the watch of SQLite, before a fork."""
@@ -111,8 +126,7 @@ def test_what_is_not_used_is_not_imported(tmp_path: Path, program: str, unused: 
         "DJANGO_SETTINGS_MODULE": "crawlservice.node_settings",
         "DATABASE_URL": f"sqlite:///{tmp_path}/db.sqlite3",
     }
-    code = f"{program}\nprint(*sorted({unused.split()} & sys.modules.keys()))"
-    code = code.replace("[", "{").replace("]", "}")
+    code = f"{program}\nprint(*sys.modules.keys() & {{*{unused.split()}}})"
     command = [sys.executable, "-c", code]
     told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert told.stdout.split() == []

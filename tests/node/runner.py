@@ -16,7 +16,7 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.node.running_marks import STEPS
 from crawlframe.node.worker.fetch.stages import FetchSources
-from crawlframe.node.worker.records import Records
+from crawlframe.node.worker.reparsing import Records
 from crawlframe.node.worker.task.open_task import CrawlMaker
 from crawlframe.node.worker.verdict.signals import FetchReports
 from crawlframe.run.ledger import TaskSpec

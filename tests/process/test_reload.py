@@ -617,12 +617,20 @@ def test_kills_around_reloads(
     assert node.running.process.poll() is None
 
 
+def _libraries(process: psutil.Process) -> set[str]:
+    """The names of the libraries that a process has loaded."""
+    return {Path(found.path).name.partition(".")[0] for found in process.memory_maps()}
+
+
 def test_the_supervisor_dies(
     env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
     """Its master finishes what it fetches, and another node of that name begins beside it."""
     node = starter.node(env)
     node.ready()
+    supervisor = psutil.Process(psutil.Process(node.node.pid).ppid())
+    assert _libraries(supervisor).isdisjoint({"_pycurl", "_sqlite3", "etree", "hiredis"})
+    assert {"_pydantic_core", "_pycurl"} & _libraries(node.children()[-1]) == {"_pycurl"}
     web.delays = gate = Gate()
     web.pages["/"] = [f"/held/{n}" for n in range(5)]
     pk = node.start(web.url)

@@ -1,4 +1,4 @@
-"""The choice of a proxy by a spider or a request: none, one of the pool, or a fixed one."""
+"""The selector of a proxy by a spider or a request: none, one of the pool, or a fixed one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNTRY = re.compile(r"[A-Za-z]{2}")
 _URL = re.compile(r"(?P<scheme>[a-z0-9]+)://(?P<place>[^/?#]*)/?(?P<rest>.*)", re.DOTALL)
 _PLACE = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:@\[\]]+):(?P<port>\d{1,5})")
 MOST_TIER = 255
-MAX_CHOICE = 300  # characters
+MAX_SELECTOR = 300  # characters
 
 
 class ProxyPool(NamedTuple):
@@ -28,10 +28,10 @@ class ProxyPool(NamedTuple):
     country: str = ""
 
     def __str__(self) -> str:
-        """The choice in one spelling, such as ``pool:country=DE,eu,tier=1``. Raises ValueError."""
+        """Its one spelling, such as ``pool:country=DE,eu,tier=1``. Raises ValueError."""
         if isinstance(self.tags, str):
             raise ValueError(f"the tags of a proxy are a list of words, not {self.tags!r}")
-        return check_choice(f"{POOL}:{','.join(self._terms())}" if any(self._terms()) else POOL)
+        return parse_selector(f"{POOL}:{','.join(self._terms())}" if any(self._terms()) else POOL)
 
     def _terms(self) -> list[str]:
         terms = [*self.tags]
@@ -55,15 +55,15 @@ class ProxyAddress(NamedTuple):
         return f"{self.scheme}://{host}:{self.port}"
 
 
-def check_choice(given: object) -> str:
-    """The choice in its one spelling. ``given``: ``"pool"``, ``"pool:tag,country=DE,tier=1"``, a
+def parse_selector(given: object) -> str:
+    """The selector in its one spelling. ``given``: ``"pool"``, ``"pool:tag,country=DE,tier=1"``, a
     ProxyPool, the URL of a proxy, ``"direct"``, or None for the same. Raises ValueError, whose
     message follows the name of the setting."""
     if given is None or given == DIRECT:
         return DIRECT
     if isinstance(given, ProxyPool):
         return str(given)
-    if isinstance(given, str) and len(given) <= MAX_CHOICE:
+    if isinstance(given, str) and len(given) <= MAX_SELECTOR:
         if given == POOL:
             return POOL
         if given.startswith(f"{POOL}:"):
@@ -77,9 +77,9 @@ def check_choice(given: object) -> str:
     )
 
 
-def matches(choice: str, tier: int, country: str, tags: Collection[str]) -> bool:
-    """Whether a checked choice of the pool allows such a proxy."""
-    for term in filter(None, choice.partition(":")[2].split(",")):
+def matches(selector: str, tier: int, country: str, tags: Collection[str]) -> bool:
+    """Whether a checked selector of the pool allows such a proxy."""
+    for term in filter(None, selector.partition(":")[2].split(",")):
         name, equals, value = term.partition("=")
         if equals and value != (country if name == "country" else str(tier)):
             return False

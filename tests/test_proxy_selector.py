@@ -9,8 +9,8 @@ import pytest
 from crawlframe import Request, Spider
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.frontier.client.records import kept_in, whole
-from crawlframe.proxies.choice import ProxyPool, check_choice, matches
 from crawlframe.proxies.place import host_in, limited_at, place_of, route_in, route_of
+from crawlframe.proxies.selector import ProxyPool, matches, parse_selector
 from crawlframe.spider.spider import describe, read_settings
 from crawlframe.spider.task_settings import overridden
 
@@ -37,14 +37,14 @@ BAD = [
     ],
 )
 def test_one_spelling(given: Any, choice: str) -> None:
-    assert check_choice(given) == choice
-    assert check_choice(choice) == choice
+    assert parse_selector(given) == choice
+    assert parse_selector(choice) == choice
 
 
 @pytest.mark.parametrize("given", BAD)
 def test_others_are_refused(given: Any) -> None:
     with pytest.raises(ValueError, match=r"must|not|has|twice"):
-        check_choice(given)
+        parse_selector(given)
 
 
 @pytest.mark.parametrize("given", [one for one in BAD if one])

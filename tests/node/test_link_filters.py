@@ -1,4 +1,5 @@
-"""Links beyond a limit are dropped where they are found, and counted by the limit."""
+"""Links beyond a limit are dropped where they are found, and counted by the limit. The sieve is
+bounded, and never claims to know what was not added."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from crawlframe import Request, Response, Spider
 from crawlframe.base.limits import UNFOLLOWED, ByteBudget
 from crawlframe.errors import SpiderError
 from crawlframe.node.worker.crawl.traps import TrapWatch
-from crawlframe.run.link_filters import LinkLimits
+from crawlframe.run.link_filters import LinkLimits, Sieve
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import describe, read_settings
@@ -195,3 +196,25 @@ def test_what_is_published_can_be_read_by_older_nodes() -> None:
 def test_names_of_stats_that_count_links_are_refused() -> None:
     with pytest.raises(SpiderError, match="begin with 'unfollowed/' count links"):
         Shop().stats.inc("unfollowed/mine")
+
+
+def knows(sieve: Sieve, task: int, fingerprint: bytes) -> bool:
+    return any(fingerprint in some for some in sieve.of(task))
+
+
+def test_it_knows_what_was_added_for_that_task_only() -> None:
+    sieve = Sieve()
+    sieve.add(1, [b"a", b"b"])
+    assert knows(sieve, 1, b"a")
+    assert not knows(sieve, 1, b"c")
+    assert not knows(sieve, 2, b"a")
+
+
+def test_it_forgets_the_oldest_generation() -> None:
+    sieve = Sieve(size=10)
+    for number in range(100):
+        sieve.add(1, [b"%d" % number])
+    known = [number for number in range(100) if knows(sieve, 1, b"%d" % number)]
+    assert known[-1] == 99
+    assert 5 <= len(known) <= 22
+    assert known == list(range(known[0], 100))
