@@ -15,8 +15,6 @@ from crawlservice.models.alert import (
 )
 from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
-from crawlservice.models.error import BulkRetry, ErrorGroup
-from crawlservice.models.export import EXPORT_NAME, Export, ExportFile
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host, RobotsFile
 from crawlservice.models.ledger import (
     LABEL_NAME,
@@ -24,6 +22,8 @@ from crawlservice.models.ledger import (
     LABELS,
     MODEL,
     VERSION,
+    BulkRetry,
+    ErrorGroup,
     Item,
     Label,
     LogLine,
@@ -35,7 +35,15 @@ from crawlservice.models.ledger import (
     TaskLog,
     TaskState,
 )
-from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
+from crawlservice.models.outbox import (
+    EXPORT_NAME,
+    Delivery,
+    Event,
+    Export,
+    ExportFile,
+    RowDelivery,
+    Webhook,
+)
 from crawlservice.models.page import HOST as PAGE_HOST
 from crawlservice.models.page import (
     MEDIA_TYPE,

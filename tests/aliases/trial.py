@@ -23,7 +23,7 @@ from crawlframe.response.response import Response
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import Spider, build
-from crawlframe.testing.one_task import OneTask
+from crawlframe.testing.trial import OneTask
 from tests.aliases.site import Page, Site, served
 
 HERE = Settings(allow_private=(ip_network("127.0.0.0/8"),))

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from crawlframe import Expect
-from crawlservice.quality.deviation import Deviation
-from crawlservice.quality.limits import highest, lowest
+from crawlservice.quality.deviation import Deviation, highest, lowest
 from crawlservice.quality.metrics import Key, metrics
 from crawlservice.quality.norms import NONE, Good, Norms, Totals, norms_of
 from crawlservice.quality.profile import (

@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
-from crawlservice.alerts.running_tasks import name_of
+from crawlservice.alerts.task_alarms import name_of
 from crawlservice.alerts.wording import page_of
 from crawlservice.models import Finding as QualityFinding
 from crawlservice.models import Severity

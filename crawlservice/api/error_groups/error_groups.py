@@ -24,7 +24,7 @@ from crawlservice.api.parts.schemas import (
     newest_first,
 )
 from crawlservice.models import SPIDER, BulkRetry
-from crawlservice.models.error import REASON
+from crawlservice.models.ledger import REASON
 from crawlservice.tasks import bulk_retry
 from crawlservice.tasks.bulk_retry import WantedErrors
 from crawlservice.tasks.results import error_groups
