@@ -18,7 +18,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.request.request import make_rid
 from crawlframe.response.picture import MEDIA_TYPES, Picture
 from crawlframe.run.outcome import Outcome, Verdict
-from crawlservice.files.store import store
+from crawlservice.files.download import store
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page as PageRow
 from crawlservice.models import Task

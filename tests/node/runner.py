@@ -21,7 +21,7 @@ from crawlframe.node.worker.task.open_task import CrawlMaker
 from crawlframe.node.worker.verdict.signals import FetchReports
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.run.outcome import Outcome
-from crawlframe.testing.one_task import OneTask
+from crawlframe.testing.trial import OneTask
 
 HERE = Settings(allow_private=(ipaddress.ip_network("127.0.0.0/8"),))
 URL = "http://shop.example/a"

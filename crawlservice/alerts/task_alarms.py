@@ -1,18 +1,18 @@
-"""Ended tasks: the latest runs of spiders, by how they ended."""
+"""Alarms of tasks: the latest runs of spiders, by how they ended, and tasks that run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Exists, OuterRef
 
-from crawlservice.alerts.condition import Alarm
+from crawlservice.alerts.condition import Alarm, Facts, RunningTask, ServiceView, Unknown
 from crawlservice.models import OPEN, Alert, Task
 
 LOOKED_AT = 2_000  # latest tasks of an outcome that are looked at
 MAX_AGE = timedelta(days=7)  # after which a failed task is history
-
 Outcome = Task.Outcome
 ENDED = (Outcome.FINISHED, Outcome.FINISHED_WITH_ERRORS, Outcome.FAILED)
 
@@ -50,3 +50,20 @@ def finding_of(kind: str, task: Task, now: datetime) -> Alarm:
     }  # fmt: skip
     since = task.finished_at or now
     return Alarm(kind, subject, since, facts, spider=task.spider, task=task.pk)
+
+
+def running_finding(
+    kind: str, task: RunningTask, since: datetime, value: float | None = None, **facts: Any
+) -> Alarm:
+    known = {"spider": task.spider, "task": task.number, **facts}
+    return Alarm(kind, str(task.number), since, known, value, spider=task.spider, task=task.number)
+
+
+def uncounted(view: ServiceView) -> Iterator[Unknown]:
+    """The tasks that the frontier does not know, as while it is rebuilt."""
+    return (Unknown(str(task.number)) for task in view.tasks if task.counts is None)
+
+
+def name_of(facts: Facts) -> str:
+    """A task, in sentences."""
+    return f"{facts['spider']} #{facts['task']}"
