@@ -17,8 +17,8 @@ from crawlframe.spider.task_info import Summary, TaskInfo
 if TYPE_CHECKING:
     from crawlframe.base.file_path import FilePath
     from crawlframe.markup.element_link import Link
-    from crawlframe.proxies.choice import ProxyPool
     from crawlframe.proxies.listed import Proxy
+    from crawlframe.proxies.selector import ProxyPool
     from crawlframe.response.link_extractor import LinkExtractor
     from crawlframe.spiders.crawl import CrawlSpider, Rule
     from crawlframe.spiders.feeds import CSVFeedSpider, XMLFeedSpider
@@ -80,7 +80,7 @@ _LATER = {
     "Offset": "crawlframe.spiders.next_page",
     "PageNumber": "crawlframe.spiders.next_page",
     "Proxy": "crawlframe.proxies.listed",
-    "ProxyPool": "crawlframe.proxies.choice",
+    "ProxyPool": "crawlframe.proxies.selector",
     "Rule": "crawlframe.spiders.crawl",
     "SitemapSpider": "crawlframe.spiders.sitemap",
     "XMLFeedSpider": "crawlframe.spiders.feeds",

@@ -14,7 +14,7 @@ from typing import Any
 
 from crawlframe.base.storage_url import check_place
 from crawlframe.errors import ConfigError
-from crawlframe.identity.contact import check_contact, default_user_agent
+from crawlframe.identity.identity import check_contact, default_user_agent
 from crawlframe.identity.signing import AGENTS, agent_of, check_origin
 from crawlframe.request.checks import wrong_in_head
 

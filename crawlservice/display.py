@@ -18,7 +18,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models import Event, Page, Task
-from crawlservice.tasks.progress.reasons import PHRASES
+from crawlservice.tasks.progress.outcomes import PHRASES
 
 STATES = {
     Task.State.RUNNING: (_("running"), "primary"),

@@ -7,11 +7,11 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from crawlframe.identity.signing import DIRECTORY
-from crawlservice.accounts.setup_page import setup
+from crawlservice.accounts.setup_link import setup
 from crawlservice.api import app
 from crawlservice.api.health import healthz, readyz
 from crawlservice.api.metrics import metrics
-from crawlservice.identity.directory import directory
+from crawlservice.identity.bot_keys import directory
 
 handler400 = "crawlservice.web.refusals.refused"
 

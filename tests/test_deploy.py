@@ -18,7 +18,7 @@ import yaml
 
 from crawlframe import __version__
 from crawlframe.conf import Settings
-from crawlservice.cli.new_project import write_project
+from crawlservice.management.commands.startproject import write_project
 from tests.crawlservice.test_settings import documented
 
 CHECKOUT = Path(__file__).resolve().parent.parent

@@ -28,7 +28,7 @@ from crawlframe.run.ledger import TaskSpec
 from crawlframe.run.link_filters import KnownFilter, LinkPage
 from crawlframe.run.outcome import Outcome
 from crawlframe.spider.spider import read_settings
-from crawlframe.testing.one_task import OneTask
+from crawlframe.testing.trial import OneTask
 
 HEADERS = [("Content-Type", "text/html; charset=utf-8")]
 IN_FLIGHT = 64

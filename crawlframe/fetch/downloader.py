@@ -27,9 +27,9 @@ from crawlframe.fetch.names.resolver import Names, load_hook
 from crawlframe.fetch.plugin.downloader import Plugged, plugged
 from crawlframe.identity.identity import Identity
 from crawlframe.identity.tls import OF_TASK
-from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import is_pool
 from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
+from crawlframe.proxies.selector import DIRECT
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.options import NO_OPTIONS
 from crawlframe.request.request import Request

@@ -16,7 +16,7 @@ def open_store(settings: Settings) -> FileStore:
     local = settings.var_dir / FOLDER
     if in_s3(settings.files):
         # Imported here: few installations need it.
-        from crawlframe.files.s3_store import S3Store
+        from crawlframe.files.s3_client import S3Store
 
         return S3Store(settings.files, spool_of(local, settings.node))
     return DirectoryStore(Path(settings.files) if settings.files else local, settings.node)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from crawlframe.frontier.client.batches import MAX_ENTRIES
 from crawlframe.frontier.client.partitions import PartitionedStore, pack
-from crawlframe.near.fingerprint import Fingerprint
-from crawlframe.near.page import NearStore
+from crawlframe.near.fingerprint import Fingerprint, NearStore
 
 PAGE_MS = 90 * 24 * 3600_000  # ms for which a store without a task keeps what was written last
 URL = 1000  # characters of a URL that are kept until the page is settled

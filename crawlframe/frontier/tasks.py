@@ -20,7 +20,7 @@ from crawlframe.frontier.client.rows import Rows
 from crawlframe.frontier.layers import Layers
 from crawlframe.frontier.near import Near
 from crawlframe.frontier.waits import TaskWait, Waits
-from crawlframe.near.page import NearStore
+from crawlframe.near.fingerprint import NearStore
 from crawlframe.request.request import Admission, end_admission
 
 KEYS_PER_SCAN = 2_000  # keys examined by one step of a search for lanes

@@ -9,15 +9,40 @@ The first numbers of a page are its features: of a text that is nearly the same,
 too, so one that both have leads from the one to the other. The signature then estimates how alike
 they are: the numbers are divided into bins, and of the first one of each bin one bit is kept (one
 permutation hashing with one bit of each minimum: Li, Owen and Zhang, NIPS 2012; Li and König, WWW
-2010). Bits of different texts agree by chance in half of the bins."""
+2010). Bits of different texts agree by chance in half of the bins.
+
+The text of a page that is compared: its words, without markup, scripts and styles, and without
+what its markup says is not its own: navigation, header, footer and asides.
+"""
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Sequence
+from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 from zlib import crc32
 
+HEAD, PREFIX = 7, 4  # bytes that name a page, and those of them that are the first of its rid
+# What is left out, and what ends it.
+_PARTS = (b"nav", b"header", b"footer", b"aside")
+_NAMES = (b"script", b"style", b"template", b"noscript", b"head", b"svg", *_PARTS)
+_OPTIONAL = {b"head", *_PARTS}  # without an end tag, what follows is shown
+_HIDDEN = re.compile(rb"<(?:!--|(%s)(?=[\s/>]))" % b"|".join(_NAMES), re.IGNORECASE)
+_ENDS = {name: re.compile(rb"</%s(?=[\s/>])[^>]*" % name, re.IGNORECASE) for name in _NAMES}
+_COMMENT_END = re.compile(rb"--!?>")
+_TAG = re.compile(rb"<[/!?a-zA-Z][^<>]*>?")
+# Every byte that is in no word; letters of other scripts are bytes from 0x80 on.
+_BLANKS = bytes(byte for byte in range(0x80) if not chr(byte).isalnum())
+_TO_WORDS = bytes.maketrans(_BLANKS, b" " * len(_BLANKS))
+# Scripts without spaces between words: each character is one.
+_IDEOGRAPHS = re.compile("([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff])")
+# Signs of Latin-1, general punctuation, those of East Asia and their wide forms, in UTF-8.
+_SIGNS = re.compile(
+    rb"\xc2[\x80-\xbf]|\xe2[\x80\x81].|\xe3\x80[\x80-\x9f]|\xef\xbc[\x81-\x8f\x9a-\xa0]", re.DOTALL
+)
 BITS = 112  # of a signature
 FEATURES = 24  # of a page that are looked up
 LIKENESS = 0.57  # share of pairs that texts have in common which are nearly the same
@@ -25,7 +50,6 @@ MIN_WORDS = 50  # a shorter text is not compared: a few words say little
 MAX_WORDS = (
     20_000  # of a text that are read, the first ones: fewer would not stand moved paragraphs
 )
-
 _LEAST_NUMBERS = 1_200  # numbers, the least ones, that have some for each bin
 # 2**32 divided by the golden ratio: spreads what crc32 leaves in an order, such as that of numbers.
 _STEP = 0x9E3779B1
@@ -79,3 +103,68 @@ def likeness(bits: int) -> float:
     """Return the estimated share of pairs that two texts have in common, whose signatures differ in
     so many bits."""
     return max(0.0, 1 - 2 * bits / BITS)
+
+
+def visible_text(page: bytes) -> str:
+    """Return the text of an HTML page in UTF-8, in linear time, without a parser: what is between
+    its tags. A page that is not closed properly may lose some of it."""
+    text = _TAG.sub(b" ", _without_hidden(page)).decode("utf-8", "replace")
+    return html.unescape(text) if "&" in text else text
+
+
+def words_of(text: str) -> list[bytes]:
+    """Return the words of a text in lower case, in UTF-8."""
+    text = text.lower()
+    if text.isascii():
+        return text.encode().translate(_TO_WORDS).split()
+    if _IDEOGRAPHS.search(text):
+        text = _IDEOGRAPHS.sub(r" \1 ", text)
+    return _SIGNS.sub(b" ", text.encode("utf-8", "replace")).translate(_TO_WORDS).split()
+
+
+def _without_hidden(page: bytes) -> bytes:
+    parts, last, endless = [], 0, set()
+    found = _HIDDEN.search(page)
+    while found is not None:
+        parts.append(page[last : found.start()])
+        name = (found[1] or b"").lower()
+        end = None
+        if name not in endless:
+            end = (_ENDS[name] if name else _COMMENT_END).search(page, found.end())
+        if end is not None:
+            last = end.end()
+        elif name in _OPTIONAL:
+            last = found.end()
+            endless.add(name)  # each search reads the rest of the page
+        else:
+            last = len(page)
+        found = _HIDDEN.search(page, last)
+    return b" ".join([*parts, page[last:]])
+
+
+class NearStore(NamedTuple):
+    """The texts of the pages of a task, or (task 0) of all tasks that give its name. ``limit``:
+    pages that it remembers, the last ones. ``most``: bits in which the signatures of pages differ
+    that count as nearly the same."""
+
+    task: int = 0
+    name: str = ""
+    limit: int = 1
+    most: int = MOST_BITS
+
+    @property
+    def key(self) -> str:
+        return f"t{self.task}" if self.task else f"n{self.name}"
+
+
+class ComparedPage(NamedTuple):
+    """``head``: what ``head_of`` returns."""
+
+    store: NearStore
+    head: bytes
+
+
+def head_of(rid: bytes, identity: bytes) -> bytes:
+    """Return what names a page in a store: the beginning of its rid, and of a hash of what is the
+    same of this page in all tasks."""
+    return rid[:PREFIX] + blake2b(identity, digest_size=HEAD - PREFIX).digest()

@@ -9,7 +9,7 @@ from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
 from crawlframe.noise.families import Family, URLFamilies
 from crawlframe.noise.page import PageLinks
-from crawlframe.noise.similarity import similarity
+from crawlframe.noise.template import similarity
 
 FAMILY, SIMILAR, NAMES, OUTLIER = "family", "similar family", "query names", "outlier"
 SHARE = 0.8  # of the samples of a family

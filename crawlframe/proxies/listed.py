@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from crawlframe.base.secret import MASK, Secret
 from crawlframe.errors import SpiderError
-from crawlframe.proxies.choice import MOST_TIER, check_address, check_country, check_tag
+from crawlframe.proxies.selector import MOST_TIER, check_address, check_country, check_tag
 
 MOST_IN_FLIGHT = 1_000_000
 MOST_OF_PAGE = 10_000

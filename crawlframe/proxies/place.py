@@ -3,20 +3,20 @@ claim it is what a host is; the frontier's ``_proxies.lua`` reads it."""
 
 from __future__ import annotations
 
-from crawlframe.proxies.choice import DIRECT, POOL
+from crawlframe.proxies.selector import DIRECT, POOL
 
 MARK = "|"  # no host has it
 SHARED = "all;"
 
 
-def route_of(choice: str, *, shared: bool = False, session: str = "") -> str:
-    """The route of a choice; "" without a proxy. ``shared``: the limits of a host hold over all
-    proxies of the choice together. ``session``: its requests stay with one proxy."""
-    if choice in ("", DIRECT):
+def route_of(selector: str, *, shared: bool = False, session: str = "") -> str:
+    """The route of a selector; "" without a proxy. ``shared``: the limits of a host hold over all
+    proxies of the selector together. ``session``: its requests stay with one proxy."""
+    if selector in ("", DIRECT):
         return ""
-    if not is_pool(choice):
-        return choice
-    return f"{SHARED if shared else ''}{choice}{f'#{session}' if session else ''}"
+    if not is_pool(selector):
+        return selector
+    return f"{SHARED if shared else ''}{selector}{f'#{session}' if session else ''}"
 
 
 def place_of(host: str, route: str) -> str:
@@ -30,7 +30,7 @@ def host_in(place: str) -> str:
 
 
 def without_session(place: str) -> str:
-    """The place of all sessions of its choice. Those of one task mean nothing to another."""
+    """The place of all sessions of its selector. Those of one task mean nothing to another."""
     return place.partition("#")[0]
 
 
@@ -39,8 +39,8 @@ def route_in(place: str) -> str:
     return place.partition(MARK)[2]
 
 
-def choice_in(route: str) -> str:
-    """The choice of a route."""
+def selector_in(route: str) -> str:
+    """The selector of a route."""
     return route.removeprefix(SHARED).partition("#")[0]
 
 
@@ -55,6 +55,6 @@ def limited_at(host: str, route: str, proxy: int) -> str:
     return pair_of(host, proxy) if is_pool(route.partition("#")[0]) else place_of(host, route)
 
 
-def is_pool(choice: str) -> bool:
-    """Whether a choice is one of the pool."""
-    return choice == POOL or choice.startswith(f"{POOL}:")
+def is_pool(selector: str) -> bool:
+    """Whether a selector is one of the pool."""
+    return selector == POOL or selector.startswith(f"{POOL}:")

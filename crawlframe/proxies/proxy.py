@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from crawlframe.base.secret import MASK, Secret
-from crawlframe.proxies.choice import ProxyAddress, check_address
+from crawlframe.proxies.selector import ProxyAddress, check_address
 
 FIXED = 0  # in place of an id: named by a spider, not one of the pool
 

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from crawlframe.base.limits import Budgets
-from crawlframe.proxies.choice import DIRECT, check_choice
+from crawlframe.proxies.selector import DIRECT, parse_selector
 
 
 class ProxySettings(Budgets, frozen=True):
@@ -22,7 +22,7 @@ class ProxySettings(Budgets, frozen=True):
         if self.proxy is None:
             return
         try:
-            msgspec.structs.force_setattr(self, "proxy", check_choice(self.proxy))
+            msgspec.structs.force_setattr(self, "proxy", parse_selector(self.proxy))
         except ValueError as error:
             raise ValueError(f"proxy {error}") from None
         by_address = any(getattr(self, name, 0) for name in ("ip_concurrency", "ip_delay"))

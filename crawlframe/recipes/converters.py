@@ -1,27 +1,32 @@
 """Converters: what becomes of the texts that a field finds. ``"price | list"`` makes each of them a
-number, and keeps them all."""
+number, and keeps them all.
+
+Patterns: the regular expressions of recipes, whose search ends after some seconds: one that
+backtracks would stop a worker with all its requests.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from crawlframe.base.exact_json import loads
 from crawlframe.base.urls import join
-from crawlframe.errors import did_you_mean
+from crawlframe.errors import SpiderError, did_you_mean
 
+SECONDS = 5.0  # for one field, or one link
 DATES = (
     "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y",
 )  # fmt: skip
 YES = frozenset({"true", "yes", "1", "on", "y"})
 MAX_TEXT = 32 << 20  # characters of all values after a step; a page has no more bytes by default
 NO = frozenset({"false", "no", "0", "off", "n", ""})
-
 _SPACE = "['\u00a0\u202f\u2009 ]"  # between thousands
 _NUMBER = re.compile(rf"[-+−]?\d+(?:{_SPACE}\d{{3}}(?!\d))*(?:[.,]\d+)*")
 _INTEGER = re.compile(rf"[-+−]?\d{{1,3}}(?:(?:[.,]|{_SPACE})\d{{3}}(?!\d))+|[-+−]?\d+")
@@ -284,3 +289,19 @@ CONVERTERS: dict[str, Converter] = {
         lambda values, _, url: values[-1] if values else None, "the last", gathers=True
     ),
 }
+
+
+def find(pattern: str, texts: Iterable[str]) -> Iterator[Any]:
+    """The matches in the texts. Raises SpiderError if that takes longer than SECONDS."""
+    import regex  # large, and few nodes have recipes
+
+    end = time.monotonic() + SECONDS
+    try:
+        for text in texts:
+            left = max(end - time.monotonic(), 0.001)
+            yield from regex.finditer(pattern, text, timeout=left, concurrent=True)
+    except TimeoutError:
+        raise SpiderError(
+            f"the regular expression {pattern!r} took longer than {SECONDS:g} s, because it tries "
+            "again and again; do not repeat what is repeated already, as (a+)+ does"
+        ) from None

@@ -11,10 +11,10 @@ from crawlframe.base.secret import without_logins
 from crawlframe.base.urls import normalise
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.recipes import converters
+from crawlframe.recipes.extraction import MAX_RANGE, PLACE, RANGE
 from crawlframe.recipes.lines import Path
 from crawlframe.recipes.recipe import Argument, Field, LinkRule, Next, Part, Recipe
 from crawlframe.recipes.spider import RecipeSpider
-from crawlframe.recipes.urls import MAX_RANGE, PLACE, RANGE
 from crawlframe.spiders.jmes_path import JMESPath
 
 TOO_DEEP = "is too deep; write it in a shorter way"

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from crawlframe.base.exact_json import loads
 from crawlframe.base.urls import host_of
-from crawlframe.recipes import converters, patterns
-from crawlframe.recipes.converters import ConverterStep, plain
-from crawlframe.recipes.recipe import Field, Select
+from crawlframe.recipes import converters
+from crawlframe.recipes.converters import ConverterStep, find, plain
+from crawlframe.recipes.recipe import Field, LinkRule, Select
 from crawlframe.response.response import Response
 
 if TYPE_CHECKING:
     from parsel import Selector
 
+
+PLACE = re.compile(r"\{([^\W\d]\w*)\}")
+RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+MAX_RANGE = 1_000_000
+_PARTS = re.compile(r"(\{[^\W\d]\w*\}|\{\d+\.\.\d+\})")
+_ANCHORS = "descendant-or-self::a[@href] | descendant-or-self::area[@href]"
 MARKUP = ("html", "xml")
 UNSEEN = frozenset({"script", "style", "template", "noscript"})
 # Texts of links from a heading to itself, which generators of manuals show under the mouse only.
@@ -200,7 +209,7 @@ def _matched(pattern: str, values: Iterable[Any]) -> list[Any]:
     if not pattern:
         return list(values)
     texts = (value if isinstance(value, str) else json.dumps(value) for value in values)
-    found = (match[1] if match.re.groups else match[0] for match in patterns.find(pattern, texts))
+    found = (match[1] if match.re.groups else match[0] for match in converters.find(pattern, texts))
     return [text for text in found if text is not None]
 
 
@@ -226,3 +235,48 @@ def _data(value: Any) -> Any:
         return loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return None
+
+
+def links_of(response: Response, rule: LinkRule) -> list[str]:
+    """The URLs, in the order of the page, each once."""
+    if rule.restrict_css or rule.restrict_xpath:
+        if response.kind != "html":
+            return []
+        parts = [response.css(expression) for expression in rule.restrict_css]
+        parts += [response.xpath(expression) for expression in rule.restrict_xpath]
+        anchors = [anchor for part in parts for anchor in part.xpath(_ANCHORS)]
+        links = list(dict.fromkeys(one.url for one in response.follow_all(anchors)))
+    else:
+        links = response.links()
+    return [link for link in links if allows(rule, link)]
+
+
+def allows(rule: LinkRule, url: str) -> bool:
+    """Whether the rule's patterns allow a URL."""
+    if rule.allow and not any(any(find(pattern, [url])) for pattern in rule.allow):
+        return False
+    return not any(any(find(pattern, [url])) for pattern in rule.deny)
+
+
+def filled(template: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """Each URL that a template stands for: one for each number of its ranges and each element of
+    its lists. Values are percent-encoded, unless the template begins with them."""
+    parts = _PARTS.split(template)
+    choices: list[Any] = []
+    for place, part in enumerate(parts):
+        if span := RANGE.fullmatch(part):
+            first, last = span.groups()
+            width = len(first) if first.startswith("0") else 0
+            choices.append(_numbers(int(first), int(last), width))
+        elif name := PLACE.fullmatch(part):
+            value = values[name[1]]
+            several = value if isinstance(value, list | tuple) else [value]
+            begins = not any(parts[:place])
+            choices.append([str(one) if begins else quote(str(one), safe="") for one in several])
+        else:
+            choices.append([part])
+    return map("".join, product(*choices))
+
+
+def _numbers(first: int, last: int, width: int) -> list[str]:
+    return [f"{number:0{width}d}" for number in range(first, last + 1)]

@@ -12,10 +12,17 @@ import msgspec
 from crawlframe.base.exact_json import digest_of
 from crawlframe.base.urls import hostname_of, normalise
 from crawlframe.errors import BadRequest
-from crawlframe.recipes.extraction import page_scope, read, scopes, select
-from crawlframe.recipes.links import links_of
+from crawlframe.recipes.extraction import (
+    PLACE,
+    RANGE,
+    filled,
+    links_of,
+    page_scope,
+    read,
+    scopes,
+    select,
+)
 from crawlframe.recipes.recipe import PLAIN, Argument, Field, Next, Recipe
-from crawlframe.recipes.urls import PLACE, RANGE, filled
 from crawlframe.render.attempt import note_incomplete
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response

@@ -15,10 +15,8 @@ from crawlframe.node.master import offspring
 from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, FromChild, FromChildLine
 from crawlframe.node.worker.verdict.failures import authors_part
 from crawlframe.recorded.difference import differences
-from crawlframe.recorded.folder import HEAD, START, Recording
-from crawlframe.recorded.offline import offline
-from crawlframe.recorded.places import recordings_of
-from crawlframe.recorded.replay import NotReplayed, RecordingReplay
+from crawlframe.recorded.folder import HEAD, START, Recording, recordings_of
+from crawlframe.recorded.replay import NotReplayed, RecordingReplay, offline
 
 PAGES = 3  # pages of a spider that are named
 LINES = 3  # differences of a page that are named

@@ -251,7 +251,7 @@ def _spiders(config: pytest.Config) -> Registry:
     if _registry not in config.stash:
         from crawlframe.code.registry import find_package
         from crawlframe.conf import Settings
-        from crawlframe.recorded.places import load_kept
+        from crawlframe.recorded.folder import load_kept
 
         settings = Settings.from_env()
         if find_package(settings.spiders) is None:

@@ -17,7 +17,13 @@ import msgspec
 from crawlframe.base.media_type import HEAD as FIRST
 from crawlframe.base.media_type import essence_of, media_type
 from crawlframe.conf import Settings
-from crawlframe.recorded.difference import differences, volatile
+from crawlframe.recorded.difference import (
+    differences,
+    readable,
+    snapshot_of,
+    snapshot_of_error,
+    volatile,
+)
 from crawlframe.recorded.folder import (
     START,
     Exchange,
@@ -31,7 +37,6 @@ from crawlframe.recorded.folder import (
 from crawlframe.recorded.recorder import RecordedTransfer, RecordedVisit
 from crawlframe.recorded.replay import NotReplayed, RecordingReplay
 from crawlframe.recorded.secrets import Secrets
-from crawlframe.recorded.snapshot import readable, snapshot_of, snapshot_of_error
 from crawlframe.recorded.values import body_to_json, request_to_json
 from crawlframe.response.browser_response import RenderedResponse
 from crawlframe.response.media_kind import kind_of

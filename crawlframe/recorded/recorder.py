@@ -27,10 +27,9 @@ from crawlframe.robots.rules import Rules
 from crawlframe.run.outcome import EXCLUDED, Outcome, Verdict
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import Spider, read_settings
-from crawlframe.testing.one_task import OneTask
 from crawlframe.testing.result import Result
 from crawlframe.testing.runs import LAST
-from crawlframe.testing.trial import Trial
+from crawlframe.testing.trial import OneTask, Trial
 
 PAUSE = 1.0  # seconds between two requests to one host with the delay "auto"
 LONGEST_PAUSE = 60.0  # seconds that a host may ask to be left alone

@@ -11,7 +11,7 @@ import msgspec
 from crawlframe.actions import Action, check_actions
 from crawlframe.base.media_type import PATTERN
 from crawlframe.errors import BadRequest, MissingCode
-from crawlframe.proxies.choice import check_choice
+from crawlframe.proxies.selector import parse_selector
 
 MAX_TIMEOUT = 86_400  # seconds
 
@@ -24,8 +24,8 @@ class Options(NamedTuple):
     with 0 the redirecting response goes to the callback. ``handle`` are the statuses besides 2xx
     for which the callback is called. ``session`` is the name of the cookie jar within the task.
     ``max_body`` is in bytes, also after decompression. ``save``: the body goes into the file store;
-    True, or the media types that do. ``proxy`` is as ``check_choice`` has it. ``actions`` are done
-    in a browser."""
+    True, or the media types that do. ``proxy`` is as ``parse_selector`` has it. ``actions`` are
+    done in a browser."""
 
     timeout: float | None = None
     retries: int | None = None
@@ -83,7 +83,7 @@ def check_options(
     types = None if save is None or save is False else _types(url, save)
     if proxy is not None:
         try:
-            proxy = check_choice(proxy)
+            proxy = parse_selector(proxy)
         except ValueError as error:
             raise BadRequest(f"request {url}: proxy {error}") from None
     todo = None if actions is None else check_actions(url, actions)

@@ -14,7 +14,7 @@ from crawlframe.base.exact_json import dumps
 from crawlframe.base.scrapy_names import check_meta, refuse_keywords
 from crawlframe.base.urls import canonical, fragment_of, host_of, normalise
 from crawlframe.errors import BadRequest
-from crawlframe.proxies.choice import DIRECT, ProxyPool
+from crawlframe.proxies.selector import DIRECT, ProxyPool
 from crawlframe.request import record
 from crawlframe.request.callback import Callback
 from crawlframe.request.callback import callback_name as callback_name

@@ -21,7 +21,7 @@ class KnownByRules:
     def __init__(self, rules: Iterable[AliasRule], say: Callable[[str], None]) -> None:
         self._aliases = Aliases(rules)
         self._say = say
-        self._told: Counter[tuple[str, ...]] = Counter()
+        self._logged: Counter[tuple[str, ...]] = Counter()
 
     def of_page(self, page: LinkPage) -> Keep:
         """As LinkFilter has it; before KnownFilter."""
@@ -54,9 +54,9 @@ class KnownByRules:
 
     def tell(self, alias: Alias, url: str) -> None:
         """A link is not fetched, because the task has the page already."""
-        told = alias.rule.identity
-        self._told[told] += 1
-        if self._told[told] <= SAMPLES:
+        identity = alias.rule.identity
+        self._logged[identity] += 1
+        if self._logged[identity] <= SAMPLES:
             self._say(
                 f"{url} is not fetched: it is {alias.key} by the rule of {alias.rule.origin}: "
                 f"{alias.rule}"

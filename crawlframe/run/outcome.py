@@ -26,7 +26,7 @@ from crawlframe.request.request import Admission
 from crawlframe.response.picture import Picture
 
 if TYPE_CHECKING:
-    from crawlframe.near.page import ComparedPage
+    from crawlframe.near.fingerprint import ComparedPage
     from crawlframe.pages.reparse import Replacement
     from crawlframe.pages.results import Results
     from crawlframe.render.attempt import Attempt

@@ -156,7 +156,7 @@ class _Takers:
 
     def __init__(self, participants: Sequence[Participant]) -> None:
         self._participants = [(one, _values(one.takes)) for one in participants]
-        self._values = _values([name for one in participants for name in one.takes])
+        self._values = _values([*{name for one in participants for name in one.takes}])
 
     def concerned(
         self, outcomes: Sequence[Outcome], always: Container[bytes] = ()
@@ -171,4 +171,5 @@ class _Takers:
 
 def _values(names: Sequence[str]) -> Callable[[Outcome], tuple[Any, ...]]:
     """Returns the function that returns these attributes of an outcome."""
-    return attrgetter(*names, *names) if names else lambda outcome: ()
+    # Of a single name, attrgetter returns no tuple.
+    return attrgetter(*names, names[0]) if names else lambda outcome: ()

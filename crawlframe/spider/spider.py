@@ -17,8 +17,8 @@ from crawlframe.base.limits import without_none
 from crawlframe.base.secret import Secret, convert, default_of, schema_of
 from crawlframe.base.stats import Stats
 from crawlframe.errors import ArgumentError, SpiderError
-from crawlframe.near.text import visible_text
-from crawlframe.proxies.choice import DIRECT, ProxyPool
+from crawlframe.near.fingerprint import visible_text
+from crawlframe.proxies.selector import DIRECT, ProxyPool
 from crawlframe.render import required
 from crawlframe.request.downloader_names import BROWSER, misfit
 from crawlframe.request.request import END_CALLBACK, Request

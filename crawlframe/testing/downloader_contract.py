@@ -35,9 +35,8 @@ from crawlframe.files.spool import Spool
 from crawlframe.files.store import DirectoryStore
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
-from crawlframe.testing.contract_harness import ALWAYS, AT_ONCE, Opened
 from crawlframe.testing.hostile_server import LARGE_BODY, TEXT, HostileServer
-from crawlframe.testing.proxy_contract import ProxyContract
+from crawlframe.testing.proxy_contract import ALWAYS, AT_ONCE, Opened, ProxyContract
 
 __all__ = ["DownloaderContract", "Opened"]
 

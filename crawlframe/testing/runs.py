@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import hashlib
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection
+from io import BytesIO
+from typing import Any, BinaryIO, Literal
 
 from multidict import CIMultiDict
 
+from crawlframe.base.media_type import HEAD, essence_of, is_wanted, media_type
 from crawlframe.conf import Settings
-from crawlframe.errors import FetchError
+from crawlframe.errors import FetchError, FileRefused
 from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
 from crawlframe.fetch.journey.journey import Answer, Journey
+from crawlframe.files.saved_file import SavedFile
+from crawlframe.files.store import path_of
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import Spider
 from crawlframe.spider.task_info import Summary
-from crawlframe.testing.inputs import URL
 from crawlframe.testing.result import Result
-from crawlframe.testing.saved_body import saved
-from crawlframe.testing.trial import Trial
+from crawlframe.testing.trial import URL, Trial
 
 Download = Callable[[Request], Response | Awaitable[Response]]
 Callback = Callable[..., Any] | str
-
 LAST = 1 << 20  # tries that failed before; no request has that many
 
 
@@ -185,3 +187,30 @@ def _refuse_event_loop() -> None:
     except RuntimeError:
         return
     raise RuntimeError("run was called in an event loop; use await asyncio.to_thread(run, ...)")
+
+
+class Memory:
+    """Files by their hash."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+
+    def open(self, sha256: str) -> BinaryIO:
+        return BytesIO(self._files[sha256])
+
+    def keep(self, data: bytes, sha256: str) -> str:
+        self._files[sha256] = data
+        return path_of(sha256)
+
+
+def saved(response: Response, wanted: Literal[True] | Collection[str]) -> SavedFile:
+    """Raises FileRefused for a type that is not wanted."""
+    body = response.body
+    kind = media_type(essence_of(response.headers.get("Content-Type", "")), body[:HEAD])
+    if wanted is not True and not is_wanted(kind, wanted):
+        raise FileRefused(
+            f"{response.url}: the file is {kind}; the request saves {', '.join(wanted)}"
+        )
+    sha256 = hashlib.sha256(body).hexdigest()
+    room = Memory()
+    return SavedFile(response.url, room.keep(body, sha256), sha256, len(body), kind).within(room)

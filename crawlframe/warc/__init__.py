@@ -3,12 +3,10 @@
 ISO 28500:2017 (WARC 1.1), https://iipc.github.io/warc-specifications/."""
 
 from crawlframe.warc.archive import Archive, DirectoryArchive, S3Archive, open_archive, records_in
-from crawlframe.warc.capture import Capture, CapturePlace, Original, Redirection
 from crawlframe.warc.downloads import FORMATS, wacz_of, warc_of
 from crawlframe.warc.reading import StoredRecord, records_of
-from crawlframe.warc.recovery import recover
-from crawlframe.warc.segment_files import SUFFIX, is_segment, node_of
-from crawlframe.warc.segment_writer import SegmentWriter
+from crawlframe.warc.records import Capture, CapturePlace, Original, Redirection
+from crawlframe.warc.segment_writer import SUFFIX, SegmentWriter, is_segment, node_of, recover
 
 __all__ = (
     "FORMATS",

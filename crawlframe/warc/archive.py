@@ -16,9 +16,9 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ArchiveError, RecordElsewhere, RecordGone
 from crawlframe.files.s3_client import S3Client
 from crawlframe.files.store import spool_of
-from crawlframe.warc.capture import CapturePlace
 from crawlframe.warc.reading import StoredRecord, record_of, records_of
-from crawlframe.warc.segment_files import (
+from crawlframe.warc.records import CapturePlace
+from crawlframe.warc.segment_writer import (
     OPEN,
     SUFFIX,
     begun_at,

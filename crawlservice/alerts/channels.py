@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import smtplib
 import ssl
 from collections.abc import Mapping
@@ -9,21 +10,31 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parseaddr
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.core.mail.message import sanitize_address
+from django.core.validators import validate_email
 
+from crawlframe.base.secret import MASK
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlservice.alerts.targets import recipients
+from crawlservice.alerts.kinds import BadRule
 from crawlservice.models import AlertTarget, Severity, Webhook
-from crawlservice.security.sealing import unseal
+from crawlservice.security.sealing import seal, unseal
 from crawlservice.webhooks.address import Address
 from crawlservice.webhooks.deliveries import WebhookMessage, destination
 
+ADDRESSES = 20  # of one target
+MAX_ADDRESS = 2_000  # characters of an address
+_DINGTALK = re.compile(
+    r"https://oapi\.dingtalk\.com/robot/send/?\?access_token=([\w-]+)(?:&secret=(\w+))?"
+)
+_FEISHU = re.compile(r"https://open\.feishu\.cn/open-apis/bot/v2/hook/([\w-]+)/?")
 LENGTH = 1_000  # characters of a problem
 
 
@@ -129,3 +140,78 @@ def _webhook(node: Settings, message: Outgoing) -> tuple[str, str]:
     }
     problem = send_now(node, WebhookMessage(*message.webhook, name, orjson.dumps(body)))
     return problem, "" if problem else "it accepted it"
+
+
+def set_address(target: AlertTarget, kind: str, address: str, webhook: Webhook | None) -> None:
+    """Gives the target its kind and address, unsaved. Raises BadRule, and ConfigError if the
+    packages for services are not installed."""
+    kinds = AlertTarget.Kind
+    if kind not in kinds.values:
+        raise BadRule(f"a target is one of {', '.join(kinds.values)}, not {kind}", "kind")
+    address = address.strip()
+    if len(address) > MAX_ADDRESS:
+        raise BadRule(f"the address has more than {MAX_ADDRESS} characters", "address")
+    if kind == kinds.WEBHOOK:
+        if webhook is None:
+            raise BadRule("name a webhook", "webhook")
+        if address:
+            raise BadRule("a webhook has its address itself; leave this empty", "address")
+        address, shown = "", str(webhook)
+    elif webhook is not None:
+        raise BadRule(f"a target of kind {kind} has no webhook", "webhook")
+    elif kind == kinds.MAIL:
+        address = ", ".join(_mail_addresses(address))
+        shown = address
+    else:
+        address = native(address)
+        shown = _service(address)
+    target.kind, target.webhook = kind, webhook
+    target.sealed_address = seal(address)
+    target.shown = shown if len(shown) <= 200 else f"{shown[:199]}…"
+
+
+def native(address: str) -> str:
+    """The address as apprise reads it. It knows those that other services give out itself."""
+    if match := _DINGTALK.fullmatch(address):
+        token, secret = match.groups()
+        return f"dingtalk://{secret}@{token}" if secret else f"dingtalk://{token}"
+    if match := _FEISHU.fullmatch(address):
+        return f"feishu://{match[1]}"
+    return address
+
+
+def address_of(target: AlertTarget) -> str:
+    """Raises SealError."""
+    return unseal(target.sealed_address)
+
+
+def recipients(address: str) -> list[str]:
+    """The mail addresses of a target."""
+    return [one for one in re.split(r"[,;\s]+", address) if one]
+
+
+def _mail_addresses(text: str) -> list[str]:
+    found = [*dict.fromkeys(recipients(text))]
+    if not 0 < len(found) <= ADDRESSES:
+        raise BadRule(
+            f"give 1 to {ADDRESSES} mail addresses, separated by commas, such as ops@example.com",
+            "address",
+        )
+    for one in found:
+        try:
+            validate_email(one)
+        except ValidationError:
+            raise BadRule(f"{one} is not a mail address", "address") from None
+    return found
+
+
+def _service(address: str) -> str:
+    """What is shown of the address of a service."""
+    # Imported here: apprise is an extra, and takes memory.
+    from crawlservice.alerts.services import check
+
+    check(address)
+    scheme = urlsplit(address).scheme.lower()
+    if scheme in ("http", "https"):  # it was copied from the service
+        return f"{scheme}://{urlsplit(address).hostname}/{MASK}"
+    return f"{scheme}://{MASK}"

@@ -10,7 +10,7 @@ from crawlframe.frontier import Counts, Frontier
 from crawlservice.alerts import announcements, state
 from crawlservice.alerts.condition import RunningTask, ServiceView
 from crawlservice.alerts.kinds import least
-from crawlservice.alerts.search import find
+from crawlservice.alerts.state import find
 from crawlservice.chores.chore import Chore, ChoreContext
 from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections import clock
@@ -46,7 +46,7 @@ class Alerts:
 
     def __init__(self, steward: ChoreContext) -> None:
         def sender() -> Work:
-            from crawlservice.alerts.sender import AlertSender  # rarely needed
+            from crawlservice.alerts.outbox import AlertSender  # rarely needed
 
             return AlertSender(steward.settings)
 

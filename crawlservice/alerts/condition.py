@@ -3,21 +3,21 @@ package (docs/howto/alerts.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from crawlframe.frontier import Counts, Frontier
+from crawlframe.frontier import Counts, Frontier, NodeInfo
 from crawlservice.models import Severity
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
 
+
 MAX_SUBJECTS = 500  # of one condition in a look
 MAX_LINE = 300  # characters of a problem
 HYSTERESIS = 0.95  # part of its threshold below which a value must fall for its alert to be over
-
 Facts = Mapping[str, Any]
 
 
@@ -117,3 +117,12 @@ class Condition:
 def first_line(problem: str) -> str:
     """A problem, as long as a sentence may quote it."""
     return problem.partition("\n")[0][:MAX_LINE]
+
+
+def living(view: ServiceView) -> Iterator[NodeInfo]:
+    """The latest life of each node. Raises redis.RedisError."""
+    found = {}
+    for info in sorted(view.frontier.leases.nodes(), key=lambda info: info.generation):
+        if info.lease_left > 0 and not info.leaving:
+            found[info.node] = info
+    yield from list(found.values())[: MAX_SUBJECTS + 1]

@@ -14,8 +14,8 @@ from django.db import connection
 from crawlservice.alerts import announcements, state
 from crawlservice.alerts.condition import Alarm, ServiceView
 from crawlservice.alerts.kinds import least
-from crawlservice.alerts.search import find
-from crawlservice.alerts.sender import AlertSender
+from crawlservice.alerts.outbox import AlertSender
+from crawlservice.alerts.state import find
 from crawlservice.chores.threads import ChoreThread
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
 from django.utils import translation
 
+from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlservice.alerts.channels import Outgoing, outgoing, send
 from crawlservice.models import AlertMessage, AlertTarget, Severity
 from crawlservice.outbox.outbox import Claim, Outbox
+from crawlservice.outbox.sender import Sender
 
 TEST = "test"  # the kind of a test message
 
@@ -54,3 +59,22 @@ def test(target: AlertTarget) -> tuple[str, str]:
     else:
         OUTBOX.settle(Claim(row.pk, target.pk, 1), "", reply=reply)
     return problem, reply
+
+
+class AlertSender(Sender[Outgoing]):
+    """Sends in threads: the libraries of mail and services block."""
+
+    at_a_time = 8
+
+    def __init__(self, node: Settings) -> None:
+        super().__init__(OUTBOX)
+        self._node = node
+        self._pool = ThreadPoolExecutor(self.at_a_time, thread_name_prefix="alerts")
+
+    async def send(self, message: Outgoing) -> tuple[str, dict[str, Any]]:
+        loop = asyncio.get_running_loop()
+        problem, reply = await loop.run_in_executor(self._pool, send, self._node, message)
+        return problem, {"reply": reply}
+
+    async def end(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)

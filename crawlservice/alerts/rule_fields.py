@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django.db import transaction
 
 from crawlframe.errors import ArgumentError
+from crawlservice.alerts.channels import set_address
 from crawlservice.alerts.kinds import BadRule, check_kinds, check_thresholds
-from crawlservice.alerts.targets import set_address
 from crawlservice.models import HOST, SPIDER, AlertRule, AlertTarget, Webhook
 from crawlservice.tasks.labels import parse
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import record as journal
-from crawlservice.alerts.condition import Alarm, Unknown
+from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, ServiceView, Unknown
 from crawlservice.alerts.kinds import conditions
+from crawlservice.connections.contained import contained
 from crawlservice.models import HOST, OPEN, SPIDER, Alert, Installation, Label
 from crawlservice.models.alert import SUBJECT
 
+log = logging.getLogger(__name__)
+Found = dict[str, list[Alarm | Unknown]]
 SEEN_SPAN = timedelta(minutes=1)  # between two updates of when an open alert was last seen
 LONGEST_SILENCE = 30 * 24  # hours
 
@@ -126,9 +132,6 @@ def _labels(findings: Iterable[Alarm]) -> dict[int, dict[str, str]]:
     return found
 
 
-# -- decisions -------------------------------------------------------------------------------------
-
-
 def get(number: int) -> Alert:
     """Raises UnknownAlert and django.db.Error."""
     alert = Alert.objects.select_related("acknowledged_by").filter(pk=number).first()
@@ -197,3 +200,24 @@ def word(alert: Alert, now: datetime) -> str:
     if alert.silenced_until is not None and alert.silenced_until > now:
         return "silenced"
     return "acknowledged" if alert.acknowledged_at is not None else "open"
+
+
+def find(view: ServiceView, *, by_web: bool = False) -> Found:
+    """What is there now, by condition, of those that the leader finds, or the web;
+    MAX_SUBJECTS of each, and Unknown if there are more. A condition that fails, as without Redis,
+    is missing: it is unknown whether it is there. What only the web finds is not there, because a
+    leader asks. Raises django.db.Error."""
+    found: Found = {}
+    for name, condition in conditions().items():
+        if not (condition.by_web if by_web else condition.by_leader):
+            if not by_web:
+                found[name] = []
+            continue
+        try:
+            with contained(f"the condition {name}"):
+                some = [*islice(condition.find(view), MAX_SUBJECTS + 1)]
+                more = len(some) > MAX_SUBJECTS
+                found[name] = [*some[:MAX_SUBJECTS], Unknown()] if more else some
+        except (RedisError, CrawlframeError) as error:
+            log.warning("whether there is %s is unknown: %s", name, error)
+    return found

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.utils import translation
 
 from crawlservice.alerts.condition import MAX_LINE, Facts
 from crawlservice.alerts.kinds import conditions
-from crawlservice.alerts.links import list_of, page_of
 from crawlservice.models import Alert, Severity
 
 MAX_ALERTS = 8  # alerts listed in one message
@@ -49,9 +49,6 @@ def place(alert: Alert) -> str:
 
 def _facts(alert: Alert) -> Facts:
     return alert.facts if isinstance(alert.facts, dict) else {}
-
-
-# -- messages --------------------------------------------------------------------------------------
 
 
 def message(
@@ -127,3 +124,15 @@ def _cut(text: str, most: int) -> str:
 
 def _iso(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def list_of(model: str, **query: object) -> str:
+    """The list of a model, filtered."""
+    # Not by ``reverse``: nodes, which send messages, have no admin.
+    path = f"/admin/crawlservice/{model}/"
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def page_of(model: str, number: object) -> str:
+    """The page of a row; "" without a number."""
+    return f"{list_of(model)}{number}/change/" if number else ""

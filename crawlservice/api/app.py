@@ -7,18 +7,16 @@ from ninja import NinjaAPI
 
 from crawlservice.api import events, nodes
 from crawlservice.api.alerts import alerts
-from crawlservice.api.alerts import rules as alert_rules
 from crawlservice.api.error_groups import error_groups
 from crawlservice.api.exports import exports
 from crawlservice.api.hosts import hosts
-from crawlservice.api.pages import kept_pages, pages, reparse
+from crawlservice.api.pages import kept_pages, reparse
 from crawlservice.api.parts import errors
 from crawlservice.api.parts.auth import Bearer, known_only
-from crawlservice.api.proxies import lists as proxy_lists
 from crawlservice.api.proxies import proxies
 from crawlservice.api.schedules import schedules
 from crawlservice.api.spiders import spiders
-from crawlservice.api.tasks import files, items, labels, log, quality, tables, tasks
+from crawlservice.api.tasks import files, labels, quality, tables, tasks
 from crawlservice.api.tasks.limits import Rate, only_known
 from crawlservice.api.watches import watches
 
@@ -41,10 +39,8 @@ api = NinjaAPI(
 errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
-    tasks, reparse, quality, labels, log, items, tables, pages, kept_pages, files,
-    error_groups,
-    spiders, nodes, hosts, proxies, proxy_lists,
-    schedules, watches, events, alerts, alert_rules, exports,
+    tasks, reparse, quality, labels, tables, kept_pages, files, error_groups,
+    spiders, nodes, hosts, proxies, schedules, watches, events, alerts, exports,
 )  # fmt: skip
 for part in PARTS:
     api.add_router("", part.router)

@@ -14,14 +14,13 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Header, Query, Router
 
-from crawlservice.api.parts import shutdown
+from crawlservice.api.parts import errors
 from crawlservice.api.parts.auth import Bearer
 from crawlservice.api.parts.errors import READING, ApiError
-from crawlservice.api.parts.paging import MAX_ID, TEXT
-from crawlservice.api.parts.schemas import Outcome
+from crawlservice.api.parts.schemas import MAX_ID, TEXT, Outcome
 from crawlservice.models import SPIDER, Event
 from crawlservice.tasks import labels
-from crawlservice.webhooks import event_order
+from crawlservice.webhooks import deliveries
 
 router = Router(tags=["events"])
 
@@ -69,7 +68,7 @@ def read_events(
     `finished`. Only events of tasks have a task, of schedules a schedule, of nodes a node, of hosts
     a host. The stream ends after five minutes; connect again with Last-Event-ID."""
     known = last if last is not None else after
-    stream = Stream(event_order.newest() if known is None else known, task, spider, kind, outcome)
+    stream = Stream(deliveries.newest() if known is None else known, task, spider, kind, outcome)
     if not stream.opened():
         raise ApiError(
             503, "too_many_streams", f"{settings.API_STREAMS} streams are open here; try again"
@@ -111,9 +110,9 @@ class Stream:
     def __iter__(self) -> Iterator[bytes]:
         ends = time.monotonic() + STREAM_SECONDS
         beat = 0.0  # at once, so that a reader that connects again knows where it was
-        while time.monotonic() < ends and not shutdown.is_requested():
+        while time.monotonic() < ends and not errors.is_requested():
             try:
-                found = event_order.after(self._last)
+                found = deliveries.after(self._last)
             except DatabaseError:
                 connection.close()
                 return  # the reader connects again
@@ -126,7 +125,7 @@ class Stream:
                 yield f": beat\nid: {self._last}\n\n".encode()
                 beat = time.monotonic() + BEAT
             if not found:
-                shutdown.wait(POLL)
+                errors.wait(POLL)
 
     def _is_wanted(self, event: Event) -> bool:
         return (

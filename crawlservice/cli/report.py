@@ -20,9 +20,8 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.display import duration
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import Item, Page, Task
-from crawlservice.proxies.use import lacks_of
-from crawlservice.proxies.wording import no_proxy
-from crawlservice.quality import findings
+from crawlservice.proxies.use import lacks_of, no_proxy
+from crawlservice.quality import deviation
 from crawlservice.quality.wording import sentence_of
 from crawlservice.tasks.arguments.spider_arguments import shortened
 from crawlservice.tasks.labels import of_task
@@ -31,10 +30,9 @@ from crawlservice.tasks.progress.budgets import stops, traps_of
 from crawlservice.tasks.progress.forecast import forecast
 from crawlservice.tasks.progress.layers import in_words, waits_for_hand
 from crawlservice.tasks.progress.layers import of_task as layers_of
-from crawlservice.tasks.progress.progress import Progress, read
-from crawlservice.tasks.progress.starting import yielded
+from crawlservice.tasks.progress.progress import Progress, read, yielded
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
-from crawlservice.tasks.results.versions import pages_by_version
+from crawlservice.tasks.results.error_groups import pages_by_version
 from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
 
 EXAMPLES = 3  # URLs named per reason
@@ -124,7 +122,7 @@ def _ending(progress: Progress) -> list[tuple[str, str]]:
         facts.append(("ledger rows", rows))
     if task.closing and not progress.ended:
         facts.append(("closed because", task.closing))
-    facts += [("quality", sentence_of(one)) for one in findings.of_task(task.pk)]
+    facts += [("quality", sentence_of(one)) for one in deviation.of_task(task.pk)]
     facts += [(f"layer {layer.number}", in_words(layer)) for layer in layers_of(progress)]
     if waits_for_hand(task):
         facts.append(("next", f"to go on: {command(f'resume {task.pk}')}"))

@@ -24,8 +24,8 @@ from crawlservice.ledger.model_items import model_rows, refused_rows
 from crawlservice.ledger.model_items.outgoing_rows import unpack
 from crawlservice.ledger.model_items.refused_rows import RowRefused
 from crawlservice.models import RowDelivery
-from crawlservice.outbox.backoff import MAX_PROBLEM, Backoff
-from crawlservice.outbox.stream import IDLE_SECONDS, OutboxThread
+from crawlservice.outbox.outbox import MAX_PROBLEM, Backoff
+from crawlservice.outbox.sender import IDLE_SECONDS, OutboxThread
 
 PAGES = 500  # of a batch
 BYTES = 16 << 20  # of a batch, unless its only page has more

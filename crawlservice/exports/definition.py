@@ -11,7 +11,7 @@ from crawlservice.exports.errors import BadExport
 from crawlservice.exports.target import Target, TargetConfig, kinds
 from crawlservice.models import EXPORT_NAME, LABEL_NAME, LABEL_VALUE, LABELS, SPIDER
 from crawlservice.tasks import labels
-from crawlservice.tasks.results.usage_filter import read_filters
+from crawlservice.tasks.results.item_filter import read_filters
 
 Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{EXPORT_NAME - 1}}}$")]
 LabelName = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._-]{{1,{LABEL_NAME}}}$")]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from crawlservice.exports.addresses import options_of
-from crawlservice.exports.writer import address_of, need
+from crawlservice.exports.target import address_of, need
 from crawlservice.tasks.results.column_types import Kind
 
 TIMEOUT = 15  # seconds to connect

@@ -1,5 +1,9 @@
 """Exporter: carries one export on, step by step. Which rows a batch has is decided in the database
-before it is sent, so every attempt, of whatever node, sends the same ones."""
+before it is sent, so every attempt, of whatever node, sends the same ones.
+
+Cursor: how far an export is, in the database. Each step names what it leads on from, so of two
+nodes that take it only one does.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +11,28 @@ import logging
 import time
 from collections.abc import Iterable
 from contextlib import closing
+from datetime import timedelta
 from itertools import islice
 from threading import Thread
+
+from django.db.models import F
+from django.db.models.functions import Coalesce, Now
 
 from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlservice.connections import clock
-from crawlservice.exports import cursor
-from crawlservice.exports.batch import ExportBatch
 from crawlservice.exports.changes import secrets_of, target_of
-from crawlservice.exports.source import parts
-from crawlservice.exports.starting import rows_of
-from crawlservice.exports.target import Target
-from crawlservice.exports.writer import BatchName, Writer
+from crawlservice.exports.source import parts, rows_of
+from crawlservice.exports.target import BatchName, ExportBatch, Target, Writer
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Installation
-from crawlservice.outbox.stream import IDLE_SECONDS, OutboxThread
+from crawlservice.outbox.outbox import MAX_PROBLEM, Backoff
+from crawlservice.outbox.sender import IDLE_SECONDS, OutboxThread
+from crawlservice.tasks.results.column_types import Kinds
 
+RETRIES = Backoff((5, 15, 60, 300, 900, 1800))
 log = logging.getLogger(__name__)
-
 PARTS = 20  # parts read in one step
 TRIAL = 15  # seconds for a test of a target
 MAX_SKIPPED = 10_000  # numbers without a row for it, after which that is recorded
@@ -43,7 +49,7 @@ class Exporter(OutboxThread):
         self._writer: Writer | None = None
         self._batch: ExportBatch | None = None
         self._reached = 0  # the last number that was looked at for the batch
-        self._stand: tuple[int, ...] = ()  # what batch and writer were made for
+        self._config_version: tuple[int, ...] = ()  # what batch and writer were made for
         self._secrets: tuple[str, ...] = ()
 
     def send_next(self) -> float | None:
@@ -58,8 +64,8 @@ class Exporter(OutboxThread):
         return 0.0 if self._go_on(export) else IDLE_SECONDS
 
     def settle_failure(self, error: Exception) -> tuple[str, float]:
-        problem = told(error, self._secrets)
-        cursor.fail(self._export, problem)
+        problem = redacted(error, self._secrets)
+        fail(self._export, problem)
         return problem, IDLE_SECONDS  # the row has the time of the next attempt
 
     def close(self) -> None:
@@ -69,17 +75,17 @@ class Exporter(OutboxThread):
         if self._writer is not None:
             self._writer.close()
         self._batch = self._writer = None
-        self._stand = ()
+        self._config_version = ()
 
     def _keep_up(self, export: Export) -> None:
         """Reads again if the export was changed, started again, or carried on by another node."""
-        if self._writer is None or self._stand[:1] != (export.changed,):
+        if self._writer is None or self._config_version[:1] != (export.changed,):
             self.close()
-        stand = (export.changed, export.run, export.position, export.planned or 0)
-        if stand != self._stand and self._batch is not None:
+        version = (export.changed, export.run, export.position, export.planned or 0)
+        if version != self._config_version and self._batch is not None:
             self._batch.close()
             self._batch = None
-        self._stand = stand
+        self._config_version = version
 
     def _go_on(self, export: Export) -> bool:
         if self._writer is None:
@@ -93,14 +99,14 @@ class Exporter(OutboxThread):
         if export.planned is None:
             if not batch.rows:
                 if self._reached - export.position >= MAX_SKIPPED:
-                    cursor.skip(export, self._reached)
+                    skip(export, self._reached)
                 return more
             limits = self._writer.limits
             # While there is more, only a full one is: behind schedule, files are large, not many.
             if not (batch.is_full(limits) if more else batch.is_due(limits, clock.now())):
                 return more
             faults.at("export.plan.before")
-            if not cursor.plan(export, batch):
+            if not plan(export, batch):
                 return True
             faults.at("export.plan.after")
             export.planned = batch.last
@@ -110,7 +116,7 @@ class Exporter(OutboxThread):
     def _read(self, export: Export, writer: Writer) -> bool:
         """Reads on. Returns whether there may be more."""
         if self._batch is None:
-            self._batch = ExportBatch(cursor.kinds_of(export), writer.limits.columns)
+            self._batch = ExportBatch(kinds_of(export), writer.limits.columns)
             self._reached = export.position
         batch = self._batch
         if export.planned is not None:
@@ -145,13 +151,13 @@ class Exporter(OutboxThread):
             place = self._writer.send(name, batch)
             log.debug("export %s: %s in %.2f s", export, place, time.monotonic() - began)
         faults.at("export.cursor.before")
-        cursor.advance(export, export.planned, batch, place)
+        advance(export, export.planned, batch, place)
         faults.at("export.cursor.after")
         batch.close()
         self._batch = None
 
 
-def told(error: Exception, secrets: Iterable[str]) -> str:
+def redacted(error: Exception, secrets: Iterable[str]) -> str:
     """In one line, without the secrets."""
     text = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, CrawlframeError):
@@ -173,7 +179,7 @@ def tried(export: Export, node: Settings) -> str:
                 writer.test(BatchName(export.name, export.pk, 0, 0, 0), empty)
             problems.append("")
         except Exception as error:
-            problems.append(told(error, secrets))
+            problems.append(redacted(error, secrets))
         finally:
             writer.close()
 
@@ -182,7 +188,7 @@ def tried(export: Export, node: Settings) -> str:
         secrets = tuple(secrets_of(target))
         writer = open_writer(target, node)
     except Exception as error:
-        return told(error, secrets)
+        return redacted(error, secrets)
     thread = Thread(target=test, daemon=True)
     thread.start()
     thread.join(TRIAL)
@@ -192,3 +198,56 @@ def tried(export: Export, node: Settings) -> str:
 def open_writer(target: Target, node: Settings) -> Writer:
     """Raises TargetError."""
     return target.open(node, str(Installation.objects.get_or_create(pk=1)[0].uuid))
+
+
+def kinds_of(export: Export) -> Kinds:
+    """The columns that earlier batches had."""
+    return dict(export.columns)
+
+
+def plan(export: Export, batch: ExportBatch) -> bool:
+    """Decides which rows the next batch has, for every attempt to send it. Returns False if the
+    export has moved or changed meanwhile. Raises django.db.Error."""
+    rows = Export.objects.filter(
+        pk=export.pk, run=export.run, position=export.position, planned=None,
+        changed=export.changed, paused=False,
+    )  # fmt: skip
+    columns = {"columns": [*batch.kinds.items()]} if batch.kinds else {}
+    return bool(rows.update(planned=batch.last, **columns))
+
+
+def advance(export: Export, reached: int, batch: ExportBatch, place: str) -> bool:
+    """Records that the planned batch was sent to ``place``. Returns False if another node did, or
+    the export was started again. Raises django.db.Error."""
+    rows = Export.objects.filter(
+        pk=export.pk, run=export.run, position=export.position, planned=reached
+    )
+    return bool(
+        rows.update(
+            position=reached, planned=None, rows=F("rows") + batch.rows,
+            batches=F("batches") + int(batch.rows > 0), last_batch=place, last_at=Now(),
+            attempts=0, next_at=None, problem="", problem_since=None,
+        )
+    )  # fmt: skip
+
+
+def skip(export: Export, reached: int) -> None:
+    """Records that there is nothing to export up to there. Raises django.db.Error."""
+    Export.objects.filter(
+        pk=export.pk, run=export.run, position=export.position, planned=None,
+        changed=export.changed,
+    ).update(position=reached)  # fmt: skip
+
+
+def fail(export: Export, problem: str) -> None:
+    """Records why a batch could not be sent; it is tried again after a pause. Raises
+    django.db.Error."""
+    pause = RETRIES.pause(export.attempts + 1)
+    assert pause is not None
+    rows = Export.objects.filter(pk=export.pk, run=export.run, position=export.position)
+    rows.filter(attempts=export.attempts).update(
+        attempts=F("attempts") + 1,
+        next_at=Now() + timedelta(seconds=pause),
+        problem=problem[:MAX_PROBLEM],
+        problem_since=Coalesce("problem_since", Now()),
+    )

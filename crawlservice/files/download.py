@@ -5,20 +5,22 @@ from __future__ import annotations
 
 import mimetypes
 import re
+from functools import cache
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+from django.conf import settings
 from django.http import FileResponse
 
+from crawlframe.files.opening import open_store
+from crawlframe.files.store import FileStore
 from crawlframe.response.picture import FAILURE, SCREENSHOT
-from crawlservice.files.store import store
 from crawlservice.models import PageFile
 
 PNG = b"\x89PNG\r\n\x1a\n"
 IMAGES = {b"\xff\xd8\xff": "image/jpeg", PNG: "image/png"}  # by the first bytes
 SHOWN = (SCREENSHOT, FAILURE)
 NAME = 120  # characters of a file name
-
 _UNSAFE = re.compile(r"[^\w.,()+@-]+|^[.-]+")
 
 
@@ -62,3 +64,8 @@ def name_of(url: str, media_type: str, sha256: str) -> str:
     if "." not in name:
         name += suffix
     return name if len(name) <= NAME else f"{name[: NAME - 20]}{name[-20:]}"
+
+
+@cache
+def store() -> FileStore:
+    return open_store(settings.CRAWLFRAME)

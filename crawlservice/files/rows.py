@@ -21,7 +21,7 @@ from crawlframe.items.encode import clean_text
 from crawlframe.run.ledger import FilesGone, LedgerAway
 from crawlframe.run.outcome import Outcome
 from crawlframe.run.participant import Participant
-from crawlservice.files.store import store
+from crawlservice.files.download import store
 from crawlservice.models import MEDIA_TYPE, PageFile, StoredFile
 
 log = logging.getLogger(__name__)

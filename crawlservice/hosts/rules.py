@@ -5,8 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from django.db.models import Q, QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+
+from crawlservice.models import HELD, ORDERED, Host
 
 
 class HostCondition(StrEnum):
@@ -54,3 +57,34 @@ OTHER = HostRule(HostCondition.WAITING, "")  # of a word that is not known here
 def rule_of(word: str) -> HostRule:
     """The rule with this word of the gate."""
     return RULES.get(word, OTHER._replace(reason=word))
+
+
+class Which(StrEnum):
+    """A choice of hosts; each has an index."""
+
+    HELD = "held"
+    PAUSED = "paused"
+    ORDERED = "ordered"
+    ERRORS = "errors"
+
+
+CONDITIONS = {
+    Which.HELD: HELD,
+    Which.PAUSED: Q(paused=True),
+    Which.ORDERED: ORDERED,
+    Which.ERRORS: Q(errors__gt=0),
+}
+
+
+def chosen(which: Which | None = None, beginning: str = "") -> QuerySet[Host]:
+    """The hosts of this kind whose names begin so."""
+    rows = Host.objects.all()
+    if which is not None:
+        rows = rows.filter(CONDITIONS[which])
+    return named(rows, beginning)
+
+
+def named(rows: QuerySet[Host], beginning: str) -> QuerySet[Host]:
+    """Those of the rows whose names begin so; names are in lower case."""
+    text = beginning.strip().lower()
+    return rows.filter(name__startswith=text) if text else rows

@@ -1,25 +1,35 @@
 """Bot keys: the keys of Web Bot Auth are made, rotated and retired, and when each is published.
 
 A new key is published before it signs, for as long as verifiers may keep the directory and longer,
-and an old one for as long after it has signed last: so no signature is refused in between."""
+and an old one for as long after it has signed last: so no signature is refused in between.
+
+The directory of our keys, at a well-known address, for sites that verify our signatures
+(draft-ietf-webbotauth-httpsig-protocol-01).
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from datetime import datetime, timedelta
 from itertools import pairwise
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.utils.http import parse_etags
+from django.views.decorators.http import require_safe
 
 from crawlframe.base.program import command
 from crawlframe.errors import ConfigError, CrawlframeError
-from crawlframe.identity import keys
-from crawlframe.identity.keys import SigningKey
+from crawlframe.identity import signing
+from crawlframe.identity.signing import SigningKey, authority_of, check_origin, sign_directory
 from crawlservice.connections import clock
 from crawlservice.models import BotKey
 from crawlservice.security.sealing import seal, unseal
 
+MEDIA_TYPE = "application/http-message-signatures-directory+json"
 CACHE_AGE = timedelta(hours=1)  # that verifiers may keep the directory
 LEAD = timedelta(hours=24)  # that a new key is published before it signs
 TAIL = timedelta(hours=24)  # that an old key is published after it has signed last
@@ -120,7 +130,7 @@ def state(row: BotKey, now: datetime, signing: BotKey | None, shown: list[BotKey
 
 def signing_key(row: BotKey) -> SigningKey:
     """Raises SealError."""
-    return keys.read(unseal(row.sealed_private), row.starts_at.timestamp())
+    return signing.read(unseal(row.sealed_private), row.starts_at.timestamp())
 
 
 def _known() -> QuerySet[BotKey]:
@@ -128,11 +138,11 @@ def _known() -> QuerySet[BotKey]:
 
 
 def _make(starts: datetime) -> BotKey:
-    private = keys.make()
-    key = keys.read(private, starts.timestamp())
+    private = signing.make()
+    key = signing.read(private, starts.timestamp())
     return BotKey.objects.create(
         name=key.name,
-        public=keys.public_of(key.private),
+        public=signing.public_of(key.private),
         sealed_private=seal(private),
         starts_at=starts,
     )
@@ -141,3 +151,38 @@ def _make(starts: datetime) -> BotKey:
 def _retire(row: BotKey, now: datetime) -> None:
     row.retired_at = now
     row.save(update_fields=["retired_at"])
+
+
+@require_safe
+def directory(request: HttpRequest) -> HttpResponse:
+    """All published keys as a JWK set, signed by each of them. It needs no login."""
+    rows = published()
+    if not rows:
+        return HttpResponse("there are no keys\n", "text/plain", 404)
+    keys = [
+        {
+            "kty": "OKP",
+            "crv": "Ed25519",
+            "kid": row.name,
+            "x": row.public,
+            "use": "sig",
+            "nbf": int(row.created_at.timestamp()),
+        }
+        for row in rows
+    ]
+    body = json.dumps({"keys": keys}, separators=(",", ":")).encode()
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    if etag in parse_etags(request.headers.get("If-None-Match", "")):
+        answer: HttpResponse = HttpResponseNotModified()
+    else:
+        # A proxy in front may change the Host header; the verifier asked for the public one.
+        origin = check_origin(settings.CRAWLFRAME.bot_auth) or f"https://{request.get_host()}"
+        authority = authority_of(f"{origin}/", [])
+        proof = sign_directory(
+            map(signing_key, rows), authority, body, int(clock.now().timestamp())
+        )
+        answer = HttpResponse(body, MEDIA_TYPE, headers=proof)
+    answer["ETag"] = etag
+    answer["Cache-Control"] = f"public, max-age={int(CACHE_AGE.total_seconds())}"
+    answer["Access-Control-Allow-Origin"] = "*"
+    return answer

@@ -12,7 +12,7 @@ from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.named_errors import with_named_errors
 from crawlservice.models import KeptPage
 from crawlservice.pages import lookup
-from crawlservice.pages.results import results_of
+from crawlservice.pages.rows import results_of
 from crawlservice.pages.sources import Sources, source_pages
 
 

@@ -40,7 +40,7 @@ class Reconciliation:
         self.admitted = self.completed = 0
         self._frontier = frontier
         self._still_here = still_here
-        self._started = self._told = time.monotonic()
+        self._started = self._reported = time.monotonic()
 
     def run(self) -> Reconciliation:
         """Opens the task if Redis does not know it, admits every request in seeds and ledger,
@@ -104,8 +104,8 @@ class Reconciliation:
         faults.at("reconcile.batch")
         self._still_here()
         now = time.monotonic()
-        if now - self._told > TELL_EVERY:
-            self._told = now
+        if now - self._reported > TELL_EVERY:
+            self._reported = now
             log.info(
                 "task %d: %d ledger rows read in %.0f s", self.task.pk, rows, now - self._started
             )

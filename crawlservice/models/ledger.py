@@ -11,8 +11,15 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlframe.items.key_order import in_order
 from crawlframe.run.outcome import CANCELLED, EXCLUDED
-from crawlservice.models.task import Task, task_key
+from crawlservice.models.task import SPIDER, Task, task_key, user_key
 
+REASON = 60  # characters of a reason in the ledger
+EXCEPTION = 100  # characters of the name of an exception
+PLACE = 200  # characters of the place where it was raised
+LOGGER = 100  # characters of a logger's name
+LABELS = 20  # labels of one task
+LABEL_NAME = 40  # characters
+LABEL_VALUE = 100
 VERSION = 40  # characters of the label of a code version
 MODEL = 200  # characters of the label of a model, such as shop.house
 
@@ -273,3 +280,145 @@ class TaskLayer(models.Model):
 
     def __str__(self) -> str:
         return f"layer {self.number}"
+
+
+class Label(models.Model):
+    """One label of one task."""
+
+    # Without a constraint: an older process deletes tasks without knowing this table.
+    task = task_key(related_name="labels")
+    name = models.CharField(_("name"), max_length=LABEL_NAME)
+    value = models.CharField(_("value"), max_length=LABEL_VALUE)
+
+    class Meta:
+        verbose_name = _("label")
+        verbose_name_plural = _("labels")
+        ordering = ("task", "name")
+        constraints = (models.UniqueConstraint(fields=("task", "name"), name="label_once"),)
+        # With the task, so that the tasks of a label are read in their order.
+        indexes = (models.Index(fields=("name", "value", "task"), name="label_found"),)
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+class LogLine(models.Model):
+    """One message. Its time is that of the machine on which the spider ran."""
+
+    task = task_key()
+    at = models.DateTimeField(_("time"))
+    level = models.SmallIntegerField(_("level"), help_text=_("10 debug, 20 info, 30 warning, …"))
+    logger = models.CharField(_("logger"), max_length=LOGGER)
+    rid = models.UUIDField(_("request"), null=True, blank=True)
+    url = models.TextField("URL", blank=True, default="")
+    text = models.TextField(_("text"))
+    worker = models.TextField(_("worker"), default="", db_default="")  # node and process
+
+    class Meta:
+        verbose_name = _("log line")
+        verbose_name_plural = _("log lines")
+        ordering = ("task", "id")
+        indexes = (models.Index(fields=("task", "id"), name="logline_task"),)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class TaskLog(models.Model):
+    """How much of the log of a task is kept. Its row is locked while lines are added."""
+
+    task = task_key()
+    lines = models.BigIntegerField(_("lines"))
+    size = models.BigIntegerField(_("bytes"))
+    dropped = models.BigIntegerField(_("dropped lines"))
+
+    class Meta:
+        verbose_name = _("log of a task")
+        verbose_name_plural = _("logs of tasks")
+        ordering = ("task",)
+        constraints = (models.UniqueConstraint(fields=("task",), name="tasklog_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.lines} lines of task {self.task_id}"
+
+
+class ErrorGroup(models.Model):
+    """Errors of one spider with one cause. ``id`` is a hash of the cause; pages in error have it
+    in ``error_group``."""
+
+    id = models.BigIntegerField(primary_key=True)
+    spider = models.CharField(_("spider"), max_length=SPIDER)
+    reason = models.CharField(_("reason"), max_length=REASON)
+    exception = models.CharField(
+        _("exception"), max_length=EXCEPTION, blank=True, help_text=_("its type; empty: none")
+    )
+    place = models.CharField(
+        _("place"), max_length=PLACE, blank=True, help_text=_("file and function that raised it")
+    )
+    first_version = models.CharField(
+        _("first code version"),
+        max_length=VERSION,
+        blank=True,
+        help_text=_("of the code that ran when it was first seen"),
+    )
+    created_at = models.DateTimeField(_("first seen"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("group of errors")
+        verbose_name_plural = _("groups of errors")
+        ordering = ("spider", "reason", "id")
+        indexes = (models.Index(fields=("spider", "id"), name="error_group_spider"),)
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.spider, self.reason, self.exception, self.place)))
+
+
+class BulkRetry(models.Model):
+    """Errors of one spider, over its tasks, that are run again: one task after the other."""
+
+    class State(models.TextChoices):
+        RUNNING = "running", _("running")
+        DONE = "done", _("done")
+        STOPPED = "stopped", _("stopped")
+
+    spider = models.CharField(_("spider"), max_length=SPIDER)
+    reason = models.CharField(_("reason"), max_length=REASON, blank=True)
+    group = models.BigIntegerField(_("group of errors"), null=True, blank=True)
+    since = models.DateTimeField(_("since"), null=True, blank=True)
+    state = models.CharField(
+        _("state"), max_length=7, choices=State, default=State.RUNNING, db_index=True
+    )
+    tasks = models.JSONField(
+        _("tasks"), default=list, help_text=_("number and errors of each, in their order")
+    )
+    position = models.IntegerField(
+        default=0, editable=False, help_text="how many of these tasks are done"
+    )
+    first_page = models.BigIntegerField(editable=False, help_text="only newer pages are retried")
+    last_page = models.BigIntegerField(editable=False, help_text="newer pages are not retried")
+    all_tasks = models.IntegerField(_("tasks"))
+    all_errors = models.BigIntegerField(_("errors"))
+    retried_tasks = models.IntegerField(_("retried tasks"), default=0)
+    retried_errors = models.BigIntegerField(_("retried errors"), default=0)
+    skipped = models.JSONField(
+        _("skipped"), default=list, help_text=_("tasks that could not be retried, and why")
+    )
+    skipped_tasks = models.IntegerField(_("skipped tasks"), default=0)
+    problem = models.TextField(_("problem"), blank=True, help_text=_("why it does not go on"))
+    # Without a constraint: an older process deletes users without knowing this table.
+    user = user_key(_("user"), db_index=False, db_constraint=False)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    finished_at = models.DateTimeField(_("ended at"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("retry of errors")
+        verbose_name_plural = _("retries of errors")
+        ordering = ("-id",)
+
+    def __str__(self) -> str:
+        return f"retry {self.pk} of {self.spider}"
+
+    @property
+    def left(self) -> int:
+        """Tasks that are still to be retried."""
+        return len(self.tasks) - self.position

@@ -7,7 +7,9 @@ one sends it. Receivers know a message that comes twice by its id."""
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -16,14 +18,32 @@ from django.db.models.functions import Now
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.connections.contained import failures, text_of
-from crawlservice.outbox.backoff import MAX_PROBLEM, Backoff
+
+JITTER = 0.1  # part of a pause that is added at random, so that not all return at the same moment
+MAX_PROBLEM = 2_000  # characters of a problem that are kept
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """``pauses``: seconds after the first, second, … failure in a row; the last one repeats, unless
+    ``gives_up``."""
+
+    pauses: tuple[float, ...]
+    gives_up: bool = False
+
+    def pause(self, failures: int) -> float | None:
+        """Seconds until the attempt after ``failures`` (1 or more) in a row; None: there is no
+        further attempt."""
+        if failures > len(self.pauses) and self.gives_up:
+            return None
+        pause = self.pauses[min(failures, len(self.pauses)) - 1]
+        return pause * (1 + random.uniform(0, JITTER))
+
 
 log = logging.getLogger(__name__)
-
 LEASE = timedelta(seconds=60)  # longer than any attempt takes
 # A day in all; then a message is given up.
 RETRIES = Backoff((30, 120, 600, 3600, 10800, 21600, 43200), gives_up=True)
-
 Message = TypeVar("Message")
 
 

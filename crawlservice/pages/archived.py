@@ -1,30 +1,43 @@
 """Bodies in the archive: each worker writes them to its segment before their rows are written. A
-place is in a row only if its record is durable."""
+place is in a row only if its record is durable.
+
+Captures: kept pages as they are archived. What was sent with a request is left out, apart from
+its headers: it may be a password.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.db.models import QuerySet
 
 from crawlframe import __version__
-from crawlframe.errors import ArchiveError, PageDamaged
+from crawlframe.errors import ArchiveError, BadRequest, MissingCode, PageDamaged
 from crawlframe.pages.copy import PageCopy, StoredBody
 from crawlframe.pages.packing import digest_of
+from crawlframe.request.record import read_head
 from crawlframe.run.outcome import Outcome
-from crawlframe.warc import Archive, Capture, CapturePlace, Original, SegmentWriter, open_archive
+from crawlframe.warc import (
+    Archive,
+    Capture,
+    CapturePlace,
+    Original,
+    Redirection,
+    SegmentWriter,
+    open_archive,
+)
 from crawlframe.warc.records import date_of
 from crawlservice.connections.clock import now
 from crawlservice.models import KeptPage, PageBody, PageSegment
-from crawlservice.pages.capture import capture_of
 from crawlservice.pages.rows import PageRows, pages_of
 
+HIDDEN = "…"  # in place of the headers that were too many
 log = logging.getLogger(__name__)
-
 SOFTWARE = f"crawlframe/{__version__}"
 
 
@@ -155,3 +168,55 @@ def _known(digests: Collection[bytes]) -> dict[bytes, tuple[StoredBody, str]]:
         bytes(digest): (StoredBody(segment or 0, offset or 0, length or 0), name or "")
         for digest, segment, offset, length, name in columns
     }
+
+
+class Fetched(Protocol):
+    """A page that was fetched: a PageCopy, or a row."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> dict[str, Any]: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def record(self) -> bytes | memoryview: ...
+
+
+def capture_of(
+    page: Fetched, body: bytes, fetched_at: float, original: Original | None = None
+) -> Capture:
+    headers = page.headers
+    return Capture(
+        page.url,
+        page.status,
+        _pairs(headers.get("received", ())),
+        body,
+        fetched_at,
+        method=page.method,
+        sent=_pairs(headers.get("sent", ())),
+        address=page.address,
+        rendered=bool(headers.get("rendered")),
+        redirects=_redirects(page) if headers.get("redirects") else (),
+        original=original,
+    )
+
+
+def _pairs(headers: Iterable[Iterable[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in headers if name != HIDDEN)
+
+
+def _redirects(page: Fetched) -> tuple[Redirection, ...]:
+    try:
+        url = read_head(bytes(page.record)).url
+    except (ValueError, BadRequest, MissingCode):
+        return ()
+    found = []
+    for status, target in page.headers["redirects"]:
+        found.append(Redirection(url, status, target))
+        url = target
+    return tuple(found)

@@ -12,9 +12,8 @@ from django.db.models import Count, QuerySet
 from crawlframe.warc import FORMATS, Capture, Original, wacz_of, warc_of
 from crawlframe.warc.records import date_of
 from crawlservice.models import KeptPage
-from crawlservice.pages.archived import SOFTWARE, check_segments
+from crawlservice.pages.archived import SOFTWARE, capture_of, check_segments
 from crawlservice.pages.bodies import read
-from crawlservice.pages.capture import capture_of
 from crawlservice.tasks.results.export import (
     STDOUT,
     ExportError,

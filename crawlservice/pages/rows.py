@@ -11,21 +11,25 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import msgpack
 import orjson
 from django.db import connection as default_connection
 from django.db.backends.utils import CursorWrapper
 
+from crawlframe.base.exact_json import dumps
+from crawlframe.errors import PageDamaged
 from crawlframe.items.encode import clean_text
 from crawlframe.pages.copy import PageCopy
-from crawlframe.pages.packing import Packer, digest_of
+from crawlframe.pages.packing import Packer, digest_of, unpack
+from crawlframe.pages.results import Results
+from crawlframe.response.stored_page import StoredPage
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participant
-from crawlservice.models import PAGE_HOST, TAG, KeptPage, PageBody
-from crawlservice.pages.results import pack_requests
+from crawlservice.models import PAGE_HOST, TAG, Item, KeptPage, Page, PageBody
 
+SIZE = 8  # bytes in front of the packed list: its size
 BODY, PAGE = PageBody._meta.db_table, KeptPage._meta.db_table
 METHOD, REASON, MODIFIED = 20, 60, 100  # characters of the columns of these names
-
 # Column -> PostgreSQL type. Those in BYTES are bytes, hex on the way.
 BODY_COLUMNS = {
     "digest": "text",
@@ -230,3 +234,29 @@ def _row(outcome: Outcome, page: PageCopy) -> tuple[Any, ...]:
         pack_requests(page.requests) if page.signature else None,
         moment,
     )
+
+
+def pack_requests(requests: list[bytes] | None) -> bytes:
+    """Records of requests, as they are stored."""
+    packed: bytes = msgpack.packb(requests or [])
+    return len(packed).to_bytes(SIZE) + Packer().pack(packed)
+
+
+def results_of(page: StoredPage) -> Results | None:
+    """As PageLedger.results. Raises django.db.Error."""
+    rows = KeptPage.objects.filter(pk=page.number).exclude(signature=None)
+    kept = rows.values_list("rid", "follow_ups").first()
+    if kept is None:
+        return None
+    rid, stored = kept
+    done = Page.objects.filter(rid=rid, state=Page.State.DONE).values_list("items", flat=True)
+    items = Item.objects.filter(rid=rid).order_by("ordinal").values_list("data", flat=True)
+    found = [dumps(data) for data in items]
+    if done.first() != len(found):
+        return None
+    try:
+        data = bytes(stored or b"")
+        requests = msgpack.unpackb(unpack(data[SIZE:], int.from_bytes(data[:SIZE])))
+    except (PageDamaged, ValueError):
+        return None
+    return Results(found, requests)

@@ -4,17 +4,25 @@ published of them in the frontier."""
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from django.db import DatabaseError
 
 from crawlframe.base.secret import Secret
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.proxies import PooledProxy
-from crawlframe.proxies.choice import check_address
-from crawlframe.proxies.proxy import ChosenProxy as Usable
+from crawlframe.frontier.proxies import PairState, PooledProxy
+from crawlframe.proxies.place import host_in, route_in, selector_in
+from crawlframe.proxies.proxy import ChosenProxy
+from crawlframe.proxies.selector import check_address, matches
 from crawlframe.run.ledger import StoredProxy
+from crawlservice.connections import clock
 from crawlservice.models import Proxy
 from crawlservice.security.sealing import unseal
 
+MAX_PLACES = 200  # places that are looked at
+Cause = Literal["empty", "unfit", "disabled", "unchecked", "failed", "blocked", "resting"]
 FIELDS = ("pk", "max_concurrency", "life", "tier", "country", "tags")
 
 
@@ -62,10 +70,10 @@ class StoredProxies:
         return [proxy for _, proxy in found.values()]
 
 
-def usable(pk: int, url: str, sealed_login: str, named_by: int = 0) -> Usable:
+def usable(pk: int, url: str, sealed_login: str, named_by: int = 0) -> ChosenProxy:
     """The proxy with its credentials. Raises SealError."""
     user, _, password = unseal(sealed_login).partition(":")
-    return Usable(pk, *check_address(url), user, Secret(password), found=named_by > 0)
+    return ChosenProxy(pk, *check_address(url), user, Secret(password), found=named_by > 0)
 
 
 def _stored(
@@ -73,3 +81,93 @@ def _stored(
 ) -> StoredProxy:
     proxy = usable(pk, url, sealed_login, named_by)
     return StoredProxy(proxy, tier, country, tuple(tags.split()))
+
+
+def pool_here() -> Callable[[str], ChosenProxy | None]:
+    """A function that returns one of the proxies that a choice allows, by chance; None if the pool
+    has none, or if the database cannot be read. Raises SealError."""
+    try:
+        known = StoredProxies().read()
+    except DatabaseError:
+        known = []
+
+    def pick(choice: str) -> ChosenProxy | None:
+        fits = [one.proxy for one in known if matches(choice, one.tier, one.country, one.tags)]
+        return random.choice(fits) if fits else None
+
+    return pick
+
+
+class Missing(NamedTuple):
+    """Requests of ``host`` that wait for a proxy of ``choice``. ``until``: seconds since the epoch
+    at which the first one may be used again, 0: nobody knows. ``proxies``: how many the choice
+    allows. Instants are by the clock of the database, but ``since``, which is by that of Redis."""
+
+    host: str
+    choice: str
+    cause: Cause
+    since: float
+    until: float
+    proxies: int
+
+    @property
+    def at_host(self) -> bool:
+        """Whether other hosts can be fetched with this choice."""
+        return self.cause in ("blocked", "resting")
+
+
+class _Row(NamedTuple):
+    pk: int
+    enabled: bool
+    state: str
+    tier: int
+    country: str
+    tags: str
+
+
+def missing(frontier: Frontier, host: str = "", task: int = 0) -> Iterator[Missing]:
+    """What waits for a proxy now; ``host``: only there; ``task``: only of this one. Raises
+    redis.RedisError and django.db.Error."""
+    lacks = [
+        one
+        for one in frontier.proxies.lacking(MAX_PLACES)
+        if (not host or host_in(one.place) == host) and (not task or task in one.tasks)
+    ]
+    if not lacks:
+        return
+    rows = [_Row(*row) for row in Proxy.objects.order_by("pk").values_list(*_Row._fields)]
+    out, now = frontier.proxies.out(), clock.now().timestamp()
+    fits: dict[str, list[_Row]] = {}
+    for place, since, _ in lacks:
+        choice = selector_in(route_in(place))
+        if choice not in fits:
+            fits[choice] = [
+                row for row in rows if matches(choice, row.tier, row.country, row.tags.split())
+            ]
+        cause, until = _cause(frontier, fits[choice], out, host_in(place), now, bool(rows))
+        if cause is not None:
+            yield Missing(host_in(place), choice, cause, since, until, len(fits[choice]))
+
+
+def _cause(
+    frontier: Frontier, fits: list[_Row], out: set[int], host: str, now: float, any_: bool
+) -> tuple[Cause | None, float]:
+    """Why none of these proxies can be used at the host, None if one can."""
+    if not fits:
+        return "unfit" if any_ else "empty", 0
+    enabled = [row for row in fits if row.enabled]
+    if not enabled:
+        return "disabled", 0
+    working = [row.pk for row in enabled if row.state == Proxy.State.WORKING and row.pk not in out]
+    if not working:
+        new = all(row.state == Proxy.State.NEW for row in enabled)
+        return "unchecked" if new else "failed", 0
+    resting: list[PairState] = []
+    states = frontier.proxies.at(host, working)
+    for pk in working:
+        state = states.get(pk)
+        if state is None or state.resting_until <= now:
+            return None, 0
+        resting.append(state)
+    until = min(state.resting_until for state in resting)
+    return "blocked" if all(one.why == "blocked" for one in resting) else "resting", until

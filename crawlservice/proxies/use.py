@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from django.utils.translation import gettext
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
@@ -14,7 +15,7 @@ from crawlframe.frontier.proxies import PairState, PairUse
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Host, Proxy
 from crawlservice.proxies.check import WRONG_LOGIN
-from crawlservice.proxies.proxy_shortage import Missing, missing
+from crawlservice.proxies.pool import Missing, missing
 
 MAX_ROWS = 100  # rows on a page
 SENTENCES = 5  # about what a task waits for
@@ -83,3 +84,37 @@ def hosts_of(proxy: int) -> list[tuple[Host, PairUse, PairState | None]]:
     last = sorted(uses, key=lambda pair: uses[pair].used_at, reverse=True)[:MAX_ROWS]
     states = proxies.states(last)
     return [(hosts[pair[0]], uses[pair], states.get(pair)) for pair in last]
+
+
+def no_proxy(one: Missing) -> str:
+    """Why requests of a host find no proxy, in one sentence."""
+    return sentence_of(facts_of(one))
+
+
+def facts_of(one: Missing) -> dict[str, Any]:
+    """The facts that an alert about it keeps."""
+    facts = {"choice": one.choice, "cause": one.cause, "host": one.host, "proxies": one.proxies}
+    if one.at_host:
+        until = datetime.fromtimestamp(one.until, UTC)
+        facts["until"] = f"{until:%Y-%m-%d %H:%M:%S} UTC"
+    return facts
+
+
+def sentence_of(facts: Mapping[str, Any]) -> str:
+    """The sentence that such facts make."""
+    return CAUSES[facts["cause"]]().format(
+        host=facts["host"], choice=facts["choice"], until=facts.get("until", "")
+    )
+
+
+CAUSES: dict[str, Callable[[], str]] = {
+    "empty": lambda: gettext("Requests wait for a proxy, and the pool is empty."),
+    "unfit": lambda: gettext("Requests wait for a proxy, and none in the pool fits {choice}."),
+    "disabled": lambda: gettext("Requests wait for a proxy; all that fit {choice} are disabled."),
+    "unchecked": lambda: gettext(
+        "Requests wait for a proxy; those that fit {choice} have not been checked yet."
+    ),
+    "failed": lambda: gettext("Requests wait for a proxy; all that fit {choice} have failed."),
+    "blocked": lambda: gettext("{host} blocks all proxies that fit {choice}, until {until}."),
+    "resting": lambda: gettext("All proxies that fit {choice} rest at {host}, until {until}."),
+}

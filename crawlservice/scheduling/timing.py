@@ -8,11 +8,16 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
+from cron_descriptor import ExpressionDescriptor, Options
+from cron_descriptor.Exception import FormatException
 from cronsim import CronSim, CronSimError
+from django.utils.dates import MONTHS, WEEKDAYS
+from django.utils.translation import get_language, ngettext, override
 from django.utils.translation import gettext as _
 
 from crawlframe.errors import FieldError
 
+LOCALES = {"zh": "zh_CN"}  # of cron_descriptor, by the beginning of Django's; else English
 FIELDS = 5  # of a cron expression
 LEAST_EVERY = 10  # seconds that people may give
 FIRST_LOOK = timedelta(minutes=1)  # how far back the last due time is searched at first
@@ -115,3 +120,42 @@ class Timing:
             raise BadTiming("cron", text % {"part": part, "cron": self.cron}) from None
         if due is None:
             raise BadTiming("cron", _("there is no such day"))
+
+
+def in_words(cron: str, every: int | None) -> str:
+    """The timing in words; it must be valid."""
+    return _cron(cron) if every is None else _every(every)
+
+
+def _every(seconds: int) -> str:
+    if seconds % 86400 == 0:
+        days = seconds // 86400
+        return ngettext("every day", "every %(n)d days", days) % {"n": days}
+    if seconds % 3600 == 0:
+        hours = seconds // 3600
+        return ngettext("every hour", "every %(n)d hours", hours) % {"n": hours}
+    if seconds % 60 == 0:
+        minutes = seconds // 60
+        return ngettext("every minute", "every %(n)d minutes", minutes) % {"n": minutes}
+    return ngettext("every second", "every %(n)d seconds", seconds) % {"n": seconds}
+
+
+def _cron(cron: str) -> str:
+    # Given here: otherwise Options looks for the system's, and warns where there is none.
+    options = Options(locale_code=LOCALES.get((get_language() or "")[:2], "en_US"))
+    options.use_24hour_time_format = True
+    try:
+        words: str = ExpressionDescriptor(cron, options).get_description()
+    except FormatException:  # cron_descriptor knows fewer forms than we do
+        return cron
+    return _named(words)
+
+
+def _named(words: str) -> str:
+    """Translates the names of days and months, which cron_descriptor leaves in English."""
+    for names in (WEEKDAYS, MONTHS):
+        for number, name in names.items():
+            with override("en"):
+                english = str(name)
+            words = words.replace(english, str(names[number]))
+    return words

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from crawlframe.frontier import Frontier
 from crawlservice.connections.contained import contained
-from crawlservice.exports.retention import held
+from crawlservice.exports.source import held
 from crawlservice.files.pruning import prune_old
 from crawlservice.hosts.idle import IdleHosts, IdleRobots
 from crawlservice.models import (
@@ -43,8 +43,8 @@ from crawlservice.pages.retention import PageRetention
 from crawlservice.pages.segments import SegmentRetention
 from crawlservice.steward import sampling
 from crawlservice.tasks import bulk_submit
+from crawlservice.tasks.bulk_retry import ENDED
 from crawlservice.tasks.removal import remove
-from crawlservice.tasks.retry import ENDED
 
 BATCH = 100  # rounds removed in one step
 

@@ -20,8 +20,7 @@ from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier
 from crawlframe.node import messages
 from crawlframe.node.channel import ChannelClosed
-from crawlservice.chores.chore import ChoreContext, Job
-from crawlservice.chores.registry import chores, used
+from crawlservice.chores.chore import ChoreContext, Job, chores, used
 from crawlservice.connections import installation
 from crawlservice.connections.contained import FRESH_SECONDS, failures, is_away, servers_answer
 from crawlservice.connections.watch import watch

@@ -23,11 +23,9 @@ from typing import Any
 from django.conf import settings
 
 from crawlframe.base.secret import MASK
-from crawlservice.exports.batch import ExportBatch
 from crawlservice.exports.changes import TARGET, shown_target
 from crawlservice.exports.source import KEY, ExportRow
-from crawlservice.exports.target import Target, TargetKind
-from crawlservice.exports.writer import BatchName, Writer
+from crawlservice.exports.target import BatchName, ExportBatch, Target, TargetKind, Writer
 
 __all__ = ["TargetContract"]
 

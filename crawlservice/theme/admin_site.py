@@ -30,20 +30,20 @@ class AdminSite(UnfoldAdminSite):
         raise Http404
 
     def extra_urls(self) -> list[URLPattern]:
-        from crawlservice.admin.nodes import dashboard
+        from crawlservice.admin.nodes import nodes
         from crawlservice.admin.spiders import spiders
         from crawlservice.admin.tasks import errors, submit_page
         from crawlservice.admin.tasks import saved_views as savedviews
 
-        pages = (dashboard, submit_page, spiders, errors, savedviews)
+        pages = (nodes, submit_page, spiders, errors, savedviews)
         return [pattern for page in pages for pattern in page.urls(self)]
 
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        from crawlservice.admin.nodes import dashboard
+        from crawlservice.admin.nodes import nodes
 
         if request.user.has_perm("crawlservice.view_task"):
-            return dashboard.page(self, request)
+            return nodes.page(self, request)
         page: HttpResponse = super().index(request, extra_context)
         return page

@@ -7,7 +7,7 @@ from crawlservice.chores.chore import Chore, ChoreContext
 from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections.contained import contained
 from crawlservice.models import Event, Installation
-from crawlservice.webhooks import event_order
+from crawlservice.webhooks import deliveries
 from crawlservice.webhooks.deliveries import OUTBOX, create_deliveries
 
 IDLE_SECONDS = 1.0  # seconds between two checks
@@ -27,9 +27,9 @@ def send_new() -> int:
     here = Installation.objects.filter(pk=1)
     last = here.values_list("signalled", flat=True).first()
     if last is None:
-        here.update(signalled=event_order.newest())
+        here.update(signalled=deliveries.newest())
         return 0
-    events = event_order.after(last)
+    events = deliveries.after(last)
     for event in events:
         with contained(f"event {event.pk}"):
             signals.send(event)

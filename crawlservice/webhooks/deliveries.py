@@ -1,4 +1,8 @@
-"""Webhooks: which deliveries an event makes, and the message of each."""
+"""Webhooks: which deliveries an event makes, and the message of each.
+
+Events in the order of their numbers, each once, although transactions may be committed in
+another order.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ import secrets
 from base64 import b64encode
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Max, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from crawlservice.connections.contained import contained
@@ -22,6 +27,8 @@ from crawlservice.security.sealing import seal, unseal
 from crawlservice.tasks import labels
 from crawlservice.webhooks.address import Address, restored
 
+GAP_TIMEOUT = timedelta(seconds=3)  # a number missing for so long does not come any more
+EVENTS_PER_READ = 500
 EVENTS_PER_ROUND = 500  # events at a time
 SECRET_BYTES = 32
 
@@ -174,3 +181,26 @@ OUTBOX = Outbox(
     "delivered_at",
     _message,
 )
+
+
+def newest() -> int:
+    """The number of the latest event."""
+    number: int = Event.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    return number
+
+
+def after(last: int) -> list[Event]:
+    """The next events after number ``last``, with their tasks and schedules.
+
+    Events after a missing number wait for it a while: its transaction may still be open."""
+    rows = Event.objects.filter(pk__gt=last).select_related("task", "schedule").order_by("pk")
+    # By the clock of the database, which set their times.
+    old = ExpressionWrapper(Q(created_at__lt=Now() - GAP_TIMEOUT), output_field=BooleanField())
+    rows = rows.annotate(old=old).defer("task__seeds", "task__arguments", "task__settings")
+    found: list[Event] = []
+    for event in rows[:EVENTS_PER_READ]:
+        if event.pk != last + 1 and not event.old:
+            break
+        found.append(event)
+        last = event.pk
+    return found

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from crawlframe.aliases.content import Content, content_of
+from crawlframe.aliases.verify import Content, content_of
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 

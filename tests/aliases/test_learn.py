@@ -8,10 +8,9 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from crawlframe.aliases.content import Content
 from crawlframe.aliases.learn import MIN_SUPPORT, MOST_PLACES, LearnedRule, Sample, learn
 from crawlframe.aliases.rule import MAX_URL, Aliases
-from crawlframe.aliases.verify import AliasPage, AliasVerdict, chosen, verify
+from crawlframe.aliases.verify import AliasPage, AliasVerdict, Content, chosen, verify
 
 SITE = "http://shop.example"
 

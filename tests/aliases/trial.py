@@ -10,10 +10,9 @@ from ipaddress import ip_network
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from crawlframe.aliases.content import content_of
 from crawlframe.aliases.learn import LearnedRule, Sample, learn
 from crawlframe.aliases.rule import AliasRule
-from crawlframe.aliases.verify import AliasPage, AliasVerdict, verify
+from crawlframe.aliases.verify import AliasPage, AliasVerdict, content_of, verify
 from crawlframe.base.limits import ALIAS, UNFOLLOWED
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
@@ -24,7 +23,7 @@ from crawlframe.response.response import Response
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import Spider, build
-from crawlframe.testing.one_task import OneTask
+from crawlframe.testing.trial import OneTask
 from tests.aliases.site import Page, Site, served
 
 HERE = Settings(allow_private=(ip_network("127.0.0.0/8"),))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 URL = "http://shop.example/a/login?x=1"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 BOUNDARY = re.compile(rb"----WebKitFormBoundary\w+|[0-9a-f]{32}")
-FORMS = 340
 SUBMIT = """() => {
     const form = document.querySelector("form#f");
     if (!form || form.namespaceURI !== "http://www.w3.org/1999/xhtml") return false;
@@ -53,14 +52,15 @@ def sent_by(page: Page, html: str) -> tuple[Any, ...] | None:
         else:
             url, kind = request.url.partition("#")[0], request.headers.get("content-type")
             sent.append(comparable(request.method, url, kind, request.post_data_buffer))
-            route.fulfill(body="done")
+            route.fulfill(status=204)  # it stays at the form
 
     page.unroute_all()
     page.route("**/*", answer)
     page.goto(URL)
     if not page.evaluate(SUBMIT):
         return None
-    page.wait_for_url(lambda url: bool(sent))
+    while not sent:
+        page.wait_for_timeout(1)
     return sent[0]
 
 
@@ -78,9 +78,10 @@ def ours(html: str) -> tuple[Any, ...] | None:
     return comparable(request.method, request.url, kind, request.body)
 
 
-def test_generated_forms_are_sent_as_chromium_sends_them(page: Page) -> None:
+@pytest.mark.parametrize("forms", [110, pytest.param(340, marks=pytest.mark.long)])
+def test_generated_forms_are_sent_as_chromium_sends_them(page: Page, forms: int) -> None:
     compared, different = 0, []
-    for seed in range(FORMS):
+    for seed in range(forms):
         html = Generator(seed).page()
         theirs = sent_by(page, html)
         if theirs is None:  # it is in another form, for which ours is taken then
@@ -88,5 +89,5 @@ def test_generated_forms_are_sent_as_chromium_sends_them(page: Page) -> None:
         compared += 1
         if (mine := ours(html)) != theirs:
             different.append((seed, html, mine, theirs))
-    assert compared >= 300
+    assert compared >= 0.9 * forms
     assert len(different) <= compared // 100, different

@@ -1,8 +1,8 @@
 """Crawled data does nothing where it is shown, checked with a real browser.
 
-Every table gets rows full of scripts. Then every page of the admin that can be reached by a link is
-opened: no script of the data runs, and the browser's policy has nothing to block, because nothing
-breaks out of its place."""
+Every table gets rows full of scripts. Then the lists and rows of all models are opened, and pages
+that they link to: no script of the data runs, and the browser's policy has nothing to block,
+because nothing breaks out of its place."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.models import LABEL_VALUE, Installation
+from tests.browser.conftest import TIMEOUT_MS
 from tests.servers import served
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ URLS = (
     f'http://shop.example/"onmouseover="{RUN}"autofocus onfocus="{RUN}"/',
 )
 ROWS = 3  # of each table
-MAX_PAGES = 110  # pages that are opened
+LINKED = 10  # pages that others link to, of further kinds
 POLLED = 700  # milliseconds until a page has polled once
 
 # The state a page reports, set up before any of its scripts run. Polling every few seconds is made
@@ -106,7 +107,7 @@ def value_of(field: Any, row: int) -> Any:
     if field.name == "skipped":  # tasks, and why
         return [[row + 1, hostile(row)]]
     if field.name == "redirects":
-        return [[301, URLS[row % len(URLS)]], [302, hostile(row)]]
+        return [*([301, url] for url in URLS), [302, hostile(row)]]
     if field.name == "usage" and isinstance(field, models.CharField):  # a condition
         return "ai-train!=no"
     if field.name == "usage":
@@ -122,7 +123,7 @@ def value_of(field: Any, row: int) -> Any:
             "places": [hostile(row)],
         }
     if field.name in ("examples", "counterexamples") and field.model.__name__ == "AliasRule":
-        return [[URLS[row % len(URLS)], hostile(row)]]
+        return [[url, hostile(row)] for url in URLS]
     if field.name == "labels" and isinstance(field, models.JSONField):
         return {"domain": hostile(row)[:LABEL_VALUE]}
     if field.name == "reparse":
@@ -140,8 +141,9 @@ def value_of(field: Any, row: int) -> Any:
         return {**given, "status": row, "received": headers}
     if isinstance(field, models.JSONField):
         if field.default is list:
-            return [hostile(row), URLS[row % len(URLS)]]
-        return {hostile(row): [hostile(row), {"url": URLS[row % len(URLS)], SCRIPTS[row]: None}]}
+            return [hostile(row), *URLS]
+        linked = [{"url": url, SCRIPTS[row]: None} for url in URLS]
+        return {hostile(row): [hostile(row), *linked]}
     if field.name in ("url", "page_url", "link"):
         return (URLS[row % len(URLS)] + str(row) * field.unique)[: field.max_length]
     if isinstance(field, models.GenericIPAddressField):
@@ -180,9 +182,11 @@ def fill() -> None:
             model._default_manager.create(**values)
 
 
-@pytest.fixture
-def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
-    """The paths that must be opened at least."""
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.long)])
+def hostile_cluster(
+    request: pytest.FixtureRequest, service: Frontier, join: Callable[..., int]
+) -> list[str]:
+    """The paths that must be opened at least: all, or enough to see each field in each form."""
     from django.contrib.auth.models import Group, User
 
     from crawlservice.models import Schedule
@@ -216,7 +220,12 @@ def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
     forms = [
         f"{place}?{chosen}" for place in ("/admin/submit/", "/admin/crawlservice/schedule/add/")
     ]
-    return ["/admin/", *forms, "/admin/crawlservice/schedule/1/change/?spider=", *registered()]
+    return [
+        "/admin/",
+        *forms,
+        "/admin/crawlservice/schedule/1/change/?spider=",
+        *registered(all_=request.param),
+    ]
 
 
 @pytest.fixture
@@ -225,6 +234,7 @@ def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.add_init_script(WATCH)
     page = context.new_page()
+    page.set_default_timeout(TIMEOUT_MS)
     heard: list[str] = []
     page.on("pageerror", lambda error: heard.append(f"error: {error}"))
 
@@ -266,15 +276,15 @@ def kind_of(url: str) -> tuple[Any, ...]:
     return tuple(words[-2:] if names == ["_changelist_filters"] else words), tuple(names)
 
 
-def rows_of(model: Any) -> int:
-    """How many of its rows are opened: those with URLs have another scheme in each row."""
-    fields = model._meta.concrete_fields
-    named = {"url", "page_url", "link"} & {field.name for field in fields}
-    return ROWS if named or any(isinstance(one, models.JSONField) for one in fields) else 1
+def rows_of(model: Any, all_: bool) -> slice:
+    """Its rows that are opened: one with a URL with and one without a host, where it has a URL."""
+    named = {"url", "page_url", "link"} & {field.name for field in model._meta.concrete_fields}
+    return slice(0, ROWS if all_ or named else 1, 1 if all_ else 2)
 
 
-def registered() -> Iterator[str]:
-    """The lists of all models in the admin, pages of their rows, and a search in each."""
+def registered(all_: bool) -> Iterator[str]:
+    """The lists of all models in the admin, a search in all or in those with a search of their own,
+    and pages of their rows."""
     from django.contrib import admin
     from django.urls import reverse
 
@@ -284,9 +294,10 @@ def registered() -> Iterator[str]:
         where = f"admin:{model._meta.app_label}_{model._meta.model_name}"
         listing = reverse(f"{where}_changelist")
         yield listing
-        if shown.search_fields:
+        searches = type(shown).get_search_results is not admin.ModelAdmin.get_search_results
+        if shown.search_fields and (all_ or searches):
             yield f"{listing}?{urlencode({'q': SCRIPTS[1]})}"
-        for row in model._default_manager.order_by("pk")[: rows_of(model)]:
+        for row in model._default_manager.order_by("pk")[rows_of(model, all_)]:
             yield reverse(f"{where}_change", args=[row.pk])
 
 
@@ -301,8 +312,8 @@ def test_what_was_crawled_is_inert_on_every_page_of_the_admin(
         page.wait_for_url(f"{site}admin/")
         todo = [urljoin(site, path) for path in hostile_cluster]
         known, kinds, wrong = set(todo), {kind_of(url) for url in todo}, {}
-        must = len(todo)
-        while todo and len(known) - len(todo) < max(MAX_PAGES, must):
+        most = len(todo) + LINKED
+        while todo and len(known) - len(todo) < most:
             url = todo.pop(0)
             problems, links = look(page, url)
             if problems:

@@ -53,9 +53,10 @@ def links_in(page: Page, body: bytes) -> list[str]:
     return [link for link in dict.fromkeys(found) if link.startswith("http") and " " not in link]
 
 
-def test_links_are_those_that_chromium_has(page: Page) -> None:
+@pytest.mark.parametrize("pages", [40, pytest.param(120, marks=pytest.mark.long)])
+def test_links_are_those_that_chromium_has(page: Page, pages: int) -> None:
     wrong = []
-    for seed in range(120):
+    for seed in range(pages):
         body = mutated(PAGE.encode(), Random(seed)).replace(b"http://a b/", b"http://a/")
         ours = make_response(URL, body=body, headers=HTML).links()
         if ours != (theirs := links_in(page, body)):

@@ -18,7 +18,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.request.request import make_rid
 from crawlframe.response.picture import MEDIA_TYPES, Picture
 from crawlframe.run.outcome import Outcome, Verdict
-from crawlservice.files.store import store
+from crawlservice.files.download import store
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page as PageRow
 from crawlservice.models import Task
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.process, pytest.mark.parametrize("database", ["sqlite"
 
 SHOP = """<body style="margin: 0; font: 20px sans-serif"><h1 style="background: #246; color: white;
 padding: 40px">A shop</h1><p style="padding: 20px">No button here, as the action found."""
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+SCREENS: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 390))
 
 
 def shot() -> bytes:
@@ -75,24 +75,21 @@ def address(
     store.cache_clear()
 
 
-def test_pictures_are_seen(address: str, open_page: Callable[[str], Page], tmp_path: Path) -> None:
+def test_pictures_are_seen(address: str, open_page: Callable[[str], Page]) -> None:
     page = open_page(address)
     images = page.locator("#cf-pictures img")
     expect(images).to_have_count(2)
-    for scheme in SCHEMES:
+    for scheme, width in SCREENS:
         page.emulate_media(color_scheme=scheme)
-        for width in (1280, 390):
-            page.set_viewport_size({"width": width, "height": 844})
-            page.goto(address)
-            for n in range(2):
-                images.nth(n).scroll_into_view_if_needed()
-                page.wait_for_function(
-                    "n => document.querySelectorAll('#cf-pictures img')[n].naturalWidth > 600",
-                    arg=n,
-                )
-            wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-            assert not page.evaluate(wide)
-            page.screenshot(path=tmp_path / f"{scheme}-{width}.png", full_page=True)
+        page.set_viewport_size({"width": width, "height": 844})
+        page.goto(address)
+        for n in range(2):
+            images.nth(n).scroll_into_view_if_needed()
+            page.wait_for_function(
+                "n => document.querySelectorAll('#cf-pictures img')[n].naturalWidth > 600", arg=n
+            )
+        wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        assert not page.evaluate(wide)
     assert page.evaluate("window.violations") == []
     images.first.click()  # alone, as an image
     page.wait_for_url("**/pictures/**")

@@ -14,7 +14,7 @@ from crawlframe.frontier.client.records import Claimed, TaskView
 from crawlframe.node.worker.commit.known_links import SourceLinks
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.pages.kept_pages import KeptPages
-from crawlframe.node.worker.records import Records
+from crawlframe.node.worker.reparsing import Records
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.start.start_run import StartParts, StartRoom, StartRuns
 from crawlframe.node.worker.task.open_task import CrawlMaker

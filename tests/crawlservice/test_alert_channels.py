@@ -22,11 +22,11 @@ from django.conf import settings
 from crawlframe.base.secret import MASK
 from crawlframe.fetch.requests.checked_adapter import CheckedAdapter
 from crawlservice.alerts import channels, services
+from crawlservice.alerts.channels import address_of, set_address
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.alerts.outbox import test as send_test
-from crawlservice.alerts.targets import address_of, set_address
 from crawlservice.models import AlertMessage, AlertTarget, Severity, Webhook
-from crawlservice.security.masking import scrubbed
+from crawlservice.security.sealing import scrubbed
 from crawlservice.webhooks.deliveries import give_secret
 from tests.crawlservice.receiver import Receiver, verify
 
@@ -162,7 +162,7 @@ def test_services_get_what_they_document(
     answer: bytes,
 ) -> None:
     receiver.texts[urlsplit(url).path] = answer
-    from crawlservice.alerts.targets import native
+    from crawlservice.alerts.channels import native
 
     problem, reply = send(native(address))
     assert problem == ""

@@ -42,7 +42,7 @@ from crawlservice.models import (
     Task,
 )
 from crawlservice.monitoring import nodes as known_nodes
-from crawlservice.quality.findings import accept
+from crawlservice.quality.deviation import accept
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
@@ -142,7 +142,7 @@ def test_runs_with_different_arguments_are_alerts_of_their_own(look: Look) -> No
 def test_many_failures_of_one_spider_hide_no_other(
     look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.alerts.ended_tasks.LOOKED_AT", 3)
+    monkeypatch.setattr("crawlservice.alerts.task_alarms.LOOKED_AT", 3)
     first = add_task("first", outcome="failed")
     look()
     for _ in range(4):
@@ -160,7 +160,7 @@ def test_what_was_not_looked_at_is_not_over(look: Look, monkeypatch: pytest.Monk
     Host.objects.filter(pk=hosts[0].pk).update(held_why="")
     with contextlib.suppress(AssertionError):
         look()
-    monkeypatch.setattr("crawlservice.alerts.search.MAX_SUBJECTS", 1)
+    monkeypatch.setattr("crawlservice.alerts.state.MAX_SUBJECTS", 1)
     Host.objects.update(held_why="blocked")
     with contextlib.suppress(AssertionError):
         look()

@@ -18,10 +18,9 @@ from django.db.models.functions import Now
 from crawlframe.frontier import Frontier
 from crawlservice.alerts import announcements, state, wording
 from crawlservice.alerts.announcements import announce
+from crawlservice.alerts.channels import set_address
 from crawlservice.alerts.condition import Alarm
-from crawlservice.alerts.outbox import OUTBOX, send_again
-from crawlservice.alerts.sender import AlertSender
-from crawlservice.alerts.targets import set_address
+from crawlservice.alerts.outbox import OUTBOX, AlertSender, send_again
 from crawlservice.chores.threads import ChoreThread
 from crawlservice.connections import clock
 from crawlservice.models import (

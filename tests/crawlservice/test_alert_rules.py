@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
+from crawlservice.alerts.announcements import (
+    GATHER_SPAN,
+    Batch,
+    KnownAlert,
+    decide,
+    is_quiet,
+    wants,
+)
 from crawlservice.alerts.kinds import BadRule, check_kinds, check_thresholds, conditions, least
-from crawlservice.alerts.rules import GATHER_SPAN, Batch, KnownAlert, decide, is_quiet, wants
 from crawlservice.models import AlertRule, Severity
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)

@@ -19,8 +19,8 @@ from crawlframe.pages.copy import HeldBytes, PageCopy
 from crawlframe.request.request import Request, make_rid
 from crawlframe.run.outcome import Outcome
 from crawlframe.spider.spider import SpiderInfo
-from crawlservice.aliases import evidence, rules
-from crawlservice.aliases.evidence import Where
+from crawlservice.aliases import fetching, rules
+from crawlservice.aliases.fetching import Where
 from crawlservice.hosts import orders
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, AliasRule, KeptPage, PageBody, Task, TaskAliases
@@ -113,8 +113,8 @@ def test_bodies_are_read_in_small_batches(
         sizes.append(len(numbers))
         return bodies.read(numbers)
 
-    monkeypatch.setattr(evidence, "read", noted)
-    assert len([*evidence.samples(Where(kept.pk))]) == 24
+    monkeypatch.setattr(fetching, "read", noted)
+    assert len([*fetching.samples(Where(kept.pk))]) == 24
     assert sum(sizes) == 24
     assert max(sizes) <= 6
 
@@ -148,7 +148,7 @@ def test_somebody_decides_while_it_is_verified(
 
 def test_a_revoked_rule_is_not_proposed_by_who_read_it_before(kept: Task) -> None:
     run("learn", str(kept.pk), "--pairs", "0")
-    (found,) = learn(evidence.samples(Where(kept.pk)))
+    (found,) = learn(fetching.samples(Where(kept.pk)))
     create = AliasRule.objects.get_or_create
 
     def slow(**given: Any) -> Any:

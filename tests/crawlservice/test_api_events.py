@@ -16,7 +16,7 @@ from django.utils import timezone
 from crawlframe.frontier import Frontier
 from crawlservice.api import events
 from crawlservice.models import Event, Task
-from crawlservice.webhooks import event_order
+from crawlservice.webhooks import deliveries
 from tests.conftest import CHECKOUT
 from tests.crawlservice.beside import another_transaction
 from tests.crawlservice.programs import Program, person, program
@@ -38,7 +38,7 @@ def happen(task: Task, kind: str = "finished") -> int:
 
 
 def numbers(last: int) -> list[int]:
-    return [event.pk for event in event_order.after(last)]
+    return [event.pk for event in deliveries.after(last)]
 
 
 def until(found: Callable[[], bool]) -> None:
@@ -53,7 +53,7 @@ def test_events_come_in_order(task: Task) -> None:
     assert numbers(0) == made
     assert numbers(made[0]) == made[1:]
     assert numbers(made[2]) == []
-    assert event_order.newest() == made[2]
+    assert deliveries.newest() == made[2]
 
 
 def test_an_event_is_not_passed_by_one_that_was_committed_before_it(task: Task) -> None:
@@ -72,9 +72,9 @@ def test_a_number_that_never_comes_is_waited_for_a_while_only(
 ) -> None:
     first, gone, last = (happen(task) for _ in range(3))
     Event.objects.filter(pk=gone).delete()
-    monkeypatch.setattr(event_order, "GAP_TIMEOUT", timedelta(hours=1))
+    monkeypatch.setattr(deliveries, "GAP_TIMEOUT", timedelta(hours=1))
     assert numbers(first) == []
-    monkeypatch.setattr(event_order, "GAP_TIMEOUT", timedelta(seconds=0.5))
+    monkeypatch.setattr(deliveries, "GAP_TIMEOUT", timedelta(seconds=0.5))
     until(lambda: numbers(first) == [last])
     monkeypatch.undo()
     Event.objects.update(created_at=timezone.now() - timedelta(minutes=1))

@@ -14,7 +14,7 @@ from rich.console import Console
 from crawlframe.frontier import Completion, Counts, Frontier
 from crawlservice.cli.report import report
 from crawlservice.cli.terminal import TaskProgressView
-from crawlservice.cli.top import Meters
+from crawlservice.management.commands.top import Meters
 from crawlservice.models import Page, Sample, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.steward import sampling

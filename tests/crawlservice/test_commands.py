@@ -127,7 +127,7 @@ def test_task_names_the_code_that_made_its_pages(
     assert "pages by code  2f00c0ffee00 (2), unknown (1) " in run("task", ended_task.pk)
     Page.objects.filter(pk=first.pk).update(version="1f00c0ffee00")
     assert "pages by code  2f00c0ffee00 (2), 1f00c0ffee00 (1) " in run("task", ended_task.pk)
-    monkeypatch.setattr("crawlservice.tasks.results.versions.MAX_ROWS", 2)
+    monkeypatch.setattr("crawlservice.tasks.results.error_groups.MAX_ROWS", 2)
     assert "2f00c0ffee00 (2) of the latest 2 pages " in run("task", ended_task.pk)
 
 
@@ -313,7 +313,7 @@ def test_startspider_writes_a_spider_that_passes_checkspiders(
 
 
 def test_startspider_writes_a_spider_of_the_project(tmp_path: Path) -> None:
-    from crawlservice.cli.new_spider import write_spider
+    from crawlservice.management.commands.startspider import write_spider
 
     project = Path(__file__).parents[2] / "spiders" / "project.py"
     (tmp_path / "project.py").write_text(project.read_text())
@@ -336,7 +336,7 @@ def test_startspider_records_if_it_is_asked_to(
         settings.CRAWLFRAME, spiders=package.name, allow_private=(ip_network("127.0.0.1/32"),)
     )
     settings_with(CRAWLFRAME=own)
-    monkeypatch.setattr("crawlservice.cli.record_pages.PageRecorder.pause", 0.0)
+    monkeypatch.setattr("crawlservice.management.commands.record.PageRecorder.pause", 0.0)
     with DemoServer(listings=3) as server:
         said = run("startspider", "books", server.url, "--record")
     assert f"to {tmp_path}/tests/recorded/books" in said
@@ -348,7 +348,7 @@ def test_a_new_spider_has_the_settings_of_the_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from crawlframe.spider.spider import read_settings
-    from crawlservice.cli.new_spider import write_spider
+    from crawlservice.management.commands.startspider import write_spider
 
     package = tmp_path / "fresh_project"
     package.mkdir()
@@ -365,7 +365,7 @@ def test_a_new_spider_has_the_settings_of_the_project(
 
 @pytest.mark.parametrize("name", ["my-shop", "1shop", "class", "_", "../x", "Spi der", ""])
 def test_startspider_refuses_names_that_no_module_can_have(name: str, tmp_path: Path) -> None:
-    from crawlservice.cli.new_spider import NewSpiderError, write_spider
+    from crawlservice.management.commands.startspider import NewSpiderError, write_spider
 
     with pytest.raises(NewSpiderError, match="cannot be a spider's name"):
         write_spider(tmp_path, "spiders", name, "https://shop.example/")

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 
 from crawlframe.run.outcome import Outcome
-from crawlservice.exports import starting
+from crawlservice.exports import source
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.ledger.rows import insert
 from crawlservice.models import Item, Page, Task
@@ -153,8 +153,8 @@ def test_an_export_from_now_on_loses_nothing_that_is_being_written(
     before = last()
     slow = Writer(task, "slow", 2)
     Writer(task, "fast", 2).commit()
-    monkeypatch.setattr(starting, "LOCK_SECONDS", 0.1)
-    assert starting.start_of("items", "now").position == before
-    monkeypatch.setattr(starting, "LOCK_SECONDS", 60.0)
+    monkeypatch.setattr(source, "LOCK_SECONDS", 0.1)
+    assert source.start_of("items", "now").position == before
+    monkeypatch.setattr(source, "LOCK_SECONDS", 60.0)
     monkeypatch.setattr("time.sleep", lambda seconds: slow.commit())
-    assert starting.start_of("items", "now").position == last()
+    assert source.start_of("items", "now").position == last()

@@ -15,7 +15,7 @@ from crawlframe.base.secret import MASK, Secret
 from crawlframe.frontier import Frontier
 from crawlframe.identity.credentials import Credential
 from crawlservice.accounts import roles
-from crawlservice.identity import credentials
+from crawlservice.identity import papers
 from crawlservice.identity.papers import StoredPapers
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, HostCredential
@@ -27,8 +27,8 @@ FORM = {"host": "Shop.org", "scheme": "basic", "user": "ann", "secret": SECRET, 
 
 
 def test_a_worker_gets_what_is_stored(service: Frontier) -> None:
-    credentials.store("*.Shop.org", "digest", "ann", SECRET, http=True, note="the shop")
-    credentials.store("a.org", "bearer", "", SECRET)
+    papers.store("*.Shop.org", "digest", "ann", SECRET, http=True, note="the shop")
+    papers.store("a.org", "bearer", "", SECRET)
     row = HostCredential.objects.get(host="*.shop.org")
     assert SECRET not in row.sealed_secret
     assert unseal(row.sealed_secret) == SECRET
@@ -43,21 +43,21 @@ def test_a_worker_gets_what_is_stored(service: Frontier) -> None:
 def test_changes_are_seen_at_the_next_read(service: Frontier) -> None:
     stored = StoredPapers()
     assert stored.read().credentials == ()
-    credentials.store("a.org", "basic", "ann", SECRET)
+    papers.store("a.org", "basic", "ann", SECRET)
     first = stored.read()
     assert stored.read() is first  # nothing is unsealed again
-    credentials.store("a.org", "basic", "ann", "another")
+    papers.store("a.org", "basic", "ann", "another")
     assert stored.read().credentials[0].secret == Secret("another")
-    assert credentials.remove("A.org")
+    assert papers.remove("A.org")
     assert stored.read().credentials == ()
-    assert not credentials.remove("a.org")
+    assert not papers.remove("a.org")
 
 
 def test_what_cannot_be_read_is_not_left_out(
     service: Frontier, settings_with: Callable[..., None]
 ) -> None:
     settings_with(SECRET_KEY="a" * 50)
-    credentials.store("a.org", "basic", "ann", SECRET)
+    papers.store("a.org", "basic", "ann", SECRET)
     settings_with(SECRET_KEY="b" * 50)
     with pytest.raises(SealError, match="CRAWLFRAME_SECRET_KEY"):
         DjangoLedger().access.identity()
@@ -87,7 +87,7 @@ def test_the_command_reads_the_secret_from_stdin(
 
 @pytest.mark.parametrize("role", list(roles.ROLES))
 def test_roles_do_not_see_them(as_role: Callable[[str], Client], role: str) -> None:
-    credentials.store("shop.org", "basic", "ann", SECRET)
+    papers.store("shop.org", "basic", "ann", SECRET)
     client = as_role(role)
     row = HostCredential.objects.get()
     for place in (LIST, f"{LIST}add/", f"{LIST}{row.pk}/change/"):

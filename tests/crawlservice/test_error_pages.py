@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import translation
 
-from crawlservice.admin.nodes import dashboard
+from crawlservice.admin.nodes import nodes
 from crawlservice.web import refusals
 
 LIST = "/admin/crawlservice/webhook/"
@@ -52,7 +52,7 @@ def test_each_error_has_a_page(
     english: str,
     chinese: str,
 ) -> None:
-    monkeypatch.setattr(dashboard, "page", broken)
+    monkeypatch.setattr(nodes, "page", broken)
     for language, words in (("en", english), ("zh-hans", chinese)):
         answer = operator.get(place, headers={"host": host, "accept-language": language})
         page = answer.content.decode()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from crawlservice.exports.writer import TargetError, address_of
+from crawlservice.exports.target import TargetError, address_of
 from tests.crawlservice.exporting import add, drive, fill, made_task
 
 pytestmark = pytest.mark.usefixtures("orm")

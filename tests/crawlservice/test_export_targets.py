@@ -22,10 +22,10 @@ from django.conf import settings as django_settings
 from crawlframe.conf import Settings
 from crawlservice.exports import changes, exporter
 from crawlservice.exports.addresses import with_secrets_of, without_secrets
-from crawlservice.exports.batch import Limits
 from crawlservice.exports.dialects import MySQL, connect
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.exporter import tried
+from crawlservice.exports.target import Limits
 from crawlservice.exports.targets.table import names
 from crawlservice.models import Export, Installation, Item, Task
 from tests.conftest import NewDatabase
@@ -545,11 +545,10 @@ def test_a_file_of_an_object_store_is_one_put(
 ) -> None:
     """On the file system in memory of fsspec."""
     memory = pytest.importorskip("fsspec.implementations.memory")
-    from crawlservice.exports import object_stores
     from crawlservice.exports.targets import files
 
     system = memory.MemoryFileSystem()
-    store = object_stores.ObjectStore(system, "/bucket/houses", "s3://bucket/houses", renames=False)
+    store = files.ObjectStore(system, "/bucket/houses", "s3://bucket/houses", renames=False)
     monkeypatch.setattr(files, "open_store", lambda target: store)
     fill(made_task(), 2)
     row = drive(add({"kind": "files", "url": "s3://bucket/houses", "max_minutes": 0}))

@@ -12,9 +12,8 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlservice.exports import exporter
-from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.chores import Exports
-from crawlservice.exports.writer import BatchName, Writer
+from crawlservice.exports.target import BatchName, ExportBatch, Limits, Writer
 from crawlservice.models import Export
 from crawlservice.steward.steward import Steward
 from tests.crawlservice.exporting import add, fill, made_task

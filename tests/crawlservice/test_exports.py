@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from crawlframe.base import faults
 from crawlframe.conf import Settings
-from crawlservice.exports import changes, cursor, source
+from crawlservice.exports import changes, exporter, source
 from crawlservice.exports.exporter import Exporter
 from crawlservice.models import Export, Item, Label, Page, Task
-from crawlservice.outbox.backoff import JITTER
+from crawlservice.outbox.outbox import JITTER
 from tests.crawlservice.exporting import add, commit, drive, fill, made_task, records, stored
 
 pytestmark = [pytest.mark.usefixtures("orm", "place"), pytest.mark.databases("sqlite", "postgres")]
@@ -286,7 +286,7 @@ def test_what_fails_is_tried_again_after_growing_pauses(place: Path) -> None:
     place.write_text("in the way")
     fill(made_task(), 1)
     export = add(files())
-    for attempt, pause in enumerate((*cursor.RETRIES.pauses, cursor.RETRIES.pauses[-1]), 1):
+    for attempt, pause in enumerate((*exporter.RETRIES.pauses, exporter.RETRIES.pauses[-1]), 1):
         row = drive(export)
         assert row.attempts == attempt
         assert "out" in row.problem

@@ -19,7 +19,7 @@ from crawlframe.errors import (
 )
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
-from crawlframe.identity.keys import make, read
+from crawlframe.identity.signing import make, read
 from crawlservice.cli.fetch_shell import PageFetcher, names_of
 from tests.fetch.conftest import LOOPBACK, Site, _server, site
 

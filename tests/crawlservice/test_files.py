@@ -26,8 +26,7 @@ from crawlframe.request.request import make_rid
 from crawlframe.run.ledger import FilesGone, LedgerAway
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.files import pruning
-from crawlservice.files.download import name_of
-from crawlservice.files.store import store
+from crawlservice.files.download import name_of, store
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, Item, Page, PageFile, StoredFile, Task
 from crawlservice.tasks.removal import remove

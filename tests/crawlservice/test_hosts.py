@@ -253,18 +253,18 @@ def test_a_held_host_makes_one_event_and_one_when_it_goes_on(service: Frontier) 
 
 def test_two_stewards_make_one_event(service: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one has read the rows before the first one wrote them."""
-    from crawlservice.hosts import held
+    from crawlservice.hosts import chores
 
     hold(service, NAME, "blocked")
     now, again = clock.now, [True]
 
     def meanwhile() -> Any:
         if again and again.pop():
-            held.record_held(service)
+            chores.record_held(service)
         return now()
 
     monkeypatch.setattr(clock, "now", meanwhile)
-    held.record_held(service)
+    chores.record_held(service)
     assert events() == [("host_held", NAME)]
 
 

@@ -27,8 +27,8 @@ from crawlservice.databases.delivery import RowStream, databases, send_again
 from crawlservice.ledger.model_items import outgoing_rows
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowDelivery, Task
-from crawlservice.outbox import backoff
-from crawlservice.outbox.stream import IDLE_SECONDS
+from crawlservice.outbox import outbox
+from crawlservice.outbox.sender import IDLE_SECONDS
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
 
@@ -85,7 +85,7 @@ def warehouse(
     config = other_database_config("test", url, "crawlframe tests")
     settings_with(APP_DATABASES={"stock": WAREHOUSE})
     monkeypatch.setattr(routing, "routed_apps", lambda: {"stock": WAREHOUSE})
-    monkeypatch.setattr(backoff, "JITTER", 0)
+    monkeypatch.setattr(outbox, "JITTER", 0)
     outgoing_rows.other_database.cache_clear()
     known = connections.configure_settings({"default": config})["default"]
     monkeypatch.setitem(connections.settings, WAREHOUSE, known)

@@ -16,10 +16,8 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections.contained import failures
 from crawlservice.models import Delivery, Event, Webhook
-from crawlservice.outbox.backoff import JITTER, MAX_PROBLEM, Backoff
-from crawlservice.outbox.outbox import LEASE, Claim, Outbox
-from crawlservice.outbox.sender import Sender
-from crawlservice.outbox.stream import OutboxThread
+from crawlservice.outbox.outbox import JITTER, LEASE, MAX_PROBLEM, Backoff, Claim, Outbox
+from crawlservice.outbox.sender import OutboxThread, Sender
 
 pytestmark = pytest.mark.usefixtures("orm")
 

@@ -9,7 +9,7 @@ import pytest
 from django.utils import translation
 
 from crawlservice.display import reason_words
-from crawlservice.tasks.progress.reasons import PHRASES
+from crawlservice.tasks.progress.outcomes import PHRASES
 from crawlservice.templatetags.crawls import limits_in_words, pairs
 from tests.conftest import CHECKOUT
 

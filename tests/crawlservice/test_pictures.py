@@ -22,8 +22,8 @@ from crawlframe.request.request import make_rid
 from crawlframe.response.picture import MEDIA_TYPES, Picture
 from crawlframe.run.ledger import LedgerAway
 from crawlframe.run.outcome import Outcome, Verdict
+from crawlservice.files.download import store
 from crawlservice.files.pruning import prune_unused
-from crawlservice.files.store import store
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, PageFile, StoredFile, Task
 from tests.crawlservice.programs import person

@@ -21,7 +21,7 @@ from crawlframe.run.ledger import LedgerAway
 from crawlframe.spider.spider import describe
 from crawlservice import node_settings
 from crawlservice.accounts.roles import ROLES, _named, give_role
-from crawlservice.chores.registry import chores
+from crawlservice.chores.chore import chores
 from crawlservice.connections import contained
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.named_errors import named_errors

@@ -20,7 +20,7 @@ from crawlframe.base.program import command
 from crawlframe.errors import ConfigError
 from crawlservice import project
 from crawlservice.cli import program
-from crawlservice.cli.new_project import NewProjectError, write_project
+from crawlservice.management.commands.startproject import NewProjectError, write_project
 from tests.conftest import CHECKOUT
 from tests.repository import ENVIRONMENT, Repository
 

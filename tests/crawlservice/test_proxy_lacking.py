@@ -19,8 +19,7 @@ from crawlservice.connections import clock
 from crawlservice.models import Alert, Host, Installation, Proxy, Task
 from crawlservice.proxies import use
 from crawlservice.proxies.entry import read_lines, store
-from crawlservice.proxies.pool import publish
-from crawlservice.proxies.proxy_shortage import missing
+from crawlservice.proxies.pool import missing, publish
 
 HOST = "shop.example"
 CHOICE = "pool:country=DE,eu"

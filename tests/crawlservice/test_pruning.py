@@ -32,7 +32,7 @@ from crawlservice.models import (
 from crawlservice.steward import pruning, sampling
 from crawlservice.steward.pruning import Pruner, delete
 from crawlservice.steward.steward import Steward
-from crawlservice.webhooks import event_order
+from crawlservice.webhooks import deliveries
 from crawlservice.webhooks.deliveries import create_deliveries
 from tests.crawlservice.beside import another_transaction
 
@@ -133,10 +133,10 @@ def test_the_stream_of_events_goes_on_after_its_last_event_is_pruned(task: Task)
     newest = event(task, 40)
     prune()
     assert left(Event) == [newest]
-    assert event_order.newest() == newest  # so that nobody starts over
+    assert deliveries.newest() == newest  # so that nobody starts over
     fresh = event(task, 0)
-    assert [one.pk for one in event_order.after(known)] == [newest, fresh]
-    assert [one.pk for one in event_order.after(newest)] == [fresh]
+    assert [one.pk for one in deliveries.after(known)] == [newest, fresh]
+    assert [one.pk for one in deliveries.after(newest)] == [fresh]
 
 
 def test_the_journal_and_the_tokens_that_it_names(orm: str) -> None:

@@ -19,7 +19,7 @@ from crawlframe.frontier import Counts, Frontier
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Finding, Item, Page, Profile, Task
-from crawlservice.quality import evaluation, findings
+from crawlservice.quality import deviation, evaluation
 from crawlservice.quality.evaluation import after_end, while_it_runs
 from crawlservice.quality.history import history_of
 from crawlservice.quality.norms import Totals
@@ -28,9 +28,9 @@ from crawlservice.quality.run import decode
 from crawlservice.quality.version_trial import VersionTrial
 from crawlservice.quality.watch import QualityWatch
 from crawlservice.quality.wording import words_of
-from crawlservice.rollouts.canary import CanaryTrial
-from crawlservice.rollouts.refusal import take_back
-from crawlservice.tasks.retry import retry
+from crawlservice.rollouts.rollout import CanaryTrial
+from crawlservice.rollouts.status import take_back
+from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, login, texts
 
@@ -93,7 +93,7 @@ def good_runs(start: Any, count: int = 3) -> None:
 
 
 def found_in(task: Task) -> list[tuple[str, str, str]]:
-    return [(f.source, f.monitor, f.field) for f in findings.of_task(task.pk)]
+    return [(f.source, f.monitor, f.field) for f in deviation.of_task(task.pk)]
 
 
 def test_waits_are_no_part_of_how_long_a_task_has_worked() -> None:
@@ -342,16 +342,16 @@ def test_cancelled_tasks_are_not_compared(start: Any) -> None:
 def test_open_findings_end_with_a_good_run_or_when_they_are_accepted(start: Any) -> None:
     good_runs(start)
     bad = end(start(items(60, price=None)))
-    assert [one.task for one in findings.open_findings()] == [bad]
-    assert findings.counts_of([bad.pk]) == {bad.pk: 1}
+    assert [one.task for one in deviation.open_findings()] == [bad]
+    assert deviation.counts_of([bad.pk]) == {bad.pk: 1}
     end(start(items(60)))
-    assert not findings.open_findings().exists()
+    assert not deviation.open_findings().exists()
     worse = end(start(items(60, name=None)))
-    assert [one.task for one in findings.open_findings()] == [worse]
-    assert findings.accept(worse.pk) == 1
-    assert not findings.open_findings().exists()
-    with pytest.raises(findings.NothingFound):
-        findings.accept(worse.pk)
+    assert [one.task for one in deviation.open_findings()] == [worse]
+    assert deviation.accept(worse.pk) == 1
+    assert not deviation.open_findings().exists()
+    with pytest.raises(deviation.NothingFound):
+        deviation.accept(worse.pk)
     for _ in range(2):
         assert end(start(items(60, name=None))).outcome == "finished"  # nothing to compare with
     assert end(start(items(60))).outcome == "finished"  # that it is there again is no fault
@@ -399,7 +399,7 @@ def test_the_page_of_a_task(bad_run: Task) -> None:
     assert part.status_code == 286
     answer = client.post(f"/admin/crawlservice/task/{bad_run.pk}/accept/")
     assert answer.status_code == 302
-    assert not findings.open_findings().exists()
+    assert not deviation.open_findings().exists()
 
 
 def test_who_may_accept(bad_run: Task) -> None:

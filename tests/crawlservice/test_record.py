@@ -16,7 +16,6 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from crawlservice.cli import record_pages
 from crawlservice.management.commands import record as command
 from crawlservice.management.commands.record import PLUGIN
 from tests.recorded.site import SETTINGS, TOKEN, Site, running
@@ -88,8 +87,8 @@ def record(
     project: Path, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> Record:
     monkeypatch.syspath_prepend(project)
-    monkeypatch.setattr(record_pages, "PAUSE", 0.0)
-    monkeypatch.setattr(record_pages.PageRecorder, "pause", 0.0)
+    monkeypatch.setattr(command, "PAUSE", 0.0)
+    monkeypatch.setattr(command.PageRecorder, "pause", 0.0)
     own = replace(
         settings.CRAWLFRAME, spiders="recorded_spiders", allow_private=SETTINGS.allow_private
     )
@@ -132,7 +131,7 @@ def test_a_recording_is_written_and_recorded_again(
     # Again: with the same arguments; what was ignored by hand stays so.
     head["ignore"] = ["items.title"]
     (folder / "recording.json").write_text(json.dumps(head))
-    monkeypatch.setattr(record_pages, "read_secret", lambda prompt: TOKEN)
+    monkeypatch.setattr(command, "read_secret", lambda prompt: TOKEN)
     site.price = "13.00"
     said = record("shop", "--pages", 4)
     assert "changed: book-emma: items[0].price: '12.50' → '13.00'" in said
@@ -210,7 +209,7 @@ def test_a_host_is_left_alone_between_two_requests(
         slept.append(seconds)
 
     monkeypatch.setattr("crawlframe.recorded.recorder.asyncio.sleep", sleep)
-    monkeypatch.setattr(record_pages.PageRecorder, "pause", 7.0)
+    monkeypatch.setattr(command.PageRecorder, "pause", 7.0)
     site.robots = "User-agent: *\nCrawl-delay: 9"
     record("shop", "-a", f"site={site.url}", "-a", "token=abcdef", "--pages", 3)
     assert len([pause for pause in slept if 8 < pause <= 9]) == 2

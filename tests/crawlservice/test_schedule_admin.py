@@ -18,7 +18,7 @@ from django.utils.translation import override
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, Run, Schedule, Task
-from crawlservice.scheduling.describe_schedule import in_words
+from crawlservice.scheduling.timing import in_words
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.web import log_in_as

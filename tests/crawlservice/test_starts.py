@@ -28,7 +28,7 @@ from crawlservice.ledger.recovery import renew
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Task
 from crawlservice.models import StartPart as Row
-from crawlservice.tasks.progress.starting import yielded
+from crawlservice.tasks.progress.progress import yielded
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.programs import person, program

@@ -17,11 +17,21 @@ from pydantic import TypeAdapter
 from crawlframe.conf import Settings
 from crawlservice.exports import changes, target
 from crawlservice.exports.addresses import Address
-from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.definition import Definition
-from crawlservice.exports.target import GROUP, FormField, Target, TargetKind, Text, kinds, place_of
+from crawlservice.exports.target import (
+    GROUP,
+    BatchName,
+    ExportBatch,
+    FormField,
+    Limits,
+    Target,
+    TargetKind,
+    Text,
+    Writer,
+    kinds,
+    place_of,
+)
 from crawlservice.exports.targets import files, http
-from crawlservice.exports.writer import BatchName, Writer
 from crawlservice.kinds import registry
 from crawlservice.models import Export
 from crawlservice.testing.target_contract import TargetContract

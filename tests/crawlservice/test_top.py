@@ -19,9 +19,9 @@ from django.utils import timezone
 from rich.console import Console
 
 from crawlframe.frontier import Completion, Frontier
-from crawlservice.cli import top
 from crawlservice.cli.process_group import die_with_parent
-from crawlservice.cli.top import ClusterView
+from crawlservice.management.commands import top
+from crawlservice.management.commands.top import ClusterView
 from crawlservice.models import Task
 from crawlservice.tasks.submit import pause, submit
 from tests.conftest import CHECKOUT

@@ -17,7 +17,7 @@ from crawlframe.request.request import Request, make_rid
 from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, Page, Task
-from crawlservice.tasks.results.usage_filter import BadUsageFilter, read_filters
+from crawlservice.tasks.results.item_filter import BadUsageFilter, read_filters
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import login
 

@@ -22,8 +22,7 @@ from crawlservice.chores.threads import ChoreThread
 from crawlservice.ledger.recovery import renew
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Delivery, Event, Page, Task, Webhook
-from crawlservice.outbox.backoff import JITTER
-from crawlservice.outbox.outbox import RETRIES
+from crawlservice.outbox.outbox import JITTER, RETRIES
 from crawlservice.security.sealing import seal, unseal
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import submit

@@ -16,8 +16,8 @@ def test_random_faults_change_nothing(tmp_path: Path) -> None:
     campaign, violations = run(
         tmp_path,
         seed=1,
-        faults=14,
-        pages=600,
+        faults=10,
+        pages=400,
         nodes=2,
         workers=2,
         partitions=1,
@@ -25,5 +25,5 @@ def test_random_faults_change_nothing(tmp_path: Path) -> None:
         tell=print,
     )
     assert violations == []
-    assert sum(campaign.struck.values()) == 14
+    assert sum(campaign.struck.values()) == 10
     assert campaign.tasks

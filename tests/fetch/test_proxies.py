@@ -27,8 +27,8 @@ from crawlframe.errors import (
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.fetch.journey.send_time import SendTime
-from crawlframe.proxies.choice import check_address
 from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
+from crawlframe.proxies.selector import check_address
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.spider.settings import SpiderSettings

@@ -14,8 +14,7 @@ from crawlframe.base.storage_url import check_place
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, StoreError
 from crawlframe.files.opening import open_store
-from crawlframe.files.s3_client import PART
-from crawlframe.files.s3_store import S3Store
+from crawlframe.files.s3_client import PART, S3Store
 from crawlframe.files.store import DirectoryStore
 from tests.files.s3_server import S3Server
 

@@ -10,8 +10,15 @@ import pytest
 
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.near import Like, NearPage
-from crawlframe.near.fingerprint import BITS, FEATURES, Fingerprint, fingerprint_of
-from crawlframe.near.page import HEAD, NearStore, head_of
+from crawlframe.near.fingerprint import (
+    BITS,
+    FEATURES,
+    HEAD,
+    Fingerprint,
+    NearStore,
+    fingerprint_of,
+    head_of,
+)
 from tests.frontier.bench import Bench
 from tests.near.texts import changed, text
 

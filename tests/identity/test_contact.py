@@ -7,7 +7,7 @@ import pytest
 from crawlframe import __version__
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlframe.identity.contact import Introduction, default_user_agent, is_public
+from crawlframe.identity.identity import Introduction, default_user_agent, is_public
 
 PAGE = "https://www.example.com/crawler"
 

@@ -16,7 +16,7 @@ from crawlframe.identity.credentials import (
     check_host,
 )
 from crawlframe.identity.identity import Identity, Papers
-from crawlframe.identity.keys import make, read
+from crawlframe.identity.signing import make, read
 
 SECRET = "MARKED-s3cret"
 

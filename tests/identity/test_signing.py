@@ -18,19 +18,20 @@ from http_message_signatures import (
 )
 
 from crawlframe.errors import ConfigError
-from crawlframe.identity import keys
-from crawlframe.identity.keys import SigningKey, thumbprint
+from crawlframe.identity import signing
 from crawlframe.identity.signing import (
     LIFETIME,
     Signer,
+    SigningKey,
     agent_of,
     authority_of,
     check_origin,
     sign_directory,
+    thumbprint,
 )
 
 # The key of RFC 9421, B.1.4, with which the draft's test vectors are made.
-RFC_KEY = keys.read("n4Ni-HpISpVObnQMW0wOhCKROaIKqKtW_2ZYb2p9KcU", 0)
+RFC_KEY = signing.read("n4Ni-HpISpVObnQMW0wOhCKROaIKqKtW_2ZYb2p9KcU", 0)
 RFC_NAME = "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U"
 RFC_PUBLIC = "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"
 AGENT = "https://bot.example/.well-known/http-message-signatures-directory"
@@ -59,7 +60,7 @@ class Answered:
 def verifier(*known: SigningKey) -> HTTPMessageVerifier:
     public = {
         key.name: Ed25519PublicKey.from_public_bytes(
-            urlsafe_b64decode(keys.public_of(key.private) + "=")
+            urlsafe_b64decode(signing.public_of(key.private) + "=")
         )
         for key in known
     }
@@ -90,19 +91,19 @@ def now(monkeypatch: pytest.MonkeyPatch) -> float:
 
 
 def test_the_name_of_a_key_is_its_thumbprint() -> None:
-    assert keys.public_of(RFC_KEY.private) == RFC_PUBLIC
+    assert signing.public_of(RFC_KEY.private) == RFC_PUBLIC
     assert thumbprint(RFC_PUBLIC) == RFC_KEY.name == RFC_NAME
 
 
 def test_a_new_key_can_be_read_and_shows_nothing() -> None:
-    private = keys.make()
-    key = keys.read(private, 5.0)
+    private = signing.make()
+    key = signing.read(private, 5.0)
     assert private not in repr(key)
     assert "private" not in repr(key).lower()
     assert (len(key.name), key.starts) == (43, 5.0)
-    assert keys.make() != private
+    assert signing.make() != private
     with pytest.raises(ValueError, match="32 bytes"):
-        keys.read("shorter", 0)
+        signing.read("shorter", 0)
 
 
 def test_the_vector_of_the_draft(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +130,7 @@ def test_the_vector_of_the_draft(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_independent_verifier_accepts_ten_thousand_of_ten_thousand(now: float) -> None:
-    key = keys.read(keys.make(), 0)
+    key = signing.read(signing.make(), 0)
     signer, check = Signer(AGENT, [key]), verifier(key)
     nonces = set()
     for number in range(10_000):
@@ -176,14 +177,16 @@ def test_it_refuses_old_signatures_and_unknown_keys(now: float) -> None:
     old = dict(Signer(AGENT, [RFC_KEY]).sign("www.shop.org", now - LIFETIME - 60))
     with pytest.raises(InvalidSignature, match="expire"):
         verify(Message("https://www.shop.org/", old), RFC_KEY)
-    other = keys.read(keys.make(), 0)
+    other = signing.read(signing.make(), 0)
     fresh = dict(Signer(AGENT, [other]).sign("www.shop.org", now))
     with pytest.raises(InvalidSignature):
         verify(Message("https://www.shop.org/", fresh), RFC_KEY)
 
 
 def test_the_key_that_started_last_signs() -> None:
-    first, second, third = (keys.read(keys.make(), starts) for starts in (100.0, 200.0, 300.0))
+    first, second, third = (
+        signing.read(signing.make(), starts) for starts in (100.0, 200.0, 300.0)
+    )
     signer = Signer(AGENT, [third, first, second])
     assert signer.sign("a.example", 99.0) == []
     used = [signer.key_at(now) for now in (100.0, 150.0, 199.9, 200.0, 299.0, 300.0, 1e9)]
@@ -206,7 +209,7 @@ def test_the_proof_of_the_directory_is_that_of_the_draft(monkeypatch: pytest.Mon
 
 
 def test_each_key_of_the_directory_signs_it(now: float) -> None:
-    both = [keys.read(keys.make(), 0), RFC_KEY]
+    both = [signing.read(signing.make(), 0), RFC_KEY]
     proof = sign_directory(both, "bot.example", b"{}", int(now))
     asked = Message("https://bot.example/", {})
     found = verifier(*both).verify(

@@ -11,7 +11,7 @@ from tests.morning.clicks import MOST
 from tests.morning.morning import Morning, Size
 from tests.morning.run import act
 
-SHORT = Size(nights=1, pages=8, lease=3, silent=0.5, latency=0)
+SHORT = Size(nights=1, pages=8, lease=3, silent=0.25, latency=0)
 
 
 @pytest.mark.process

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from crawlframe.near.text import visible_text, words_of
+from crawlframe.near.fingerprint import visible_text, words_of
 
 
 def words(page: str) -> list[str]:

@@ -16,12 +16,12 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.node.running_marks import STEPS
 from crawlframe.node.worker.fetch.stages import FetchSources
-from crawlframe.node.worker.records import Records
+from crawlframe.node.worker.reparsing import Records
 from crawlframe.node.worker.task.open_task import CrawlMaker
 from crawlframe.node.worker.verdict.signals import FetchReports
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.run.outcome import Outcome
-from crawlframe.testing.one_task import OneTask
+from crawlframe.testing.trial import OneTask
 
 HERE = Settings(allow_private=(ipaddress.ip_network("127.0.0.0/8"),))
 URL = "http://shop.example/a"

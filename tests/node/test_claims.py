@@ -14,7 +14,7 @@ from redis import Redis
 from crawlframe.frontier import Claimed, Frontier
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.client.records import ANSWERED, Signal
-from crawlframe.identity.contact import default_user_agent
+from crawlframe.identity.identity import default_user_agent
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.claims import AWAY_PAUSE, IDLE_PAUSE, RETAKE_EVERY, Claims
 from crawlframe.node.master.deferred_calls import DeferredCalls

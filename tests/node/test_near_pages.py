@@ -12,7 +12,7 @@ from crawlframe import Request, Response, Spider
 from crawlframe.errors import SpiderError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.near import Like, NearPage
-from crawlframe.near.page import NearStore
+from crawlframe.near.fingerprint import NearStore
 from crawlframe.node.worker.commit.page_notices import NearPageEnds
 from crawlframe.node.worker.pages.near_pages import NearQuestion, NearSource
 from crawlframe.run.ledger import Recorded

@@ -9,8 +9,7 @@ from random import Random
 import pytest
 
 from crawlframe.frontier.near import NearPage
-from crawlframe.near.fingerprint import fingerprint_of
-from crawlframe.near.page import PREFIX, ComparedPage, NearStore, head_of
+from crawlframe.near.fingerprint import PREFIX, ComparedPage, NearStore, fingerprint_of, head_of
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
 from tests.frontier.bench import Bench

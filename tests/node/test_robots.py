@@ -117,10 +117,7 @@ class Cluster(RobotsStore):
         before, self.gates[host] = self.gates.get(host), (known_until, delay)
         return before != self.gates[host]
 
-    async def defer_for_robots(self, host: str, seconds: float) -> None:
-        self.held.append((host, seconds))
-
-    async def defer_for_errand(self, host: str, seconds: float) -> None:
+    async def defer_for_robots(self, host: str, seconds: float, *, errand: bool = False) -> None:
         self.held.append((host, seconds))
 
     async def forgotten(self) -> int | None:

@@ -59,7 +59,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     return listed
 
 
-PATH = ["UsageSignals.fetch", "Fetching._follow", "Judge.fetch"]
+PATH = ["UsageSignals.fetch", "Fetching._follow", "ResponseClassifier.fetch"]
 
 
 def test_a_plain_request_passes_what_every_request_does(listed: Callable[..., list[str]]) -> None:

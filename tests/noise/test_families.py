@@ -11,7 +11,7 @@ from crawlframe.errors import ConfigError
 from crawlframe.noise import NoiseFamilies, URLFamilies
 from crawlframe.noise import families as families_module
 from crawlframe.noise.families import parts_of
-from crawlframe.noise.similarity import similarity
+from crawlframe.noise.template import similarity
 from tests.noise.templates import adjusted_rand, cluster, spread
 from tests.noise.urls import generated
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.conf import settings
 
-from crawlservice.alerts.targets import set_address
+from crawlservice.alerts.channels import set_address
 from crawlservice.connections import clock
 from crawlservice.models import Alert, AlertMessage, AlertRule, AlertTarget, Schedule
 from tests.conftest import Running

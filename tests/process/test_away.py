@@ -22,7 +22,7 @@ Start = Callable[..., Running]
 
 
 @pytest.mark.databases("postgres")
-def test_rude_callbacks_end_alone(
+def test_rude_callbacks_and_a_deleted_task_end_alone(
     odd_env: dict[str, str],
     start_manage: Start,
     submit: Submit,
@@ -54,16 +54,10 @@ def test_rude_callbacks_end_alone(
     task = look.wait(pk)
     assert (task.state, task.ne) == ("cancelled", 1)
     assert look.pages(pk)[web.url + "rude"].callback == "\u0001" + "x" * 99
-    assert "died" not in node.output
 
-
-@pytest.mark.databases("postgres")
-def test_a_task_deleted_from_the_database_stops_nobody(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
-) -> None:
+    # A task deleted from the database stops nobody.
     web.pages["/"] = [f"/page/{n}" for n in range(20)]
     web.latency = 0.5
-    node = start_manage("runcrawler", "--workers", 1)
     gone = submit("odd", url=web.url)
     look.wait(gone, lambda task: look.counts(gone).nf == 2)
     Page.objects.filter(task_id=gone).delete()
@@ -75,7 +69,7 @@ def test_a_task_deleted_from_the_database_stops_nobody(
     assert "died" not in node.output
 
 
-def test_an_emptied_redis_is_filled_again(
+def test_claims_given_up_an_empty_redis_and_the_end_of_the_terminal(
     odd_env: dict[str, str],
     start_manage: Start,
     submit: Submit,
@@ -83,8 +77,20 @@ def test_an_emptied_redis_is_filled_again(
     web: OddWeb,
     redis_client: Redis,
 ) -> None:
+    node = start_manage("runcrawler", "--workers", 1, "--concurrency", 8)
+    # A claim that the master had given up reaches Redis after all.
+    web.latency = 0.2
+    pk = submit("odd", url=web.url, many=40)
+    look.wait(pk, lambda task: look.counts(pk).nf > 2)
+    (me,) = look.frontier.leases.nodes()
+    assert look.frontier.claim(me.generation, 1_000_000, 3).requests
+    task = look.wait(pk)
+    assert (task.state, task.na, task.nf, len(look.items(pk))) == ("finished", 42, 42, 41)
+    assert max(web.hits.values()) == 1
+    assert "3 requests that no worker has are given back" in node.output
+
+    # An emptied Redis is filled again.
     web.latency = 0.05
-    start_manage("runcrawler", "--workers", 1, "--concurrency", 8)
     pk = submit("odd", url=web.url, many=100)
     look.wait(pk, lambda task: look.counts(pk).nf > 20)
     redis_client.flushall()
@@ -96,12 +102,9 @@ def test_an_emptied_redis_is_filled_again(
     assert look.wait(submit("odd", url=web.url)).state == "finished"
     assert [node.workers for node in look.frontier.leases.nodes()] == [1]
 
-
-def test_the_end_of_the_terminal_stops_in_order(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
-) -> None:
+    # The end of the terminal stops it in order.
     web.latency = 0.3
-    node = start_manage("runcrawler", "--workers", 1, "--concurrency", 4)
+    web.hits.clear()
     pk = submit("odd", url=web.url, many=50)
     look.wait(pk, lambda task: look.counts(pk).nf > 4)
     assert node.stop(signal.SIGHUP) == 0
@@ -127,19 +130,3 @@ def test_an_import_without_end_does_not_hold_up_the_stop(
     node.wait_for("importing")
     time.sleep(0.1)
     assert node.stop() == 0
-
-
-def test_requests_that_no_worker_has_are_given_back(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
-) -> None:
-    """A claim that the master had given up reaches Redis after all."""
-    web.latency = 0.2
-    node = start_manage("runcrawler", "--workers", 1, "--concurrency", 2)
-    pk = submit("odd", url=web.url, many=20)
-    look.wait(pk, lambda task: look.counts(pk).nf > 2)
-    (me,) = look.frontier.leases.nodes()
-    assert look.frontier.claim(me.generation, 1_000_000, 3).requests
-    task = look.wait(pk)
-    assert (task.state, task.na, task.nf, len(look.items(pk))) == ("finished", 22, 22, 21)
-    assert max(web.hits.values()) == 1
-    assert "3 requests that no worker has are given back" in node.output

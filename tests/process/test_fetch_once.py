@@ -18,7 +18,7 @@ from crawlservice.models import KeptPage, PageBody, Stat
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit
 
-PAGES, TASKS, KILLS = 120, 10, 4
+PAGES, TASKS, KILLS = 120, 5, 4
 SLOW = 0.02  # seconds that each page takes
 FLIGHT = 1.5  # seconds before a kill, in which what was asked for may be asked for again
 
@@ -112,7 +112,7 @@ def items(look: Look, pk: int) -> list[tuple[str, str]]:
 
 
 @pytest.mark.databases("postgres")
-def test_ten_tasks_fetch_each_page_once_though_workers_and_a_node_die(
+def test_tasks_fetch_each_page_once_though_workers_and_a_node_die(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
     submit: Submit,

@@ -19,7 +19,7 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 
-from crawlservice.files.store import store
+from crawlservice.files.download import store
 from crawlservice.models import Page, PageFile, StoredFile
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit

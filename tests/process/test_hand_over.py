@@ -46,15 +46,11 @@ def project(tmp_path: Path) -> Project:
     for name in PARTS:
         source = CHECKOUT / name
         if source.is_dir():
-            shutil.copytree(source, project.root / name, ignore=_without_bytecode)
+            shutil.copytree(source, project.root / name)  # with the bytecode
         else:
             shutil.copy(source, project.root / name)
     project.commit()
     return project
-
-
-def _without_bytecode(directory: str, names: list[str]) -> list[str]:
-    return [name for name in names if name == "__pycache__"]
 
 
 @pytest.fixture

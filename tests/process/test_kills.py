@@ -15,7 +15,7 @@ from examples.demo_site import DemoServer
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit
 
-LISTINGS = int(os.environ.get("LISTINGS", "400"))
+LISTINGS = int(os.environ.get("LISTINGS", "250"))
 KILLS = int(os.environ.get("KILLS", "5"))
 SEED = int(os.environ.get("SEED", "1"))
 

@@ -24,15 +24,15 @@ from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import Look, each_on, wait_for
 
 SEED = int(os.environ.get("SEED", "1"))
-KILLS = int(os.environ.get("KILLS", "6"))
+KILLS = int(os.environ.get("KILLS", "4"))
 LAYERS = 3
 WIDTH = 12  # pages of layer 1; each further layer has twice as many as the one before
-SLOW = 1.5  # seconds: the last response of each layer
+SLOW = 1.5  # seconds: the last response of each layer, so that kills come before it
 
 pytestmark = pytest.mark.process
 
 
-def build(web: Any) -> int:
+def build(web: Any, slow: float = SLOW) -> int:
     """Returns the number of pages that are fetched. Pages of layer 4 are linked to, and refused."""
     web.latency = 0.05
     here = ["/0-0"]
@@ -42,7 +42,7 @@ def build(web: Any) -> int:
         links = [f"/{depth + 1}-{n}" for n in range(size)]
         for n, link in enumerate(links):
             web.pages.setdefault(here[n % len(here)], []).append(link)
-        web.delays[here[-1]] = SLOW
+        web.delays[here[-1]] = slow
         here = links
         total += size if depth < LAYERS else 0
     return total
@@ -74,7 +74,7 @@ def start_task(look: Look, env: dict[str, str], url: str, **settings: Any) -> in
 
 @pytest.mark.parametrize(
     ("partitions", "database"),
-    [*each_on("sqlite", "1"), *each_on("postgres", "3")],
+    [pytest.param("1", "sqlite", marks=pytest.mark.long), *each_on("postgres", "3")],
     indirect=["database"],
 )
 def test_kills_do_not_break_the_barrier(
@@ -126,14 +126,14 @@ def test_kills_do_not_break_the_barrier(
 def test_a_layer_begins_by_hand(
     odd_env: dict[str, str], start_manage: Callable[..., Running], web: Any, look: Look
 ) -> None:
-    build(web)
+    build(web, slow=0.5)
     start_manage("runcrawler", "--node", "one", "--workers", 1, "--concurrency", 8)
     pk = start_task(look, odd_env, web.url, pause_layers=True)
     with redis_at(odd_env["REDIS_URL"]):
         for layer in range(1, LAYERS + 1):
             look.wait(pk, lambda task, at=layer: (task.layer, task.state) == (at, "paused"))  # type: ignore[misc]
             before = len(web.log)
-            time.sleep(1.5)
+            time.sleep(0.7)
             assert len(web.log) == before
             assert {layer_of(path) for path, *_ in web.log} == {*range(layer)}
             assert TaskLayer.objects.filter(task=pk).count() == layer

@@ -17,7 +17,7 @@ from tests.process.conftest import LONGEST_WAIT, Look, Submit, each_on, wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
-PAGES = 1_000
+PAGES = 500
 IN_FLIGHT = 8
 Nodes = dict[str, Running]
 

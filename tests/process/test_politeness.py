@@ -52,45 +52,40 @@ def scene(name: str, address: str, limit: Limit, pages: int, *, endless: bool = 
     return Scene(name, name, Host(address, limit=limit), pages, 0.0, 0.0, goals, endless)
 
 
-def test_no_url_is_lost_where_servers_refuse_and_no_request_comes_early(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_no_url_is_lost_and_no_request_comes_early(cluster: Cluster, tmp_path: Path) -> None:
+    """Where servers refuse, and by delays, robots.txt and redirects of many hosts."""
     scenes = [
         scene("bucket", "127.0.6.1", Bucket([(0.0, 5.0)]), 12),
         scene("seconds", "127.0.6.2", Bucket([(0.0, 5.0)], rest=2.0), 10),
         scene("outage", "127.0.6.3", Outage(20.0, 1.0, 4.0), 15),
         scene("hour", "127.0.6.4", Quota(3, HOUR), 20, endless=True),
     ]
-    with World([one.host for one in scenes], tmp_path / "log") as world:
-        tasks = {
-            one.name: cluster.submit(world.url(one.host.name, path) for path in one.paths)
-            for one in scenes
-        }
-        cluster.lose()
-        deadline = time.monotonic() + TIMEOUT
-        ended = {
-            name: name != "hour" and cluster.wait(task, deadline - time.monotonic())
-            for name, task in tasks.items()
-        }
-        assert cluster.resting(f"127.0.6.4:{world.port}") > HOUR - TIMEOUT
-        assert not cluster.ended(tasks["hour"])
-        log = world.entries()
-    for one in scenes:
-        found = verdicts.judge(one, log, ended[one.name])
-        assert verdicts.failures(one, found, ended[one.name]) == []
-    refused = {one.host for one in log if one.status in verdicts.REFUSED}
-    assert {"127.0.6.3", "127.0.6.4"} <= refused
-
-
-def test_delays_robots_txt_and_redirects_of_many_hosts(cluster: Cluster, tmp_path: Path) -> None:
     some = [
         trials.crawl_delays(6, 5.0, 1.0, 1.5, JITTER),
         trials.robots(8, 2),
         trials.redirects(4, 3, 4, jitter=JITTER),
         trials.shared_addresses(12, 2, 4.0, jitter=JITTER, share=0.0),
     ]
-    servers = [host for trial in some for host in trial.hosts]
+    servers = [one.host for one in scenes] + [host for trial in some for host in trial.hosts]
     with World(servers, tmp_path / "log") as world:
+        tasks = {
+            one.name: cluster.submit(world.url(one.host.name, path) for path in one.paths)
+            for one in scenes
+        }
+        cluster.lose()
         disturbances = [(1.0, cluster.reload), (2.5, cluster.lose)]
         faults = trials.undergo(some, world, cluster, TIMEOUT, disturbances)
+        deadline = time.monotonic() + TIMEOUT
+        ended = {
+            name: name != "hour" and cluster.wait(task, deadline - time.monotonic())
+            for name, task in tasks.items()
+        }
+        assert cluster.resting(f"127.0.6.4:{world.port}") > HOUR - 2 * TIMEOUT
+        assert not cluster.ended(tasks["hour"])
+        log = world.entries()
     assert faults == {trial.name: [] for trial in some}
+    for one in scenes:
+        found = verdicts.judge(one, log, ended[one.name])
+        assert verdicts.failures(one, found, ended[one.name]) == []
+    refused = {one.host for one in log if one.status in verdicts.REFUSED}
+    assert {"127.0.6.3", "127.0.6.4"} <= refused

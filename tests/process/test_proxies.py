@@ -17,7 +17,7 @@ import pytest
 from django.conf import settings
 
 from crawlservice.models import Proxy, ProxySource
-from crawlservice.proxies.proxy_shortage import missing
+from crawlservice.proxies.pool import missing
 from crawlservice.security.sealing import seal
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit, wait_for

@@ -155,6 +155,7 @@ def test_every_kind_of_change_goes_live(
     live(words.replace("DATA", "two").replace("x", "z", 1))
     # Nothing is left of all those versions but the steward, a template and a worker.
     node.until(lambda: len(node.children()) == 3, timeout=10)
+    _changed_middleware(node, project, web)
     assert node.look.frontier.audit() == []
     assert node.running.stop() == 0
 
@@ -186,10 +187,7 @@ def test_a_tree_without_git_behind_a_link(
     assert node.crawl(web.url) == "release 2, mended"
 
 
-def test_a_changed_middleware_goes_live(
-    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
-) -> None:
-    team = """
+MIDDLEWARE = """
 from crawlframe import Response, Spider
 
 class Stamp:
@@ -200,17 +198,18 @@ class Stamp:
 class Team(Spider):
     middlewares = [Stamp]
 """
+
+
+def _changed_middleware(node: View, project: Project, web: OddWeb) -> None:
+    """In the base class of a spider."""
     source = shop("x").replace("Shop(Spider)", "Shop(Team)")
     source = source.replace('"code": CODE', '"code": response.headers["Stamp"]')
-    project.write("shops/team.py", team)
+    project.write("shops/team.py", MIDDLEWARE)
     project.write("shops/shop.py", f"from shops.team import Team\n{source}")
-    node = starter.node(env)
-    node.ready()
-    assert node.crawl(web.url) == "first"
-    project.write("shops/team.py", team.replace("first", "second"))
-    node.renewed(1)
-    assert node.crawl(web.url) == "second"
-    project.write("shops/team.py", team.replace("[Stamp]", "['Stamp']"))
+    node.until(lambda: node.crawl(web.url) == "first")
+    project.write("shops/team.py", MIDDLEWARE.replace("first", "second"))
+    node.until(lambda: node.crawl(web.url) == "second")
+    project.write("shops/team.py", MIDDLEWARE.replace("[Stamp]", "['Stamp']"))
     node.refused("'Stamp' is text")
     assert node.crawl(web.url) == "second"
 
@@ -615,6 +614,7 @@ def test_kills_around_reloads(
     assert node.look.finishes(pk) == 1
     assert node.look.frontier.audit() == []
     assert node.running.process.poll() is None
+    _supervisor_dies(node, env, starter, web)
 
 
 def _libraries(process: psutil.Process) -> set[str]:
@@ -622,16 +622,13 @@ def _libraries(process: psutil.Process) -> set[str]:
     return {Path(found.path).name.partition(".")[0] for found in process.memory_maps()}
 
 
-def test_the_supervisor_dies(
-    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
-) -> None:
+def _supervisor_dies(node: View, env: dict[str, str], starter: NodeStarter, web: OddWeb) -> None:
     """Its master finishes what it fetches, and another node of that name begins beside it."""
-    node = starter.node(env)
-    node.ready()
     supervisor = psutil.Process(psutil.Process(node.node.pid).ppid())
     assert _libraries(supervisor).isdisjoint({"_pycurl", "_sqlite3", "etree", "hiredis"})
     assert {"_pydantic_core", "_pycurl"} & _libraries(node.children()[-1]) == {"_pycurl"}
     web.delays = gate = Gate()
+    web.hits.clear()
     web.pages["/"] = [f"/held/{n}" for n in range(5)]
     pk = node.start(web.url)
     node.until(lambda: web.hits.total() == 6)
@@ -639,8 +636,8 @@ def test_the_supervisor_dies(
     old = starter.processes()
     assert old
     again = starter.node(env)
-    again.until(lambda: again.node.generation == 2 and again.code.seconds)
-    assert again.crawl(f"{web.url}other") == "first"
+    again.until(lambda: again.node.generation == 3 and again.code.seconds)
+    assert again.crawl(f"{web.url}other") == "second"
     assert [life.leaving for life in again.nodes] == [True, False]
     gate.open()
     task = node.look.wait(pk)
@@ -677,6 +674,8 @@ def test_what_a_module_starts_at_import_ends_with_its_version(
     (second,) = helpers()
     assert node.crawl(web.url) == "second"
     assert helpers() == {second}
+    _deadly_imports(node, starter, project)
+    assert helpers() == {second}
     os.kill(node.node.pid, signal.SIGKILL)
     node.until(lambda: len(helpers()) == 1 and second not in helpers())
     assert node.running.stop() == 0
@@ -684,11 +683,8 @@ def test_what_a_module_starts_at_import_ends_with_its_version(
     node.until(lambda: not starter.processes())
 
 
-def test_what_a_module_starts_ends_with_an_import_that_kills_itself(
-    env: dict[str, str], starter: NodeStarter, project: Project
-) -> None:
-    node = starter.node(env)
-    node.ready()
+def _deadly_imports(node: View, starter: NodeStarter, project: Project) -> None:
+    """What a module has started ends with an import that kills itself."""
     words = ["sleep", str(20_000 + os.getpid())]
     started = project.root.with_name("started")
     for end, told in (
@@ -697,12 +693,13 @@ def test_what_a_module_starts_ends_with_an_import_that_kills_itself(
         ("os.kill(os.getpid(), 9)", "died (SIGKILL)"),
     ):
         deadly = f"import os, signal\nopen({str(started)!r}, 'a').write('x')\n{end}\n"
-        project.write("shops/deadly.py", HELPER.format(words[1]) + deadly)
+        path = project.write("shops/deadly.py", HELPER.format(words[1]) + deadly)
         node.refused(told)
         assert started.exists()
         started.unlink()
         assert not [one for one in starter.processes() if _words(one) == words]
-    assert node.running.stop() == 0
+    path.unlink()
+    node.until(lambda: node.code.state == "live" and not node.code.problem)
 
 
 def _words(process: psutil.Process) -> list[str]:

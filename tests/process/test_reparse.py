@@ -20,7 +20,7 @@ from tests.servers import RedisServer
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(4 * LONGEST_WAIT)]
 
-PAGES = 900
+PAGES = 300
 BROKEN = 7  # every so many pages have the markup that the first parser does not know
 LOST = 5_000  # bytes of Redis's log
 
@@ -101,7 +101,7 @@ def test_everything_dies_in_between(
         project.commit()
 
     write(FIRST, 0)
-    odd_env["CRAWLFRAME_START_AHEAD"] = "300"
+    odd_env["CRAWLFRAME_START_AHEAD"] = "100"
     node = starter(look).node(project.env(odd_env), "--workers", 2, "--concurrency", 8)
     node.ready()
     pk = node.start("any")
@@ -112,7 +112,7 @@ def test_everything_dies_in_between(
     assert (first.na, first.ne, first.items) == (PAGES + 1, lacking, PAGES - lacking)
     before = {*Item.objects.values_list("pk", "rid", "version")}
     asked = fetched.read_text()
-    write(FIXED, 0.004)
+    write(FIXED, 0.012)
     node.renewed(1)
     with redis_at(server.url):
         wait_for(lambda: look.frontier.spiders.find("shop") is not None)
@@ -132,7 +132,7 @@ def test_everything_dies_in_between(
     server.lose(LOST)
     server.start()
     wait_for(lambda: parsed(real) > 7 * PAGES // 10)
-    write(FIXED, 0.003, "# a comment\n")
+    write(FIXED, 0.011, "# a comment\n")
     task = look.wait(real)
     assert (task.state, task.outcome) == ("finished", "finished")
     assert (task.na, task.nf, task.ne, task.items) == (PAGES + 1, PAGES + 1, 0, 0)
@@ -167,7 +167,7 @@ def test_a_parse_beside_the_fetch_is_paused_and_cancelled(
     values = {"fetched": str(tmp_path / "fetched"), "broken": BROKEN, "pages": PAGES}
     text = SHOP.format(parser=FIXED, pause=0, **values)
     text = text.replace('"keep": "all"', '"keep": "all", "fetch_only": "start"')
-    text = text.replace('file.write(request.url + "\\n")', "time.sleep(0.01)")
+    text = text.replace('file.write(request.url + "\\n")', "time.sleep(0.03)")
     project.write("shops/shop.py", text)
     project.commit()
     node = starter(look).node(project.env(odd_env), "--workers", 2, "--concurrency", 8)

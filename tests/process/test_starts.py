@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
 PAGES = 2_000
 MANY = 3_000  # six parts at least
+SLOW = 800  # pages of a start that takes seconds
 PAUSE = 100  # milliseconds per hundred requests
 KILLS = int(os.environ.get("KILLS", "5"))
 SEED = int(os.environ.get("SEED", "1"))
@@ -112,7 +113,7 @@ def test_a_node_that_stops_leaves_the_start_to_another(
 ) -> None:
     odd_env["CRAWLFRAME_GRACE"] = str(2 * LONGEST_WAIT)
     node = start_manage("runcrawler", "--node", "one", "--workers", 1)
-    pk = submit("flood", pages=PAGES, pause=5 * PAUSE)
+    pk = submit("flood", pages=SLOW, pause=5 * PAUSE)
     wait_for(lambda: parts(pk) >= 2)
     node.process.send_signal(signal.SIGTERM)
     assert (
@@ -120,7 +121,7 @@ def test_a_node_that_stops_leaves_the_start_to_another(
     )  # less than the grace: it does not wait for the end of start
     assert not Page.objects.filter(task=pk, url="start:").exists()
     start_manage("runcrawler", "--node", "two", "--workers", 1)
-    check(look, pk)
+    check(look, pk, SLOW)
 
 
 def test_a_start_is_never_far_ahead_and_can_be_cancelled(

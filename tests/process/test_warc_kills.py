@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe.warc import CapturePlace, DirectoryArchive, recover
-from crawlframe.warc.segment_files import OPEN
+from crawlframe.warc.segment_writer import OPEN
 from tests.warc.captures import body_of_page, judged
 
 KILLS = int(os.environ.get("WARC_KILLS", "12"))

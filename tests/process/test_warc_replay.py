@@ -22,7 +22,7 @@ from urllib.parse import urljoin
 import pytest
 from django.conf import settings
 
-from crawlframe.warc.segment_files import OPEN
+from crawlframe.warc.segment_writer import OPEN
 from crawlservice.models import KeptPage, PageBody, PageSegment, Task
 from crawlservice.pages.archived import archive
 from crawlservice.pages.bodies import read

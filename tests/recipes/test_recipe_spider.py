@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawlframe.errors import SpiderError
-from crawlframe.recipes import patterns
+from crawlframe.recipes import converters
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.spider import RecipeSpider, spider_of
 from crawlframe.spider.spider import build, describe
@@ -99,7 +99,7 @@ def test_a_regular_expression_that_backtracks_ends(
     pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is an expression of a recipe; a match that does end is found."""
-    monkeypatch.setattr(patterns, "SECONDS", 0.2)
+    monkeypatch.setattr(converters, "SECONDS", 0.2)
     link = f"/{'a' * 200}!"
     html = f'<p>{"a" * 5000}!</p><a href="{link}">x</a>'
     ways: list[dict[str, Any]] = [
@@ -120,7 +120,7 @@ def test_a_regular_expression_that_backtracks_ends(
 
 @pytest.mark.parametrize("pattern", ENDLESS[:1])
 def test_which_one_it_was_is_said(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "SECONDS", 0.2)
+    monkeypatch.setattr(converters, "SECONDS", 0.2)
     data = {"fields": {"it": {"css": "p", "regex": pattern}}}
     with pytest.raises(SpiderError, match=r"took longer than 0\.2 s") as refused:
         run(spider(**data), page(f"<p>{'a' * 5000}!</p>"))

@@ -40,6 +40,21 @@ class Books(Spider):
         yield {"title": response.url.rpartition("/")[2], "price": price}
 """
 
+# Nearly all of the time of a run goes into imports: of ours, and of other plug-ins for pytest.
+PYTEST_SERVER = """
+import json, os, sys
+import pytest
+import crawlframe.code.registry, crawlframe.recorded.replay, crawlframe.testing
+for line in sys.stdin:
+    if not (child := os.fork()):
+        directory, output, words = json.loads(line)
+        os.chdir(directory)
+        written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(written, 1), os.dup2(written, 2)
+        sys.exit(pytest.main(words))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Site]]:
@@ -62,19 +77,37 @@ def project(recorded: tuple[Path, Site], tmp_path: Path) -> Path:
     return Path(shutil.copytree(recorded[0], tmp_path / "project"))
 
 
+@pytest.fixture(scope="module")
+def pytest_server() -> Iterator[subprocess.Popen[str]]:
+    """Forks a run of pytest for each line of its input, and says its exit code."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    with subprocess.Popen(
+        [sys.executable, "-c", PYTEST_SERVER],
+        env=env
+        | {
+            "PYTHONPATH": str(CHECKOUT),
+            "CRAWLFRAME_SPIDERS": "bookspiders",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        yield server
+
+
 @pytest.fixture
-def run(project: Path) -> Callable[..., str]:
+def run(project: Path, tmp_path: Path, pytest_server: subprocess.Popen[str]) -> Callable[..., str]:
+    output = tmp_path / "output"
+
     def run(*words: str) -> str:
         """Runs pytest in the project; returns what it says."""
-        env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "crawlframe.recorded.pytest_plugin", *words],
-            cwd=project,
-            env=env | {"PYTHONPATH": str(CHECKOUT), "CRAWLFRAME_SPIDERS": "bookspiders"},
-            capture_output=True,
-            text=True,
-        )
-        return f"{done.stdout}{done.stderr}\nexit {done.returncode}"
+        assert pytest_server.stdin
+        assert pytest_server.stdout
+        words = ("-p", "crawlframe.recorded.pytest_plugin", *words)
+        print(json.dumps([str(project), str(output), words]), file=pytest_server.stdin, flush=True)
+        code = pytest_server.stdout.readline().strip()
+        return f"{output.read_text()}\nexit {code}"
 
     return run
 
@@ -157,7 +190,7 @@ def test_nothing_goes_out(project: Path, run: Callable[..., str]) -> None:
 
 def test_it_works_on_several_processes(project: Path, run: Callable[..., str]) -> None:
     edit(project, '"price": price}', '"price": price, "shelf": 1}')
-    said = run("-q", "-n2", "--update-recorded")
+    said = run("-q", "-p", "xdist.plugin", "-n2", "--update-recorded")
     assert "books: book-emma" in said
     result = project / "tests/recorded/books/book-emma.result.json"
     assert json.loads(result.read_text())["items"][0]["shelf"] == 1
@@ -217,7 +250,11 @@ def test_without_recordings_nothing_is_imported(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "crawlframe.recorded.pytest_plugin"],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT)},
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(CHECKOUT),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
         capture_output=True,
         text=True,
     )

@@ -23,7 +23,7 @@ from crawlframe.request.request import Admission
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.spider.task_info import Summary
-from crawlframe.testing.one_task import OneTask
+from crawlframe.testing.trial import OneTask
 from tests.node.runner import HERE
 
 TRIES = 5

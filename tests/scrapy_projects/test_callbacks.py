@@ -14,7 +14,7 @@ from scrapy.exceptions import CloseSpider
 from crawlframe.errors import DnsError, SpiderError
 from crawlframe.items.encode import encode_item
 from crawlframe.request.request import Request
-from crawlframe.scrapy.items import with_text
+from crawlframe.scrapy.port import with_text
 from crawlframe.scrapy.spider import PortedSpider
 from crawlframe.testing import make_response, run
 from tests.scrapy_projects.ported_spiders import URL, Plain, of

@@ -10,7 +10,7 @@ import pytest
 
 from crawlframe.errors import PageDamaged
 from crawlframe.warc import CapturePlace, DirectoryArchive, records_in, recover
-from crawlframe.warc.segment_files import OPEN
+from crawlframe.warc.segment_writer import OPEN
 from tests.warc.captures import body_of_page, judged, page, writer
 
 PAGES = 12

@@ -15,7 +15,7 @@ import pytest
 
 from crawlframe.errors import ArchiveError
 from crawlframe.warc import CapturePlace, DirectoryArchive, SegmentWriter, recover
-from crawlframe.warc.segment_files import begun_at, is_segment, node_of
+from crawlframe.warc.segment_writer import begun_at, is_segment, node_of
 from tests.warc.captures import AT, body_of_page, judged, kinds, page, writer
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from crawlframe.frontier import Claim, FreedSlot, Frontier
 from crawlframe.frontier.client.batches import MAX_ENTRIES
 from crawlframe.frontier.client.records import SENT, UNSENT, Signal
-from crawlframe.identity.contact import Introduction
+from crawlframe.identity.identity import Introduction
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.affinity import NodeAffinity
 from crawlframe.node.master.deferred_calls import DeferredCalls

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import FetchError
@@ -16,13 +17,13 @@ from crawlframe.node.worker.crawl.callbacks import Callbacks, MiddlewareWatch
 from crawlframe.node.worker.crawl.stage import CrawlFetch
 from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, check_fit
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
-from crawlframe.node.worker.records import Records
-from crawlframe.node.worker.start.start_run import POLL, StartEnded, StartRoom
+from crawlframe.node.worker.pages.kept_pages import KeptPages
+from crawlframe.node.worker.start.start_run import POLL, StartEnded, StartRoom, StartRuns
 from crawlframe.node.worker.task.crawls import Crawls, UnknownTask
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.node.worker.verdict.backoff import backoff
 from crawlframe.node.worker.verdict.failures import StatusError, describe, reason_of, trim
-from crawlframe.node.worker.verdict.signals import Judge, JudgementFailed
+from crawlframe.node.worker.verdict.signals import JudgementFailed, ResponseClassifier
 from crawlframe.pages.reparse import (
     PAGES_URL,
     Reparse,
@@ -44,6 +45,19 @@ NOT_KEPT = "not_kept"
 
 # Runs the callback or errback of a request, as RequestRunner does.
 Call = Callable[[Outcome, TaskCrawl, Request, Response | FetchError], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a worker reads or writes of a task before an outcome is committed. ``starts`` records
+    the parts of a start; None: nothing is recorded before an outcome. ``kept`` reads the pages that
+    are parsed again; None: none is."""
+
+    starts: StartRuns | None = None
+    kept: KeptPages | None = None
+
+
+NO_RECORDS = Records()
 
 
 class Reparsing:
@@ -69,7 +83,7 @@ class Reparsing:
         self._mark = mark
         self._failed = failed
         self._usage = UsageSignals(user_agent)
-        self._judge = Judge(callbacks)
+        self._classifier = ResponseClassifier(callbacks)
         # task -> what it parses, and priority
         self._known: BoundedDict[int, tuple[Reparse, int]] = BoundedDict(MAX_TASKS)
 
@@ -205,7 +219,7 @@ class Reparsing:
         fetch = CrawlFetch(
             *(crawl, outcome.rid, request, Trail(request), Account(TransferMemory()))
         )
-        judged = await self._judge.fetch(fetch, kept)
+        judged = await self._classifier.fetch(fetch, kept)
         if fetch.misjudged is not None:
             raise JudgementFailed(fetch.misjudged)
         return judged

@@ -32,8 +32,7 @@ from crawlframe.node.worker.fetch.rendering import Rendering, RenderSource
 from crawlframe.node.worker.fetch.stages import FetchSources, Stages
 from crawlframe.node.worker.pages.keeping import Keeping
 from crawlframe.node.worker.pages.page_reuse import again
-from crawlframe.node.worker.records import NO_RECORDS, Records
-from crawlframe.node.worker.reparsing import Reparsing
+from crawlframe.node.worker.reparsing import NO_RECORDS, Records, Reparsing
 from crawlframe.node.worker.start.start_run import StartEnded
 from crawlframe.node.worker.task.crawls import Crawls
 from crawlframe.node.worker.task.open_task import OPENED, NotOpened

@@ -46,7 +46,7 @@ from crawlframe.node.worker.fetch.stored_renders import StoredRenders
 from crawlframe.node.worker.pages.kept_pages import StoredKeptPages
 from crawlframe.node.worker.pages.near_pages import StoredNear
 from crawlframe.node.worker.pages.page_source import StoredPages
-from crawlframe.node.worker.records import Records
+from crawlframe.node.worker.reparsing import Records
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, outcome_of

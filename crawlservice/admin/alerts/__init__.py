@@ -1,5 +1,5 @@
 """Admin pages of alerts: rules, targets and messages."""
 
-from crawlservice.admin.alerts import alerts, messages, rules, targets
+from crawlservice.admin.alerts import alerts, rules, targets
 
-__all__ = ["alerts", "messages", "rules", "targets"]
+__all__ = ["alerts", "rules", "targets"]

@@ -21,9 +21,9 @@ from unfold.widgets import (
 )
 
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.journaled import Journaled
-from crawlservice.admin.parts.owner import Owner
-from crawlservice.admin.parts.spider_field import SpidersWidget
+from crawlservice.admin.parts.columns import Owner
+from crawlservice.admin.parts.own_page import Journaled
+from crawlservice.admin.parts.setting_fields import SpidersWidget
 from crawlservice.alerts import rule_fields, wording
 from crawlservice.alerts.kinds import BadRule, conditions
 from crawlservice.models import AlertRule, AlertTarget, Severity

@@ -18,10 +18,13 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from crawlframe.base.secret import MASK
 from crawlframe.errors import ConfigError
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.journaled import Journaled
-from crawlservice.admin.parts.owner import Owner
+from crawlservice.admin.parts.columns import Owner, column
+from crawlservice.admin.parts.outbox_rows import OutboxRows, filter_of
+from crawlservice.admin.parts.own_page import Journaled
+from crawlservice.alerts.channels import set_address
 from crawlservice.alerts.kinds import BadRule
-from crawlservice.alerts.targets import set_address
+from crawlservice.alerts.outbox import OUTBOX, send_again
+from crawlservice.display import laid_out, moment
 from crawlservice.models import AlertMessage, AlertTarget
 
 TESTS = 5  # targets tested at once: each may take half a minute
@@ -122,3 +125,26 @@ class TargetAdmin(Owner, Journaled):
             text = _("%(target)s accepted the test: %(reply)s")
             shown = text % {"target": target, "reply": reply or "-"}
             self.message_user(request, shown, messages.SUCCESS)
+
+
+@admin.register(AlertMessage)
+class MessageAdmin(OutboxRows):
+    outbox = OUTBOX
+    steers = "crawlservice.change_alertrule"
+    list_display = (
+        "id", "target", "title", "state", "attempts", "next_try", "sent", "problem", "created",
+    )  # fmt: skip
+    list_filter = (filter_of(OUTBOX), "target")
+    list_select_related = ("target", "rule")
+    fields = (
+        "target", "rule", "title", "shown_text", "state", "attempts", "next_try", "sent",
+        "problem", "reply", "created",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    def resend(self, row: AlertMessage) -> dict[str, Any]:
+        send_again(row)
+        return {"verb": "send again alert message", "target": row.target.name, "message": row.pk}
+
+    shown_text = column(laid_out, "text", _("text"))
+    sent = column(moment, "sent_at", _("sent"))

@@ -31,8 +31,7 @@ from crawlservice.admin.parts.lookups import DeclaredLookups
 from crawlservice.display import badge, label_chips, moment, pretty, task_link
 from crawlservice.exports import changes
 from crawlservice.exports.errors import BadExport
-from crawlservice.exports.source import left, with_newest
-from crawlservice.exports.states import state_of
+from crawlservice.exports.source import left, state_of, with_newest
 from crawlservice.exports.target import place_of
 from crawlservice.models import Export, ExportFile
 

@@ -22,11 +22,13 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.owner import Owner
+from crawlservice.admin.parts.columns import Owner, column
+from crawlservice.admin.parts.outbox_rows import OutboxRows, filter_of
+from crawlservice.display import moment, task_link
 from crawlservice.models import Delivery, Event, Task, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal
 from crawlservice.webhooks.address import MASK, Address, parsed, restored
-from crawlservice.webhooks.deliveries import give_secret, sample_message
+from crawlservice.webhooks.deliveries import OUTBOX, give_secret, sample_message
 
 KINDS = [
     (Event.Kind.FINISHED, _("finished, with or without errors")),
@@ -215,3 +217,29 @@ class WebhookAdmin(Owner):
         else:
             text = _("%(webhook)s accepted the test") % {"webhook": webhook}
             self.message_user(request, text, messages.SUCCESS)
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(OutboxRows):
+    outbox = OUTBOX
+    steers = "crawlservice.change_webhook"
+    list_display = (
+        "id", "webhook", "kind", "shown_task", "state", "attempts", "next_try", "delivered",
+        "problem",
+    )  # fmt: skip
+    list_filter = (filter_of(OUTBOX), "webhook")
+    list_select_related = ("webhook", "event")
+    fields = (
+        "webhook", "kind", "shown_task", "state", "attempts", "next_try", "delivered", "problem",
+    )  # fmt: skip
+
+    def resend(self, row: Delivery) -> dict[str, Any]:
+        OUTBOX.send_again(row)
+        return {"verb": "send again", "webhook": row.webhook.name, "delivery": row.pk}
+
+    @admin.display(description=_("event"))
+    def kind(self, delivery: Delivery) -> str:
+        return f"evt_{delivery.event_id}: {delivery.event.get_kind_display()}"
+
+    shown_task = column(task_link, "event.task_id", _("task"))
+    delivered = column(moment, "delivered_at", _("delivered"))

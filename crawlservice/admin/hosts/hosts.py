@@ -21,7 +21,7 @@ from crawlservice.admin.parts.own_page import OwnPage, RowPage
 from crawlservice.display import badge
 from crawlservice.hosts import orders
 from crawlservice.hosts.host_labels import LABELS, speed, why
-from crawlservice.hosts.lists import Which, chosen, named
+from crawlservice.hosts.rules import Which, chosen, named
 from crawlservice.hosts.states import HostNow, read
 from crawlservice.models import Host
 

@@ -32,8 +32,7 @@ from crawlservice.hosts.host_labels import LABELS, pace, speed, why
 from crawlservice.hosts.rules import HostCondition, rule_of
 from crawlservice.hosts.states import HostNow, read, tasks_of
 from crawlservice.models import Action, Host, Task
-from crawlservice.proxies.use import at_host, lacks_at, lasts
-from crawlservice.proxies.wording import no_proxy
+from crawlservice.proxies.use import at_host, lacks_at, lasts, no_proxy
 from crawlservice.tasks.stored_limits import limits_as_written
 from crawlservice.templatetags.crawls import WHO
 

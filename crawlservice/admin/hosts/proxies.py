@@ -21,8 +21,8 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 from crawlframe.base.secret import MASK
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.journaled import Journaled
 from crawlservice.admin.parts.lookups import DeclaredList, DeclaredLookups
+from crawlservice.admin.parts.own_page import Journaled
 from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import BadProxy, Entry, check_fields, read_entry

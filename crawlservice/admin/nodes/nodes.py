@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, messages
+from django.contrib.admin import AdminSite
 from django.contrib.admin.utils import display_for_value
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -17,14 +20,18 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
+from crawlframe.identity.identity import Introduction
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.keyset import KeysetList
-from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.admin.parts.live import SPAN_NAMES, SPANS, part
+from crawlservice.admin.parts.own_page import ReadOnly
+from crawlservice.alerts import dashboard_summary
 from crawlservice.display import CODE_STATES, condition_badge, laid_out, marked
 from crawlservice.models import Generation
-from crawlservice.monitoring import lives, nodes
+from crawlservice.monitoring import charts, lives, nodes, overview
 from crawlservice.monitoring.nodes import Node
 
+RATES = ("pages", "items", "errors")
 BAD_STATES = ("refused", nodes.OFFLINE)
 
 
@@ -207,3 +214,45 @@ class GenerationAdmin(ReadOnly):
     def pull_problem(self, life: Generation) -> SafeString | str:
         node = node_of(life)
         return laid_out(node.pull_problem) if node and node.pull_problem else "-"
+
+
+def urls(site: AdminSite) -> list[URLPattern]:
+    return [
+        path("overview/", part(site, now, "view_task"), name="overview"),
+        path("overview/hosts/", part(site, hosts, "view_page"), name="overview_hosts"),
+        path("overview/chart/", part(site, chart, "view_task"), name="overview_chart"),
+    ]
+
+
+def page(site: AdminSite, request: HttpRequest) -> HttpResponse:
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Dashboard"),
+        "spans": SPAN_NAMES,
+        "is_fullwidth": "1",
+        **_now(),
+    }
+    return TemplateResponse(request, "admin/crawlservice/dashboard.html", context)
+
+
+def now(request: HttpRequest) -> HttpResponse:
+    return TemplateResponse(request, "admin/crawlservice/_now.html", _now())
+
+
+def hosts(request: HttpRequest) -> HttpResponse:
+    found = overview.hosts()
+    shown = (host.name for host in (*found.slowest, *found.failing))
+    nameless = Introduction(settings.CRAWLFRAME.user_agent).missing_for(shown)
+    context = {"hosts": found, "nameless": bool(nameless)}
+    return TemplateResponse(request, "admin/crawlservice/_hosts.html", context)
+
+
+def chart(request: HttpRequest) -> JsonResponse:
+    span = SPANS.get(request.GET.get("span", ""), SPANS["hour"])
+    return JsonResponse({"points": charts.of_cluster(span), "ended": False})
+
+
+def _now() -> dict[str, Any]:
+    rates = charts.of_cluster(SPANS["hour"])
+    last = {name: rates[name][-1] or 0.0 if rates else 0.0 for name in RATES}
+    return {"needs": dashboard_summary.snapshot(), "overview": overview.snapshot(), "now": last}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.admin.parts.moments import moment_of
-from crawlservice.tasks.results.row_times import all_before, none_before
+from crawlservice.admin.parts.columns import moment_of
+from crawlservice.tasks.results.task_rows import all_before, none_before
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
+
 
 SINCE, UNTIL = "since", "until"
 
@@ -59,3 +63,18 @@ class Created(admin.ListFilter):
             "since": self.used_parameters.get(SINCE, ""),
             "until": self.used_parameters.get(UNTIL, ""),
         }
+
+
+class StateFilter(admin.SimpleListFilter):
+    """``states``: name -> what it is called, and the condition of its rows."""
+
+    title = _("state")
+    parameter_name = "state"
+    states: ClassVar[Mapping[str, tuple[_StrPromise, Q]]]
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(name, title) for name, (title, _rows) in self.states.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        chosen = self.states.get(self.value() or "")
+        return queryset.filter(chosen[1]) if chosen else queryset

@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
-from crawlservice.admin.parts.spider_field import SpiderWidget
+from crawlservice.admin.parts.setting_fields import SpiderWidget
 
 WRONG_VALUES = (ValueError, OverflowError, ValidationError, DataError)
 

@@ -1,4 +1,8 @@
-"""The fields of a form in which settings are entered that a task has instead of its spider's."""
+"""The fields of a form in which settings are entered that a task has instead of its spider's.
+
+Widgets in which spiders are typed. They offer the known ones, which the browser asks for by
+itself: a page neither waits for Redis nor fails without it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,12 @@ from typing import Any
 
 import msgspec
 from django import forms
-from django.utils.html import escape
-from django.utils.translation import gettext as _
+from django.core.exceptions import ValidationError
+from django.template.loader import render_to_string
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from crawlframe.errors import ArgumentError
 from crawlframe.spider.politeness_bounds import bounds
@@ -17,7 +25,9 @@ from crawlservice.accounts.roles import User
 from crawlservice.admin.parts.argument_form import input_field, show, text_of
 from crawlservice.tasks import overrides
 from crawlservice.tasks.arguments.spider_arguments import accepted
+from crawlservice.tasks.labels import BadLabel, parse_all
 
+NAMES = "admin/crawlservice/_spider_names.html"
 SETTING = "setting-"  # precedes the name of a setting in that of its field
 
 
@@ -69,3 +79,59 @@ def clean_settings(
     for name, problem in (wrong or overrides.problems(info, given, user)).items():
         form.add_error(SETTING + name if name else None, problem)
     return given
+
+
+class SpiderWidget(UnfoldAdminTextInputWidget):
+    """One spider."""
+
+    def __init__(self, attrs: Any = None) -> None:
+        super().__init__({**(attrs or {}), "list": "cf-spiders", "autocomplete": "off"})
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        field = super().render(name, value, attrs, renderer)
+        return format_html("{}{}", field, render_to_string(NAMES))
+
+
+class SpidersWidget(UnfoldAdminTextareaWidget):
+    """Spiders, one a line, and a field for one more: a text of several lines has no list."""
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        one = SpiderWidget({"aria-label": _("one more"), "placeholder": _("one more")})
+        return format_html(
+            "{}{}", super().render(name, value, attrs, renderer), one.render(name, "")
+        )
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> str | None:
+        return "\n".join(filter(None, data.getlist(name))) if name in data else None
+
+
+class LabelsField(forms.CharField):
+    """Labels, one a line; its value is a dict."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs |= {
+            "required": False,
+            "label": _("Labels"),
+            "help_text": _("one per line, such as domain=news; tasks are found by them"),
+            "widget": UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false"}),
+        }
+        super().__init__(**kwargs)
+
+    def to_python(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return dict(value)
+        try:
+            return parse_all(line for line in str(value or "").splitlines() if line.strip())
+        except BadLabel as error:
+            raise ValidationError(str(error)) from None
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return "\n".join(f"{name}={text}" for name, text in value.items())
+        return value
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return bool(self.to_python(data) != (initial or {}))
+        except ValidationError:
+            return True

@@ -12,8 +12,8 @@ from unfold.widgets import UnfoldAdminPasswordWidget
 
 from crawlframe.base.secret import MASK
 from crawlframe.identity.credentials import BadCredential, check_credential
-from crawlservice.admin.parts.journaled import Journaled
 from crawlservice.admin.parts.lookups import DeclaredLookups
+from crawlservice.admin.parts.own_page import Journaled
 from crawlservice.models import HostCredential
 from crawlservice.security.sealing import seal
 

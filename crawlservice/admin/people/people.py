@@ -19,9 +19,9 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldBooleanSwitchWidget
 
 from crawlservice.accounts import roles
-from crawlservice.admin.parts.journaled import Journaled
+from crawlservice.admin.parts.columns import Owner
 from crawlservice.admin.parts.lookups import DeclaredLookups
-from crawlservice.admin.parts.owner import Owner
+from crawlservice.admin.parts.own_page import Journaled
 from crawlservice.display import laid_out
 
 

@@ -24,15 +24,14 @@ from crawlframe.errors import CrawlframeError, SpiderError
 from crawlframe.recipes.stored import recipe_of_stored
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
+from crawlservice.admin.parts.columns import Owner
 from crawlservice.admin.parts.keyset import row_number
-from crawlservice.admin.parts.owner import Owner
-from crawlservice.admin.recipes.form import converters, initial_of
-from crawlservice.admin.recipes.input import Forms
+from crawlservice.admin.recipes.form import Forms, converters, initial_of
 from crawlservice.admin.tasks.submit_page import submit_at_once
 from crawlservice.display import moment
 from crawlservice.models import Recipe, RecipeVersion
-from crawlservice.recipes import versions
-from crawlservice.recipes.masking import masked_text
+from crawlservice.recipes import current
+from crawlservice.recipes.current import masked_text
 from crawlservice.recipes.trial import try_out
 
 PAGE = "admin/crawlservice/recipe/page.html"
@@ -136,11 +135,11 @@ class RecipeAdmin(Owner):
             return self._page(request, recipe, forms)
         try:
             if recipe is None:
-                saved = versions.add(contents, request.user)
+                saved = current.add(contents, request.user)
             else:
                 text = posted.get("seen", "")
                 seen = int(text) if text.isdecimal() and len(text) < 10 else 0
-                saved = versions.change(recipe.pk, contents, request.user, seen=seen)
+                saved = current.change(recipe.pk, contents, request.user, seen=seen)
         except CrawlframeError as error:
             messages.error(request, str(error))
             return self._page(request, recipe, forms)
@@ -213,8 +212,8 @@ class RecipeAdmin(Owner):
             "version": version,
             "before": before,
             "text": text,
-            "changes": versions.difference(old, text) if before else [],
-            "since": versions.difference(text, newest),
+            "changes": current.difference(old, text) if before else [],
+            "since": current.difference(text, newest),
             "may_change": self.has_change_permission(request, recipe),
         }
         return TemplateResponse(request, VERSION, context)
@@ -223,7 +222,7 @@ class RecipeAdmin(Owner):
         if not self.has_change_permission(request, recipe):
             raise PermissionDenied
         try:
-            saved = versions.restore(recipe.pk, number, request.user)
+            saved = current.restore(recipe.pk, number, request.user)
         except CrawlframeError as error:
             messages.error(request, str(error))
         else:
@@ -260,7 +259,7 @@ class RecipeAdmin(Owner):
     def _remove(self, request: HttpRequest, recipe: Recipe) -> None:
         name = recipe.name
         try:
-            versions.remove(recipe)
+            current.remove(recipe)
         except CrawlframeError as error:
             messages.error(request, str(error))
             return

@@ -27,16 +27,14 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.argument_form import text_of
-from crawlservice.admin.parts.columns import column
+from crawlservice.admin.parts.columns import Owner, column
 from crawlservice.admin.parts.keyset import row_number
-from crawlservice.admin.parts.owner import Owner
 from crawlservice.admin.schedules.form import form_for
 from crawlservice.admin.spiders.runs import all_runs, in_zone, latest_runs, outcome_badge, zone_of
 from crawlservice.display import task_link
 from crawlservice.models import DisabledSpider, Run, Schedule
 from crawlservice.scheduling import schedules
-from crawlservice.scheduling.describe_schedule import in_words
-from crawlservice.scheduling.timing import BadTiming, Timing
+from crawlservice.scheduling.timing import BadTiming, Timing, in_words
 from crawlservice.tasks import submit
 
 TIMES = "admin/crawlservice/schedule/times.html"

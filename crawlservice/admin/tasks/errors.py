@@ -21,11 +21,11 @@ from django.views.decorators.http import require_http_methods, require_safe
 from crawlframe.errors import CrawlframeError
 from crawlframe.items.encode import clean_text
 from crawlservice.accounts.journal import by
+from crawlservice.admin.parts.columns import moment_of
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import STOP, part
-from crawlservice.admin.parts.moments import moment_of
 from crawlservice.models import SPIDER, BulkRetry, KeptPage
-from crawlservice.models.error import REASON
+from crawlservice.models.ledger import REASON
 from crawlservice.tasks import bulk_retry
 from crawlservice.tasks.bulk_retry import WantedErrors
 from crawlservice.tasks.results import error_groups

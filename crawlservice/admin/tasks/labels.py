@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from crawlservice.accounts.journal import by
 from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.parts.form_page import form_page
-from crawlservice.admin.parts.label_field import LabelsField
+from crawlservice.admin.parts.setting_fields import LabelsField
 from crawlservice.models import Task
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.relabel import change_labels

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
+from django.db.models.functions import Now
 from django.http import (
     Http404,
     HttpRequest,
@@ -34,23 +38,23 @@ from crawlservice.admin.tasks import item_comparison as itemcomparison
 from crawlservice.admin.tasks import item_table as itemtable
 from crawlservice.admin.tasks import labels as tasklabels
 from crawlservice.admin.tasks import limits, quality
-from crawlservice.admin.tasks import log as tasklog
 from crawlservice.display import state_label
 from crawlservice.hosts.host_labels import wait_of
-from crawlservice.models import KeptPage, Task
+from crawlservice.models import KeptPage, LogLine, Task
 from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES, PagesExport
-from crawlservice.proxies.use import lacks_of
-from crawlservice.proxies.wording import no_proxy
+from crawlservice.proxies.use import lacks_of, no_proxy
 from crawlservice.reparse.submission import fetches, has_pages
 from crawlservice.tasks.labels import of_task
-from crawlservice.tasks.progress import layers, summary
+from crawlservice.tasks.progress import layers, log, summary
 from crawlservice.tasks.progress.forecast import forecast
-from crawlservice.tasks.progress.progress import Progress, read
-from crawlservice.tasks.progress.starting import yielded
+from crawlservice.tasks.progress.progress import Progress, read, yielded
 from crawlservice.tasks.results import export
-from crawlservice.tasks.results.versions import pages_by_version
+from crawlservice.tasks.results.error_groups import pages_by_version
 from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
+
+LINES = 100  # lines on the page
+LATE_SPAN = timedelta(seconds=5)  # after the end of a task, in which its last lines arrive
 
 
 class Button(NamedTuple):
@@ -83,7 +87,7 @@ def urls(site: AdminSite) -> list[URLPattern]:
         live("log", log_part),
         live("quality", quality.part),
         path("<int:pk>/accept/", site.admin_view(quality.accept), name=name("accept")),
-        path("<int:pk>/log.txt", site.admin_view(tasklog.download), name=name("logfile")),
+        path("<int:pk>/log.txt", site.admin_view(download_log), name=name("logfile")),
         path(
             "<int:pk>/limits/",
             site.admin_view(lambda request, pk: limits.page(site, request, pk)),
@@ -133,8 +137,8 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         **_now(request, task),
         **_summary(task),
         "quality": quality.shown(request, task),
-        **tasklog.shown(task),
-        "log_complete": tasklog.is_complete(task),
+        **_shown_log(task),
+        "log_complete": _log_is_complete(task),
     }
     return TemplateResponse(request, "admin/crawlservice/task.html", context)
 
@@ -160,9 +164,9 @@ def summary_part(request: HttpRequest, pk: int) -> HttpResponse:
 def log_part(request: HttpRequest, pk: int) -> HttpResponse:
     """The fragment with the newest lines of its log."""
     task = _task(pk)
-    status = STOP if tasklog.is_complete(task) else 200
+    status = STOP if _log_is_complete(task) else 200
     name = "admin/crawlservice/_task_log.html"
-    return TemplateResponse(request, name, tasklog.shown(task), status=status)
+    return TemplateResponse(request, name, _shown_log(task), status=status)
 
 
 @require_safe
@@ -266,3 +270,45 @@ def _buttons(progress: Progress) -> tuple[Button, ...]:
     if progress.ended:
         return (RETRY,) if progress.ne and progress.settled else ()
     return BUTTONS.get(Task.State(progress.task.state), ())
+
+
+def _shown_log(task: Task) -> dict[str, Any]:
+    """The newest lines, for the template."""
+    lines = [(line, log.level_name(line.level), _tone(line)) for line in log.latest(task.pk, LINES)]
+    return {
+        "task": task,
+        "lines": lines,
+        "more": len(lines) == LINES,
+        "shown": LINES,
+        "dropped": log.dropped(task.pk),
+    }
+
+
+def _log_is_complete(task: Task) -> bool:
+    """Whether no further lines are expected."""
+    ended = Task.objects.filter(pk=task.pk, finished_at__lt=Now() - LATE_SPAN)
+    return ended.exclude(state__in=Task.ACTIVE).exists()
+
+
+@require_safe
+def download_log(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """All lines as text, the oldest first."""
+    if not request.user.has_perm("crawlservice.view_task"):
+        raise PermissionDenied
+    task = get_object_or_404(Task.objects.only("pk"), pk=pk)
+    return StreamingHttpResponse(
+        _log_text(task.pk),
+        content_type="text/plain; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="task-{task.pk}.log"'},
+    )
+
+
+def _log_text(task: int) -> Iterator[str]:
+    for line in log.lines_of(task).iterator():
+        yield f"{log.as_text(line)}\n"
+
+
+def _tone(line: LogLine) -> str:
+    if line.level >= logging.ERROR:
+        return "bad"
+    return "warn" if line.level >= logging.WARNING else "muted"

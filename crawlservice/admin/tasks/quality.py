@@ -17,7 +17,7 @@ from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.parts.live import STOP
 from crawlservice.admin.parts.steering import note
 from crawlservice.models import Finding, Profile, Task
-from crawlservice.quality import findings
+from crawlservice.quality import deviation
 from crawlservice.quality.wording import Words, words_of
 
 
@@ -53,8 +53,8 @@ def accept(request: HttpRequest, pk: int) -> HttpResponse:
     if not may_steer(request.user, task):
         raise PermissionDenied
     try:
-        count = findings.accept(pk)
-    except findings.NothingFound as error:
+        count = deviation.accept(pk)
+    except deviation.NothingFound as error:
         messages.error(request, str(error))
     else:
         note(request, "accept quality", task, findings=count)
@@ -63,7 +63,7 @@ def accept(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def shown(request: HttpRequest, task: Task) -> dict[str, Any]:
-    found = findings.of_task(task.pk)
+    found = deviation.of_task(task.pk)
     profile = Profile.objects.filter(task=task).defer("content").first()
     judged = profile is not None and profile.judged
     return {

@@ -30,13 +30,13 @@ from crawlservice.admin.parts.steering import DONE, steer
 from crawlservice.admin.tasks import page as taskpage
 from crawlservice.admin.tasks import saved_views as savedviews
 from crawlservice.display import change_since, duration, moment, sparkline, state_badge, state_label
-from crawlservice.exports.retention import held
+from crawlservice.exports.source import held
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import Task
+from crawlservice.tasks.bulk_retry import ENDED
 from crawlservice.tasks.progress.progress import Progress, read
-from crawlservice.tasks.progress.run_history import RunHistory, histories
+from crawlservice.tasks.progress.summary import RunHistory, histories
 from crawlservice.tasks.removal import RemovalExtent, extent, remove
-from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.submit import SWEEP
 
 ERRORS = "state__exact=error"

@@ -3,6 +3,7 @@ done with it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, time
 from typing import Any, NamedTuple
@@ -20,6 +21,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+)
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
@@ -28,11 +34,11 @@ from crawlservice.admin.hosts.order_form import NoForm
 from crawlservice.admin.parts.form_page import form_page
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import part
-from crawlservice.admin.watches.form import BudgetForm
 from crawlservice.models import Task, Watch, WatchedPage
 from crawlservice.tasks.submit import RedisNotUpdated
 from crawlservice.watches import editing
 from crawlservice.watches.clock import NOW
+from crawlservice.watches.editing import LEAST_BUDGET, MOST_BUDGET
 from crawlservice.watches.overview import days_of, polled_numbers, rate_of
 
 LIST_PAGES = 50  # pages in one list
@@ -40,6 +46,56 @@ ROUNDS = 10  # latest ones shown
 MAX_PAGE = 10_000  # the last page of the list that is shown
 TONES = {"new": "primary", "live": "good", "gone": "muted", "failed": "bad"}
 STATES = {"running": "good", "paused": "warn", "ended": "muted"}
+
+
+class BudgetForm(forms.Form):
+    """Requests per day, in place of what the spider says."""
+
+    budget = forms.FloatField(
+        label=_("Budget"),
+        required=False,
+        min_value=LEAST_BUDGET,
+        max_value=MOST_BUDGET,
+        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "any"}),
+        help_text=_("requests per day; empty: as the spider says"),
+    )
+    host_budget = forms.FloatField(
+        label=_("Budget of a host"),
+        required=False,
+        min_value=LEAST_BUDGET,
+        max_value=MOST_BUDGET,
+        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "any"}),
+        help_text=_("requests per day and host; empty: as the spider says"),
+    )
+
+
+class BeginForm(BudgetForm):
+    spider = forms.ChoiceField(
+        label=_("Spider"),
+        widget=UnfoldAdminSelectWidget(),
+        help_text=_("those that say when their pages are visited again"),
+    )
+    arguments = forms.CharField(
+        label=_("Arguments"),
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        help_text=_('A JSON object, such as {"city": "Ulm"}.'),
+    )
+    field_order = ("spider", "arguments", "budget", "host_budget")
+
+    def __init__(self, spiders: list[str], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["spider"].choices = [(name, name) for name in spiders]  # type: ignore[attr-defined]
+
+    def clean_arguments(self) -> dict[str, Any]:
+        text = self.cleaned_data["arguments"].strip()
+        try:
+            found = json.loads(text or "{}")
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise forms.ValidationError(_("Enter a JSON object."))
+        return found
 
 
 class WatchDecision(NamedTuple):

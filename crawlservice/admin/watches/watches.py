@@ -20,7 +20,7 @@ from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
 from crawlservice.admin.watches import page as watchpage
-from crawlservice.admin.watches.form import BeginForm
+from crawlservice.admin.watches.page import BeginForm
 from crawlservice.display import badge
 from crawlservice.models import Watch
 from crawlservice.tasks import submit

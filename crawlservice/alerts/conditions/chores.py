@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import MAX_LINE, Alarm, Condition, Facts, ServiceView
-from crawlservice.alerts.links import list_of, page_of
-from crawlservice.alerts.living_nodes import living
+from crawlservice.alerts.condition import MAX_LINE, Alarm, Condition, Facts, ServiceView, living
+from crawlservice.alerts.wording import list_of, page_of
 from crawlservice.ledger.recovery import ERAS, LATELY, is_whole, newest
 from crawlservice.models import Era, Severity
 

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, first_line
-from crawlservice.alerts.links import page_of
-from crawlservice.alerts.living_nodes import living
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, first_line, living
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import Severity
 
 

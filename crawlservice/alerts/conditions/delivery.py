@@ -17,7 +17,7 @@ from crawlservice.alerts.condition import (
     Threshold,
     first_line,
 )
-from crawlservice.alerts.links import list_of, page_of
+from crawlservice.alerts.wording import list_of, page_of
 from crawlservice.databases.delivery import databases
 from crawlservice.models import Export, RowDelivery, Severity
 

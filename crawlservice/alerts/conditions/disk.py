@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold
-from crawlservice.alerts.links import page_of
-from crawlservice.alerts.living_nodes import living
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold, living
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import Severity
 
 

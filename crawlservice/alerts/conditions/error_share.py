@@ -8,8 +8,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold, Unknown
-from crawlservice.alerts.links import list_of
-from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
+from crawlservice.alerts.task_alarms import name_of, running_finding, uncounted
+from crawlservice.alerts.wording import list_of
 from crawlservice.models import Severity
 
 MIN_PAGES = 20  # from which on the share of errors says something
@@ -24,7 +24,7 @@ def find(view: ServiceView) -> Iterator[Alarm | Unknown]:
         share = 100 * counts.errors / max(pages, 1)
         if pages >= MIN_PAGES and share >= view.floor("error_share"):
             facts = {"percent": round(share), "pages": pages}
-            yield finding_of("error_share", task, view.now, float(round(share)), **facts)
+            yield running_finding("error_share", task, view.now, float(round(share)), **facts)
     yield from uncounted(view)
 
 

@@ -11,7 +11,7 @@ from redis import RedisError
 from crawlframe.errors import CrawlframeError
 from crawlservice.alerts import state
 from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold, Unknown
-from crawlservice.alerts.links import list_of
+from crawlservice.alerts.wording import list_of
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Severity, Task
 

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
-from crawlservice.alerts.links import page_of
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import Severity
 from crawlservice.monitoring import lives
 

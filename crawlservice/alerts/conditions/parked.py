@@ -8,15 +8,15 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Unknown
-from crawlservice.alerts.links import page_of
-from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
+from crawlservice.alerts.task_alarms import name_of, running_finding, uncounted
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import Severity
 
 
 def find(view: ServiceView) -> Iterator[Alarm | Unknown]:
     for task in view.tasks:
         if task.counts is not None and task.counts.parked > 0:
-            yield finding_of("parked", task, view.now, requests=task.counts.parked)
+            yield running_finding("parked", task, view.now, requests=task.counts.parked)
     yield from uncounted(view)
 
 

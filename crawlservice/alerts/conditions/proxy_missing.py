@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold
-from crawlservice.alerts.links import list_of, page_of
+from crawlservice.alerts.wording import list_of, page_of
 from crawlservice.models import Host, Severity
-from crawlservice.proxies.proxy_shortage import Missing, missing
-from crawlservice.proxies.wording import facts_of, sentence_of
+from crawlservice.proxies.pool import Missing, missing
+from crawlservice.proxies.use import facts_of, sentence_of
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:

@@ -13,11 +13,11 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
-from crawlservice.alerts.links import page_of
-from crawlservice.alerts.running_tasks import name_of
+from crawlservice.alerts.task_alarms import name_of
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import Finding as QualityFinding
 from crawlservice.models import Severity
-from crawlservice.quality.findings import open_findings
+from crawlservice.quality.deviation import open_findings
 from crawlservice.quality.wording import sentence_of
 
 MAX_AGE = timedelta(days=7)  # after which a finding is history

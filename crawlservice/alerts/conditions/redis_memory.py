@@ -8,7 +8,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold
-from crawlservice.alerts.links import list_of
+from crawlservice.alerts.wording import list_of
 from crawlservice.models import Severity
 
 

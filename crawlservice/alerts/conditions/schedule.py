@@ -15,7 +15,7 @@ from crawlservice.alerts.condition import (
     ServiceView,
     first_line,
 )
-from crawlservice.alerts.links import page_of
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import Schedule, Severity
 
 

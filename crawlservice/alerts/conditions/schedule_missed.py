@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
-from crawlservice.alerts.links import page_of
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import Run, Severity
 
 MAX_AGE = timedelta(days=2)  # after which a missed start is history

@@ -17,8 +17,8 @@ from crawlservice.alerts.condition import (
     Threshold,
     Unknown,
 )
-from crawlservice.alerts.links import page_of
-from crawlservice.alerts.running_tasks import finding_of, name_of, uncounted
+from crawlservice.alerts.task_alarms import name_of, running_finding, uncounted
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import OPEN, Alert, Severity, Task
 
 
@@ -56,7 +56,7 @@ def find(view: ServiceView) -> Iterator[Alarm | Unknown]:
     began = Alert.objects.filter(OPEN, kind="silent").values_list("subject", "since")
     since = silence.look(view.tasks, {int(task): at for task, at in began}, view.now)
     found = [
-        finding_of("silent", task, since[task.number], round(minutes, 1))
+        running_finding("silent", task, since[task.number], round(minutes, 1))
         for task in view.tasks
         if task.number in since
         and (minutes := view.minutes_since(since[task.number])) >= view.least["silent"]

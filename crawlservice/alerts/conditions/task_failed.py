@@ -8,9 +8,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView
-from crawlservice.alerts.ended_tasks import finding_of, latest_runs
-from crawlservice.alerts.links import page_of
-from crawlservice.alerts.running_tasks import name_of
+from crawlservice.alerts.task_alarms import finding_of, latest_runs, name_of
+from crawlservice.alerts.wording import page_of
 from crawlservice.models import Severity, Task
 
 

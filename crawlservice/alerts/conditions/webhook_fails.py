@@ -18,7 +18,7 @@ from crawlservice.alerts.condition import (
     Threshold,
     first_line,
 )
-from crawlservice.alerts.links import list_of
+from crawlservice.alerts.wording import list_of
 from crawlservice.models import Delivery, Severity
 
 MAX_AGE = timedelta(days=7)  # after which a delivery that was given up is history

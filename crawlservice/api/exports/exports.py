@@ -2,36 +2,95 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
 from ninja import Body, Path, Router, Status
+from pydantic import BaseModel, Field
 
-from crawlservice.api.exports.schemas import (
-    ExportChange,
-    ExportIn,
-    ExportOut,
-    ExportsOut,
-    NewExport,
-    RestartIn,
-)
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first
+from crawlservice.api.parts.schemas import TEXT, After, Limit, StrictInput, oldest_first
 from crawlservice.exports import changes
 from crawlservice.exports.definition import Definition
 from crawlservice.exports.errors import BadExport
-from crawlservice.exports.source import left, with_newest
-from crawlservice.exports.states import state_of
+from crawlservice.exports.source import left, state_of, with_newest
 from crawlservice.models import EXPORT_NAME, Export, ExportFile
 
+Begin = Annotated[
+    str,
+    Field(
+        max_length=40,
+        description="`beginning`, `now`, a date such as `2026-11-01T06:00Z`, or a row number",
+    ),
+]
 router = Router(tags=["exports"])
-
 READ = Bearer("read", "view_export")
 ADD = Bearer("operate", "add_export")
 CHANGE = Bearer("operate", "change_export")
-
 Name = Annotated[str, Path(min_length=1, max_length=EXPORT_NAME, pattern=TEXT)]
+
+
+class ExportIn(Definition):
+    """A new export. Secrets are stored encrypted and never returned."""
+
+    begin: Begin = "beginning"
+
+
+class ExportChange(Definition):
+    """The whole definition. Masked secrets stay as they are; name and what cannot change."""
+
+
+class RestartIn(StrictInput):
+    """From where on it exports again."""
+
+    begin: Begin
+
+
+class ExportOut(BaseModel):
+    """An export, and how far it is. `position`: number of the last row that was looked at;
+    `newest`: of the newest row. `left`: rows that it has not exported yet, null in lists;
+    `left_more`: there may be more."""
+
+    name: str
+    state: Literal["running", "failing", "paused", "removed"]
+    what: Literal["items", "pages"]
+    spider: str
+    task: int | None
+    labels: dict[str, str]
+    usage: str
+    fields: list[str]
+    target: dict[str, Any]
+    from_file: bool
+    run: int
+    position: int
+    newest: int
+    left: int | None
+    left_more: bool | None
+    rows: int
+    batches: int
+    last_batch: str
+    last_at: datetime | None
+    attempts: int
+    next_at: datetime | None
+    problem: str
+    problem_since: datetime | None
+    created_at: datetime
+
+
+class NewExport(ExportOut):
+    """`secret`: with which requests are signed, if it was made now; it is not shown again."""
+
+    secret: str | None = None
+
+
+class ExportsOut(BaseModel):
+    """`file_problems`: what is wrong with exports.toml, as the leading node read it."""
+
+    exports: list[ExportOut]
+    file_problems: list[str]
+    next: int | None
 
 
 @router.get("/exports", auth=READ, response={200: ExportsOut, **READING})

@@ -14,17 +14,29 @@ from pydantic import BaseModel, Field
 from crawlframe.errors import PageDamaged, StoreError
 from crawlframe.warc import FORMATS
 from crawlservice.accounts import journal
+from crawlservice.api.error_groups.error_groups import PageDetail
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, ApiError
-from crawlservice.api.parts.paging import TEXT, After, Id, Limit, newest_first
+from crawlservice.api.parts.schemas import (
+    TEXT,
+    After,
+    Id,
+    Limit,
+    PageOut,
+    PagesOut,
+    Usage,
+    newest_first,
+    oldest_first,
+)
 from crawlservice.api.tasks.tasks import load_task
-from crawlservice.models import KeptPage
+from crawlservice.models import KeptPage, Page
 from crawlservice.pages import page_viewer
 from crawlservice.pages.export import NAMES, PagesExport
 from crawlservice.pages.page_viewer import ShownPage
+from crawlservice.tasks.results.item_filter import of_pages, read_filters
 
+READ_PAGES = Bearer("read", "view_page")
 router = Router(tags=["items and pages"])
-
 READ = Bearer("read", "view_keptpage")
 SEE = Bearer("read", "view_pagebody")
 Filter = Annotated[str | None, Query(max_length=300, pattern=TEXT)]
@@ -161,3 +173,43 @@ def _data(row: KeptPage) -> dict[str, Any]:
         "size": row.body.size,
         "fetched_at": row.fetched_at,
     }
+
+
+@router.get("/tasks/{task_id}/pages", auth=READ_PAGES, response={200: PagesOut, **READING})
+def list_pages(
+    request: HttpRequest,
+    task_id: Id,
+    state: Annotated[Literal["done", "error"] | None, Query()] = None,
+    rid: Annotated[UUID | None, Query(description="id of one request, as in its items")] = None,
+    usage: Usage = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> PagesOut:
+    """Requests that ended, in the order they ended: done, or error with its reason."""
+    load_task(task_id)
+    rows = of_pages(Page.objects.defer("follow_ups", "request", "exchange"), read_filters(usage))
+    if state is not None:
+        rows = rows.filter(state=state)
+    if rid is not None:
+        rows = rows.filter(rid=rid)
+    found, following = oldest_first(rows, after, limit, task=task_id)
+    return PagesOut(
+        pages=[PageOut.model_validate(page, from_attributes=True) for page in found], next=following
+    )
+
+
+@router.get("/tasks/{task_id}/pages/{rid}", auth=READ_PAGES, response={200: PageDetail, **READING})
+def show_page(request: HttpRequest, task_id: Id, rid: UUID) -> PageDetail:
+    """One request that ended, with what was sent and received if it ended in error."""
+    task = load_task(task_id)
+    rows = Page.objects.defer("follow_ups", "request").filter(rid=rid, task=task_id)
+    if (page := rows.first()) is None:
+        raise ApiError(404, "unknown_page", f"task {task_id} has no ended request {rid}")
+    known = PageOut.model_validate(page, from_attributes=True)
+    return PageDetail(
+        **known.model_dump(),
+        task=task_id,
+        spider=task.spider,
+        error_group=page.error_group,
+        exchange=page.exchange,
+    )

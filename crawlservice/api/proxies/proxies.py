@@ -2,31 +2,137 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import json
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 from ninja import Body, Query, Router, Status
+from pydantic import BaseModel, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.paging import After, Limit, oldest_first
-from crawlservice.api.proxies.schemas import (
-    ProxiesAdded,
-    ProxiesIn,
-    ProxiesOut,
-    ProxyChange,
-    ProxyOut,
-)
-from crawlservice.models import Proxy
-from crawlservice.proxies.entry import check_fields, read_entry, store
+from crawlservice.api.parts.schemas import TEXT, After, Limit, StrictInput, oldest_first
+from crawlservice.models import Proxy, ProxySource
+from crawlservice.proxies.entry import BadProxy, check_fields, read_entry, store
+from crawlservice.proxies.runs import begin
+from crawlservice.proxies.sources import BadSource, check_every, sealed_place
 from crawlservice.proxies.use import problems
 
+READ_LISTS = Bearer("read", "view_proxysource")
+ADD_LIST = Bearer("operate", "add_proxysource")
+CHANGE_LIST = Bearer("operate", "change_proxysource")
+DELETE_LIST = Bearer("operate", "delete_proxysource")
+MAX_PROXIES = 1_000  # proxies added by one call
 router = Router(tags=["proxies"])
-
 READ = Bearer("read", "view_proxy")
 ADD = Bearer("operate", "add_proxy")
 CHANGE = Bearer("operate", "change_proxy")
 DELETE = Bearer("operate", "delete_proxy")
+
+
+class ProxyFields(StrictInput):
+    """What is said of proxies. `tier`: the lowest that works for a host is used."""
+
+    tier: int = 0
+    tags: Annotated[list[str], Field(max_length=20)] = []
+    country: Annotated[str, Field(max_length=2)] = ""
+    max_concurrency: int = 0
+
+
+class ProxiesIn(ProxyFields):
+    """Proxies for the pool, each as `scheme://user:password@host:port`. Credentials are stored
+    encrypted and never returned."""
+
+    proxies: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=MAX_PROXIES)]
+
+
+class ProxyChange(StrictInput):
+    """What changes; the rest stays."""
+
+    tier: int | None = None
+    tags: Annotated[list[str], Field(max_length=20)] | None = None
+    country: Annotated[str, Field(max_length=2)] | None = None
+    max_concurrency: int | None = None
+    enabled: bool | None = None
+
+
+class ProxyOut(BaseModel):
+    """A proxy of the pool. `login`: whether it has credentials."""
+
+    id: int
+    url: str
+    login: bool
+    tier: int
+    tags: list[str]
+    country: str
+    max_concurrency: int
+    enabled: bool
+    state: Literal["new", "working", "failed"]
+    problem: str
+    latency_ms: int | None
+    checked_at: datetime | None
+
+
+class ProxiesOut(BaseModel):
+    """Proxies, the oldest first."""
+
+    proxies: list[ProxyOut]
+    next: int | None
+
+
+class ProxyListIn(ProxyFields):
+    """A list of proxies. `place`: its URL, or a path that all nodes have. `spider`: one that yields
+    Proxy items, in place of it, with these `arguments`. `every`: seconds between two reads; 0: the
+    spider has a schedule of its own. Address and arguments are stored encrypted and never
+    returned."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=TEXT)]
+    place: Annotated[str, Field(max_length=2000, pattern=TEXT)] = ""
+    spider: Annotated[str, Field(max_length=100, pattern=TEXT)] = ""
+    arguments: dict[str, Any] = {}
+    every: int = 3600
+    enabled: bool = True
+
+    @property
+    def arguments_text(self) -> str:
+        return json.dumps(self.arguments)
+
+
+class ProxyListOut(BaseModel):
+    """A list of proxies. `found`: how many it has in the pool; `problem`: of the last read, or why
+    the last task of its spider is not complete; `run`: the latest task that was started for it."""
+
+    id: int
+    name: str
+    spider: str
+    every: int
+    tier: int
+    tags: list[str]
+    country: str
+    max_concurrency: int
+    enabled: bool
+    found: int
+    problem: str
+    run: int
+    read_at: datetime | None
+    next_at: datetime | None
+
+
+class ProxyListsOut(BaseModel):
+    """Lists of proxies, the oldest first."""
+
+    lists: list[ProxyListOut]
+    next: int | None
+
+
+class ProxiesAdded(BaseModel):
+    """How many are new, and how many were in the pool; of these, how many have changed."""
+
+    new: int
+    known: int
+    changed: int
 
 
 @router.get("/proxies", auth=READ, response={200: ProxiesOut, **READING})
@@ -118,3 +224,87 @@ def _out(rows: list[Proxy]) -> list[ProxyOut]:
         columns |= {"tags": row.tags.split(), "problem": known[row.pk]}
         found.append(ProxyOut(**columns, login=bool(row.sealed_login)))
     return found
+
+
+@router.get("/proxy-lists", auth=READ_LISTS, response={200: ProxyListsOut, **READING})
+def list_proxy_lists(
+    request: HttpRequest, after: After = None, limit: Limit = 100
+) -> ProxyListsOut:
+    """The lists, without their addresses and arguments."""
+    found, following = oldest_first(ProxySource.objects.all(), after, limit)
+    return ProxyListsOut(lists=[*map(_list_out, found)], next=following)
+
+
+@router.post("/proxy-lists", auth=ADD_LIST, response={201: ProxyListOut, **WRITING})
+def add_proxy_list(
+    request: ApiRequest, body: Annotated[ProxyListIn, Body()]
+) -> Status[ProxyListOut]:
+    """Adds a list, which the leading node then reads: a URL, a path, or a spider that yields Proxy
+    items."""
+    if body.place and body.spider:
+        raise ApiError(422, "invalid", "give place or spider, not both", "spider")
+    if body.arguments and not body.spider:
+        raise ApiError(422, "invalid", "arguments are those of a spider", "arguments")
+    place: Any = body.place if not body.spider else body.arguments_text
+    try:
+        sealed = sealed_place(place, body.spider, body.every)
+        check_every(body.every, body.spider)
+        fields = check_fields(body.tier, body.tags, body.country, body.max_concurrency)
+    except (BadSource, BadProxy) as error:
+        field = "arguments" if body.spider and error.field == "place" else error.field
+        raise ApiError(422, "invalid", str(error), field) from None
+    row = ProxySource(
+        name=body.name,
+        sealed_place=sealed,
+        spider=body.spider,
+        every=body.every,
+        tier=fields["tier"],
+        tags=" ".join(fields["tags"]),
+        country=fields["country"],
+        max_concurrency=fields["most"],
+        enabled=body.enabled,
+    )
+    begin(row)
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:
+        raise ApiError(409, "exists", f"there is a list {body.name!r}", "name") from None
+    request.auth.record("add proxy list", id=row.pk, name=row.name)
+    return Status(201, _list_out(row))
+
+
+@router.post(
+    "/proxy-lists/{number}/read", auth=CHANGE_LIST, response={200: ProxyListOut, **WRITING}
+)
+def read_proxy_list(request: ApiRequest, number: int) -> ProxyListOut:
+    """The leading node reads it now, or starts its spider."""
+    row = _found_list(number)
+    if not row.every:
+        message = f"the spider {row.spider} has a schedule of its own; run that, or submit a task"
+        raise ApiError(409, "wrong_state", message)
+    row.next_at = None
+    row.save(update_fields=["next_at"])
+    request.auth.record("read proxy list", id=number, name=row.name)
+    return _list_out(row)
+
+
+@router.delete("/proxy-lists/{number}", auth=DELETE_LIST, response={204: None, **WRITING})
+def delete_proxy_list(request: ApiRequest, number: int) -> Status[None]:
+    """Its proxies leave the pool."""
+    row = _found_list(number)
+    row.delete()
+    request.auth.record("delete proxy list", id=number, name=row.name)
+    return Status(204, None)
+
+
+def _found_list(number: int) -> ProxySource:
+    row = ProxySource.objects.filter(pk=number).first() if 0 < number < 1 << 63 else None
+    if row is None:
+        raise ApiError(404, "unknown_proxy_list", f"there is no proxy list {number}")
+    return row
+
+
+def _list_out(row: ProxySource) -> ProxyListOut:
+    columns: dict[str, Any] = {name: getattr(row, name, None) for name in ProxyListOut.model_fields}
+    return ProxyListOut(**{**columns, "tags": row.tags.split()})

@@ -11,10 +11,10 @@ from pydantic import BaseModel, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.paging import Id
+from crawlservice.api.parts.schemas import Id
 from crawlservice.api.tasks.tasks import STEER, load_task, steered
 from crawlservice.models import Finding, Profile
-from crawlservice.quality import findings
+from crawlservice.quality import deviation
 from crawlservice.quality.wording import sentence_of
 
 
@@ -81,8 +81,8 @@ def accept_quality(request: ApiRequest, task_id: Id) -> QualityOut:
     after it, no longer with earlier ones."""
     caller, task = steered(request, task_id)
     try:
-        count = findings.accept(task_id)
-    except findings.NothingFound as error:
+        count = deviation.accept(task_id)
+    except deviation.NothingFound as error:
         raise ApiError(409, "wrong_state", str(error)) from None
     caller.record("accept quality", task, findings=count)
     return _quality(task_id, items=caller.user.has_perm("crawlservice.view_item"))
@@ -98,7 +98,7 @@ def _quality(task_id: int, *, items: bool) -> QualityOut:
         good=profile is not None and profile.good,
         expect=task.expect,
         coverage=profile.coverage if profile else {},
-        findings=[_finding(one, items=items) for one in findings.of_task(task_id)],
+        findings=[_finding(one, items=items) for one in deviation.of_task(task_id)],
     )
 
 

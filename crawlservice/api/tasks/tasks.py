@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
+from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Status
 
 from crawlframe.errors import ArgumentError
@@ -12,9 +13,16 @@ from crawlframe.frontier.waits import TaskWait
 from crawlframe.proxies.place import host_in
 from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
 from crawlservice.api.parts.errors import READING, WRITING, ApiError, NotAllowed
-from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, LabelIs, Limit, newest_first
 from crawlservice.api.parts.schemas import (
+    MAX_ID,
+    TEXT,
+    After,
+    Id,
+    LabelIs,
     LayerOut,
+    Limit,
+    LogLineOut,
+    LogOut,
     NewTask,
     OneOrMany,
     Outcome,
@@ -26,28 +34,28 @@ from crawlservice.api.parts.schemas import (
     TasksOut,
     TrapOut,
     WaitOut,
+    newest_first,
+    oldest_first,
 )
 from crawlservice.hosts.states import moment
-from crawlservice.models import SPIDER, Task, Trap
+from crawlservice.models import SPIDER, LogLine, Task, Trap
 from crawlservice.tasks import bulk_submit, labels, limits, stored_limits, submit
 from crawlservice.tasks.arguments.spider_arguments import shortened
+from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.bulk_submit import WantedTask
 from crawlservice.tasks.label_rows import labelled
 from crawlservice.tasks.overrides import detail
-from crawlservice.tasks.progress import layers
+from crawlservice.tasks.progress import layers, log
 from crawlservice.tasks.progress.budgets import stops, traps_of
 from crawlservice.tasks.progress.forecast import Forecast, forecasts
-from crawlservice.tasks.progress.progress import read
-from crawlservice.tasks.progress.starting import yielded
+from crawlservice.tasks.progress.progress import read, yielded
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
-from crawlservice.tasks.retry import retry
 
+READ_LOG = Bearer("read", "view_task")
 router = Router(tags=["tasks"])
-
 READ = Bearer("read", "view_task")
 SUBMIT = Bearer("submit", "submit_task")
 STEER = Bearer("submit", "view_task")  # which tasks is checked for each
-
 Key = Annotated[
     str | None,
     Header(
@@ -308,4 +316,37 @@ def _out(
         expected_basis=known.basis.value or None,  # type: ignore[arg-type]
         stats=counted.counters,
         maxima=counted.maxima,
+    )
+
+
+@router.get("/tasks/{task_id}/log", auth=READ_LOG, response={200: LogOut, **READING})
+def read_log(
+    request: HttpRequest,
+    task_id: Id,
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], Query(description="at least this level")
+    ] = "debug",
+    after: After = None,
+    limit: Limit = 100,
+) -> LogOut:
+    """What the spider of a task logged and printed, oldest first; the latest lines are kept. While
+    it runs there will be more: pass the `id` of the last line as `after`, also when `next` is
+    null."""
+    load_task(task_id)
+    found, following = oldest_first(log.at_least(level), after, limit, task=task_id)
+    return LogOut(
+        lines=[_line_out(line) for line in found], next=following, dropped=log.dropped(task_id)
+    )
+
+
+def _line_out(line: LogLine) -> LogLineOut:
+    return LogLineOut(
+        id=line.pk,
+        at=line.at,
+        level=log.level_name(line.level),
+        logger=line.logger,
+        rid=line.rid,
+        url=line.url,
+        text=line.text,
+        worker=line.worker,
     )

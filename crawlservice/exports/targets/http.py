@@ -15,10 +15,18 @@ from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.fetch.journey.limits import FetchLimits
 from crawlservice.exports.addresses import Address, host_of, parts_of
-from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.errors import BadExport
-from crawlservice.exports.target import FormField, Target, TargetKind, Text
-from crawlservice.exports.writer import BatchName, TargetError, Writer
+from crawlservice.exports.target import (
+    BatchName,
+    ExportBatch,
+    FormField,
+    Limits,
+    Target,
+    TargetError,
+    TargetKind,
+    Text,
+    Writer,
+)
 from crawlservice.tasks.results.export import lines
 from crawlservice.webhooks.address import parsed
 from crawlservice.webhooks.deliveries import WebhookMessage

@@ -15,11 +15,21 @@ from pydantic import Field
 from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlservice.exports.addresses import Address
-from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import KEY
-from crawlservice.exports.target import FormField, Target, TargetKind, Text
-from crawlservice.exports.writer import BatchName, TargetError, Writer, address_of, need
+from crawlservice.exports.target import (
+    BatchName,
+    ExportBatch,
+    FormField,
+    Limits,
+    Target,
+    TargetError,
+    TargetKind,
+    Text,
+    Writer,
+    address_of,
+    need,
+)
 
 TIMEOUT = 30  # seconds for an answer
 GROUP = "crawlframe-export"

@@ -13,12 +13,20 @@ from pydantic import Field
 from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlservice.exports.addresses import Address, host_of, options_of, parts_of
-from crawlservice.exports.batch import ExportBatch, Limits
 from crawlservice.exports.dialects import ROWS, Dialect, connect
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import KEY
-from crawlservice.exports.target import FormField, Target, TargetKind, Text
-from crawlservice.exports.writer import BatchName, TargetError, Writer
+from crawlservice.exports.target import (
+    BatchName,
+    ExportBatch,
+    FormField,
+    Limits,
+    Target,
+    TargetError,
+    TargetKind,
+    Text,
+    Writer,
+)
 from crawlservice.tasks.results.column_types import Kind, Kinds
 
 COLUMNS = 500  # most columns of a table

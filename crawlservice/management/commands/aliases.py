@@ -12,9 +12,8 @@ from crawlframe.aliases.verify import PAIRS
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.aliases import rules
-from crawlservice.aliases.evidence import Where
-from crawlservice.aliases.fetching import DELAY
-from crawlservice.aliases.learning import check, propose
+from crawlservice.aliases.fetching import DELAY, Where
+from crawlservice.aliases.rules import check, propose
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.connections.frontier import frontier

@@ -12,7 +12,7 @@ from crawlframe.identity.credentials import BEARER, SCHEMES
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.secret_input import read_secret
 from crawlservice.cli.terminal import plain
-from crawlservice.identity import credentials
+from crawlservice.identity import papers
 from crawlservice.models import HostCredential
 
 
@@ -36,7 +36,7 @@ class Command(ServiceCommand):
 
     def _set(self, options: dict[str, Any]) -> None:
         what = "token" if options["scheme"] == BEARER else "password"
-        row = credentials.store(
+        row = papers.store(
             options["host"],
             options["scheme"],
             options["user"],
@@ -54,6 +54,6 @@ class Command(ServiceCommand):
         self.console.print(table)
 
     def _delete(self, options: dict[str, Any]) -> None:
-        if not credentials.remove(options["host"]):
+        if not papers.remove(options["host"]):
             raise CommandError(f"there is no credential for {options['host']}")
         self.stdout.write(f"{options['host']}: deleted; nodes stop using it within some seconds")

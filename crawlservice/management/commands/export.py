@@ -11,7 +11,7 @@ from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import add_output
 from crawlservice.models import Task
 from crawlservice.tasks.results.export import STDOUT, check_target, export, place_of
-from crawlservice.tasks.results.usage_filter import FORM, read_filters
+from crawlservice.tasks.results.item_filter import FORM, read_filters
 from crawlservice.tasks.submit import get_task
 
 

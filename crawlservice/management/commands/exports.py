@@ -12,8 +12,7 @@ from rich.table import Table
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.exports.file import path_of, problems_of
-from crawlservice.exports.source import with_newest
-from crawlservice.exports.states import state_of
+from crawlservice.exports.source import state_of, with_newest
 from crawlservice.models import Export, ExportFile
 
 

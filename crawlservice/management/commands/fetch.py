@@ -17,7 +17,7 @@ from crawlservice.cli.fetch_shell import PageFetcher, shell
 from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
-from crawlservice.proxies.local_pool import pool_here
+from crawlservice.proxies.pool import pool_here
 
 
 class Command(ServiceCommand):

@@ -22,10 +22,9 @@ from crawlservice.cli.terminal import STYLES, facts_table, plain
 from crawlservice.connections import clock
 from crawlservice.hosts import orders
 from crawlservice.hosts.host_labels import LABELS, speed, why
-from crawlservice.hosts.lists import Which, chosen
 from crawlservice.hosts.names import get_host
 from crawlservice.hosts.orders import Terms
-from crawlservice.hosts.rules import rule_of
+from crawlservice.hosts.rules import Which, chosen, rule_of
 from crawlservice.hosts.states import HostNow, described, read, tasks_of
 from crawlservice.models import Host
 

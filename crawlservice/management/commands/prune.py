@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.connections import clock
-from crawlservice.exports.retention import held
+from crawlservice.exports.source import held
 from crawlservice.tasks.removal import RemovalExtent, ended_before, extent, remove
 
 MAX_DAYS = 36_500  # days

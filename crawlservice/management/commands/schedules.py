@@ -11,9 +11,8 @@ from rich.text import Text
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.terminal import plain, status
 from crawlservice.models import Run, Schedule, Task
-from crawlservice.scheduling.describe_schedule import in_words
 from crawlservice.scheduling.schedules import upcoming
-from crawlservice.scheduling.timing import BadTiming
+from crawlservice.scheduling.timing import BadTiming, in_words
 from crawlservice.tasks import spider_switch
 
 LAST = {"task": "task", "state": "task__state", "ended": "task__outcome"}

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
 from typing import Any
+
+from django.db import DatabaseError, connection
 
 from crawlframe.errors import ArgumentError
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.log import follow_log, print_log
 from crawlservice.cli.report import report
 from crawlservice.cli.terminal import plain, watch
 from crawlservice.models import Task
 from crawlservice.tasks.limits import AUTO, Delay, change_limits
-from crawlservice.tasks.progress import outcomes
+from crawlservice.tasks.progress import log, outcomes
 from crawlservice.tasks.progress.log import LEVELS
 from crawlservice.tasks.submit import get_task
+
+LOOK_SECONDS = 0.5  # seconds between two looks
+LATE_SECONDS = 2.5  # seconds after the end of a task, in which the last lines arrive
+Write = Callable[[str], None]
 
 
 class Command(ServiceCommand):
@@ -82,3 +89,34 @@ def read_delay(text: str) -> Delay:
         return AUTO if text == AUTO else float(text)
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is neither a number of seconds nor auto") from None
+
+
+def print_log(task: int, level: str, write: Write, after: int | None = None) -> int | None:
+    """Writes the lines after the one with this number. Returns the number of the last one."""
+    if after is None and (dropped := log.dropped(task)):
+        write(f"({dropped:,} older lines were dropped)")
+    for line in log.lines_of(task, level, after).iterator():
+        write(log.as_text(line))
+        after = line.pk
+    return after
+
+
+def follow_log(task: int, level: str, write: Write) -> Task:
+    """Writes lines until the task has ended, and returns it. While the database is unreachable, it
+    waits. Raises UnknownTask."""
+    after: int | None = None
+    ended = 0.0
+    while True:
+        try:
+            row = get_task(task)
+            after = print_log(task, level, write, after)
+        except DatabaseError:
+            connection.close()
+        else:
+            if row.state in Task.ACTIVE:
+                ended = 0.0
+            elif not ended:
+                ended = time.monotonic()
+            elif time.monotonic() - ended > LATE_SECONDS:
+                return row
+        time.sleep(LOOK_SECONDS)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from uuid import UUID
 
+from django.db.models import Max
 from django.utils import timezone
 from redis import RedisError
 
@@ -14,8 +16,9 @@ from crawlframe.base.limits import PAGE_LIMIT
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Counts
 from crawlframe.frontier.waits import TaskWait
+from crawlframe.request.request import root_admission
 from crawlservice.connections.frontier import frontier
-from crawlservice.models import Task
+from crawlservice.models import Page, StartPart, Task
 
 
 @dataclass(frozen=True)
@@ -138,3 +141,14 @@ class RateMeter:
             return 0.0
         (start, first), (end, last) = self._seen[0], self._seen[-1]
         return max(0, last - first) / (end - start) if end > start else 0.0
+
+
+def yielded(tasks: Collection[int]) -> dict[int, int]:
+    """The requests that starts have yielded so far, dropped ones included, of those tasks whose
+    start still runs and has recorded some. Raises django.db.Error."""
+    parts = StartPart.objects.filter(task__in=tasks).order_by().values_list("task")
+    found = dict(parts.annotate(Max("position")))
+    rids = {UUID(bytes=root_admission(task).rid): task for task in found}
+    for rid in Page.objects.filter(rid__in=rids).values_list("rid", flat=True):
+        del found[rids[rid]]
+    return found

@@ -47,8 +47,10 @@ document.querySelector("button").onclick = () => setTimeout(() => {
 </script>"""
 
 
-def use(browser: Browser, site: Site, callback: Any, *actions: Any, **more: Any) -> Any:
-    """Fetches "/" and awaits the callback with the page, as a worker does."""
+def use(
+    browser: Browser, site: Site, callback: Any, *actions: Any, kept: float = 20.0, **more: Any
+) -> Any:
+    """Fetches "/" and awaits the callback with the page, as a worker does. ``kept``: seconds."""
     html(site, "/", PAGE)
 
     async def job(downloader: Downloader) -> Any:
@@ -60,7 +62,7 @@ def use(browser: Browser, site: Site, callback: Any, *actions: Any, **more: Any)
             )
             return await callback(await response.page(), response, downloader)
 
-    return browser.run(job, deadline=20.0)
+    return browser.run(job, deadline=kept)
 
 
 def test_it_is_the_page_that_was_rendered_and_has_the_api_of_playwright(
@@ -254,7 +256,7 @@ def test_a_page_that_closes_itself_does_not_hang(browser: Browser, site: Site) -
             await page.wait_for_timeout(20_000)
         assert caught.value.of_page
 
-    use(browser, site, callback)
+    use(browser, site, callback, kept=2.0)
 
 
 def test_a_page_that_crashes_ends_as_its_fetch(browser: Browser, site: Site) -> None:

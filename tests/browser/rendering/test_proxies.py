@@ -11,8 +11,8 @@ import pytest
 
 from crawlframe.base.secret import Secret
 from crawlframe.errors import PrivateAddress, ProxyAuth, ProxyFailed, ProxyUnreaching
-from crawlframe.proxies.choice import check_address
 from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
+from crawlframe.proxies.selector import check_address
 from tests.proxy_server import ProxyServer, running
 
 from .conftest import Browser, Site, html

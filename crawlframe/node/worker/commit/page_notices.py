@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from crawlframe.base.urls import host_of
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import PageReservation
-from crawlframe.near.page import NearStore
+from crawlframe.near.fingerprint import NearStore
 from crawlframe.render.attempt import Taught
 from crawlframe.run.ledger import Recorded
 from crawlframe.run.outcome import Outcome, Verdict

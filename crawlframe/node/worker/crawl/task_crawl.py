@@ -24,8 +24,8 @@ from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.items.pipelines import Pipelines
 from crawlframe.node.worker.crawl.traps import TrapWatch
 from crawlframe.noise.followed_once import FollowedOnce
-from crawlframe.proxies.choice import DIRECT
 from crawlframe.proxies.place import route_of
+from crawlframe.proxies.selector import DIRECT
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.options import NO_OPTIONS
 from crawlframe.request.request import END_CALLBACK, ROOT_CALLBACK, Request, make_rid

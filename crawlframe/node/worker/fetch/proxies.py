@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from crawlframe.errors import ConfigError
 from crawlframe.frontier.client.records import BLOCKED, Claimed
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
-from crawlframe.proxies.place import choice_in, is_pool, place_of, route_in
+from crawlframe.proxies.place import is_pool, place_of, route_in, selector_in
 from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome, Verdict
@@ -25,11 +25,11 @@ class ProxySource(ABC):
         if claimed.proxy:
             return await self.find(claimed.proxy)
         route = route_in(claimed.host)
-        return None if not route or is_pool(choice_in(route)) else fixed_proxy(route)
+        return None if not route or is_pool(selector_in(route)) else fixed_proxy(route)
 
     async def for_route(self, route: str) -> ChosenProxy | None:
         """One for a fetch outside of the queue; None if there is none now."""
-        choice = choice_in(route)
+        choice = selector_in(route)
         return await self.any_of(choice) if is_pool(choice) else fixed_proxy(route)
 
     @abstractmethod

@@ -26,7 +26,7 @@ from crawlframe.node.worker.pages.page_source import PageSource
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.node.worker.robots.side_trips import SideTrips
 from crawlframe.node.worker.robots.tdm_guard import TdmGuard
-from crawlframe.node.worker.verdict.signals import FetchReports, Judge
+from crawlframe.node.worker.verdict.signals import FetchReports, ResponseClassifier
 from crawlframe.request.downloader_names import BROWSER
 
 
@@ -65,8 +65,8 @@ class Stages:
         self._usage = UsageSignals(user_agent)
         self._side_trips = SideTrips(sources.robots, reports, reports.clock)
         self._authors = AuthorsLayers(callbacks, sources.permits)
-        self._judge = Judge(callbacks)
-        self._judge_inline = Judge()
+        self._classifier = ResponseClassifier(callbacks)
+        self._classifier_inline = ResponseClassifier()
         self._tdm = None if sources.robots is None else TdmGuard(sources.robots)
         self._proxying = None if sources.proxies is None else Proxying(sources.proxies)
         self._reuse = None if sources.pages is None else PageReuse(sources.pages, reports)
@@ -93,7 +93,7 @@ class Stages:
             stages.append(robots.fetch)
         if tdm is not None:
             stages.append(tdm.fetch)
-        return around([*stages, self._judge_inline.fetch], self._download)
+        return around([*stages, self._classifier_inline.fetch], self._download)
 
     def _of_claim(self, crawl: TaskCrawl, way: Way) -> Iterator[Stage[ClaimedFetch]]:
         own, usual = crawl.settings, way in (Way.PLAIN, Way.USUAL)
@@ -140,7 +140,7 @@ class Stages:
             yield tdm.fetch
         if own.ip_concurrency or own.ip_delay:
             yield self._addresses.fetch
-        yield self._judge.fetch
+        yield self._classifier.fetch
         if self._reuse is not None and uses_store:
             yield self._reuse.renew
 

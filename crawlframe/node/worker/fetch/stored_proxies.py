@@ -10,8 +10,8 @@ from crawlframe.errors import ConfigError
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.task.task_source import on_commit_thread
-from crawlframe.proxies.choice import matches
 from crawlframe.proxies.proxy import ChosenProxy
+from crawlframe.proxies.selector import matches
 from crawlframe.run.ledger import AccessLedger, LedgerAway, LedgerRefused, StoredProxy
 
 log = logging.getLogger(__name__)

@@ -11,10 +11,18 @@ from typing import NamedTuple
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.near import Like, NearPage
-from crawlframe.near.fingerprint import Fingerprint, bits_of, fingerprint_of, likeness
-from crawlframe.near.page import PREFIX, ComparedPage, NearStore, head_of
+from crawlframe.near.fingerprint import (
+    PREFIX,
+    ComparedPage,
+    Fingerprint,
+    NearStore,
+    bits_of,
+    fingerprint_of,
+    head_of,
+    likeness,
+    words_of,
+)
 from crawlframe.near.settings import WITHIN
-from crawlframe.near.text import words_of
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next

@@ -129,7 +129,7 @@ class SiteFiles:
                 await self._send_out(errand)
                 return step._replace(errand=errand)
             await self._settle(errand, turn.state, got, turn.now + seconds)
-        await self._store.defer_for_errand(host_of(errand.file), 0)
+        await self._store.defer_for_robots(host_of(errand.file), 0, errand=True)
         return step
 
     async def _send_out(self, errand: Errand) -> None:
@@ -137,7 +137,7 @@ class SiteFiles:
         host = host_of(errand.file)
         away = host_of(errand.url) != host
         await self._store.keep(key_of(errand.file), ERRAND)
-        await self._store.defer_for_errand(host, ERRAND if away else 0)
+        await self._store.defer_for_robots(host, ERRAND if away else 0, errand=True)
 
     async def _settle(
         self, errand: Errand, before: RobotsState, got: Fetched, now: float

@@ -39,12 +39,9 @@ class RobotsStore(ABC):
         Returns whether they were held until now; the first of them goes after ``delay``."""
 
     @abstractmethod
-    async def defer_for_robots(self, host: str, seconds: float) -> None:
-        """Makes the requests of a host wait that obey its robots.txt, which cannot be read."""
-
-    @abstractmethod
-    async def defer_for_errand(self, host: str, seconds: float) -> None:
-        """The same while a request of the host is on an errand; with 0, no longer."""
+    async def defer_for_robots(self, host: str, seconds: float, *, errand: bool = False) -> None:
+        """Makes the requests of a host wait that obey its robots.txt, which cannot be read, or is
+        read by a request on an ``errand``; with 0, no longer."""
 
     @abstractmethod
     async def forgotten(self) -> int | None:
@@ -77,15 +74,9 @@ class StoredRobots(RobotsStore):
             self._committer, lambda: hosts.open_robots(host, known_until, delay, now)
         )
 
-    async def defer_for_robots(self, host: str, seconds: float) -> None:
-        hosts = self._frontier.hosts
-        await on_commit_thread(self._committer, lambda: hosts.hold_robots(host, seconds))
-
-    async def defer_for_errand(self, host: str, seconds: float) -> None:
-        hosts = self._frontier.hosts
-        await on_commit_thread(
-            self._committer, lambda: hosts.hold_robots(host, seconds, known=True)
-        )
+    async def defer_for_robots(self, host: str, seconds: float, *, errand: bool = False) -> None:
+        defer = partial(self._frontier.hosts.hold_robots, host, seconds, known=errand)
+        await on_commit_thread(self._committer, defer)
 
     async def forgotten(self) -> int | None:
         def look() -> int | None:

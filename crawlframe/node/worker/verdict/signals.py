@@ -175,7 +175,7 @@ def signal_of_response(
     return Signal(ANSWERED, NO_MEASURE if response.status >= 500 else round(1000 * seconds))
 
 
-class Judge:
+class ResponseClassifier:
     """Of one worker. ``callbacks`` marks authors' code that runs; None: it is marked already."""
 
     def __init__(self, callbacks: Callbacks | None = None) -> None:
