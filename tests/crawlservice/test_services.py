@@ -88,7 +88,6 @@ SUPERVISOR = "import sys, crawlservice.cli.supervise"
 # What workers, too, have imported when they are forked.
 MASTER = """import sys, threading, django; django.setup()
 import crawlframe.node.master.master, crawlservice.management.commands.runcrawler
-import crawlservice.services
 from crawlservice.connections.watch import watch
 with watch(60.0): assert threading.active_count() == 1"""
 SPIDER = """import sys; from crawlframe import Spider
@@ -100,7 +99,8 @@ class Plain(Spider):
     def parse(self, response):
         yield {"a": 1}
 describe(Plain)
-assert run(Plain, make_response(html="<p>")).items == [{"a": 1}]"""
+response = make_response(html="<p>")
+assert run(Plain, response).items == [{"a": 1}] and response.article and response.tree"""
 UNUSED = """attr django.contrib.admin django.contrib.sessions itemadapter jsonschema ninja pandas
 psycopg2 pydantic regex rich scrapy tomllib twisted unfold"""
 
@@ -112,7 +112,8 @@ psycopg2 pydantic regex rich scrapy tomllib twisted unfold"""
         (MASTER, f"{UNUSED} crawlservice.steward crawlframe.scrapy boto3 playwright"),
         (
             SPIDER,
-            f"{UNUSED} django web_poet andi itemloaders crawlframe.spider.page_objects "
+            f"{UNUSED} django requests web_poet andi itemloaders trafilatura resiliparse "
+            "crawlframe.spider.page_objects "
             "crawlframe.response.forms crawlframe.items.item_type crawlframe.markup.microdata",
         ),
         (f"{MASTER}\nimport crawlservice.steward.steward; watch(1)", "psycopg2 rich pydantic"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -403,9 +401,3 @@ def test_memory_in_advance(site: Site, kind: str) -> None:
         await downloader.close()
 
     uvloop.run(main())
-
-
-def test_requests_are_only_imported_when_used() -> None:
-
-    code = "import sys; import crawlframe.fetch.downloader; assert 'requests' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
