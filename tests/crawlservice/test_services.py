@@ -122,8 +122,7 @@ psycopg2 pydantic regex rich scrapy tomllib twisted unfold"""
 )
 def test_what_is_not_used_is_not_imported(tmp_path: Path, program: str, unused: str) -> None:
     """Nor is there a thread for the watch of SQLite, before a fork."""
-    environment = {
-        **os.environ,
+    environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "crawlservice.node_settings",
         "DATABASE_URL": f"sqlite:///{tmp_path}/db.sqlite3",
     }
